@@ -62,7 +62,7 @@ pub use pdb::{Budgets, Pdb};
 pub use pdbs::Pdbs;
 pub use queue::{Queue, Rendered};
 pub use request_key::{DeviceClaimKey, RequestKey, WaitingJob};
-pub use running_jobs::Equals;
+pub use running_jobs::EqualPriority;
 pub use task::{Counts, Hold, Refused, Status, Task};
 pub use terms::{Carried, Held, SpreadTerm, Tally, TermChange, Terms};
 pub use tree::{Part, ROOT, Sums};

@@ -16,11 +16,11 @@ pub(crate) struct RunningJobKey {
 
 /// Which jobs of equal priority are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Equals {
+pub enum EqualPriority {
     /// All of them.
     All,
     /// Those with surplus pods.
-    Surplus,
+    WithSurplus,
     /// None of them.
     None,
 }
@@ -110,16 +110,16 @@ impl Cluster {
         &self,
         queue: QueueId,
         priority: i32,
-        equals: Equals,
+        equals: EqualPriority,
     ) -> impl Iterator<Item = JobId> + '_ {
         let first = (priority, JobId::from_index(0));
         let last = (priority, JobId::from_index(u32::MAX as usize));
         let of = self.indexes.running.queues.get(&queue).into_iter();
         of.flat_map(move |of| {
             let equal = match equals {
-                Equals::All => Some(&of.all),
-                Equals::Surplus => Some(&of.surplus),
-                Equals::None => None,
+                EqualPriority::All => Some(&of.all),
+                EqualPriority::WithSurplus => Some(&of.surplus),
+                EqualPriority::None => None,
             };
             of.all.range(..first).chain(equal.into_iter().flat_map(move |equal| equal.range(first..=last)))
         })

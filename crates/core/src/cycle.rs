@@ -167,10 +167,11 @@ pub fn cycle(
 ) -> Outcome {
     let CycleOptions { conf, limits, extender, stopwatch, now } = options;
     let before = begin(cluster, state, now);
-    let SchedulerState { backlog, past, placement, cycle, .. } = state;
+    let SchedulerState { backlog, past, failed_searches, placement, cycle, .. } = state;
     let outside = SessionInputs { now, before, extender: Some(extender), stopwatch };
     let mut session = Session::open(cluster, conf, placement, outside);
     session.past = std::mem::take(past);
+    session.failed_searches = std::mem::take(failed_searches);
     session.backlog = std::mem::take(backlog);
     give_up_seats(&mut session);
     renew_nominations(&mut session);
@@ -189,6 +190,7 @@ pub fn cycle(
         decisions: std::mem::take(&mut session.decisions),
     };
     *past = session.past;
+    *failed_searches = session.failed_searches;
     *backlog = session.backlog;
     outcome
 }
@@ -231,7 +233,6 @@ fn wake(session: &Session<'_>) -> Option<Time> {
         .chain(cluster.usage_ends())
         .chain(cluster.refusals_end(*now))
         .chain(backlog.next_retry())
-        .chain(session.past.wake())
         .chain(backlog.reservations.wake(*now))
         .chain(cluster.seats_end())
         .chain(again)

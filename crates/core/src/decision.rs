@@ -58,7 +58,7 @@ pub enum Decision {
         pod: Arc<PodRef>,
         /// The pod's PodGroup, if it has one.
         group: Option<GroupRef>,
-        /// For whom and why.
+        /// Why, and for which job.
         cause: Arc<Cause>,
     },
     /// Take the gate `scheduling.volcano.sh/queue-allocation-gate` off a pod: its queue has room for it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::backlog::{Backlog, IndexScans};
 use crate::decision::{Decision, Prepare};
 use crate::eviction::EvictionState;
+use crate::failed_searches::FailedSearches;
 use crate::searches::Searches;
 use crate::statement::{Operation, Statement};
 use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
@@ -58,6 +59,8 @@ pub struct Session<'w> {
     pub(crate) scans: IndexScans,
     /// What earlier cycles know of evictions.
     pub(crate) past: EvictionState,
+    /// Searches that failed and are not to be made again yet.
+    pub(crate) failed_searches: FailedSearches,
     /// Waiting jobs.
     pub(crate) backlog: Backlog,
     stopwatch: Option<&'w Arc<dyn Stopwatch>>,
@@ -88,6 +91,7 @@ impl<'w> Session<'w> {
             allocated: !conf.has_action("allocate"),
             scans: IndexScans::default(),
             past: EvictionState::default(),
+            failed_searches: FailedSearches::default(),
             backlog: Backlog::default(),
             stopwatch: outside.stopwatch,
         }

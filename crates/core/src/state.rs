@@ -1,6 +1,7 @@
 //! The state that crosses cycles, besides the Cluster and the configuration.
 use crate::backlog::Backlog;
 use crate::eviction::EvictionState;
+use crate::failed_searches::FailedSearches;
 use phalanx_cluster::event::Time;
 use phalanx_framework::placement::NodeRanking;
 
@@ -8,8 +9,10 @@ use phalanx_framework::placement::NodeRanking;
 pub struct SchedulerState {
     /// Waiting jobs, and why they wait.
     pub(crate) backlog: Backlog,
-    /// Eviction history, and failed searches for victims.
+    /// Which jobs evicted which.
     pub(crate) past: EvictionState,
+    /// Searches that failed.
+    pub(crate) failed_searches: FailedSearches,
     /// Rankings of nodes, and the seed of the tie-break.
     pub(crate) placement: NodeRanking,
     /// The number of the last cycle, from 1.
@@ -26,6 +29,7 @@ impl SchedulerState {
         Self {
             backlog: Backlog::default(),
             past: EvictionState::default(),
+            failed_searches: FailedSearches::default(),
             placement: NodeRanking::new(seed),
             cycle: 0,
             began: None,
@@ -37,6 +41,7 @@ impl SchedulerState {
     pub(crate) fn forget(&mut self) {
         self.placement.reset();
         self.past = EvictionState::default();
+        self.failed_searches = FailedSearches::default();
         self.backlog.reset();
         self.conf_is_new = true;
     }

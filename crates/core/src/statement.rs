@@ -1,11 +1,15 @@
 //! The Statement: changes of the Cluster that are committed as a whole, or undone exactly when it is dropped.
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use crate::decision::{Binding, Cause, Decision};
 use crate::eviction::record_eviction;
+use crate::plan::{Placement, Plan};
 use crate::session::Session;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{Before, Status};
+use phalanx_framework::placement::Fit;
 
 /// One change, and what undoes it.
 #[derive(Clone, Debug)]
@@ -74,7 +78,7 @@ impl<'s, 'w> Statement<'s, 'w> {
     }
 
     /// Takes back an eviction of this statement; `was` is the status of the task before it.
-    pub fn unevict(&mut self, task: TaskId, was: Status) {
+    pub fn reprieve(&mut self, task: TaskId, was: Status) {
         let node = self.session.cluster.tasks[task].node;
         self.place(task, was, node);
     }
@@ -85,6 +89,41 @@ impl<'s, 'w> Statement<'s, 'w> {
         let entry = Operation { task, before: session.cluster.place(task, status, node) };
         session.log.push(entry);
         session.tiers.changed(session.cluster, task, before);
+    }
+
+    /// Does what a plan says.
+    pub(crate) fn apply(&mut self, plan: &Plan) {
+        for task in &plan.victims {
+            self.evict(*task);
+        }
+        for Placement { task, node, fit } in &plan.places {
+            match fit {
+                Fit::Idle => self.allocate(*task, *node),
+                Fit::FutureIdle => self.pipeline(*task, *node),
+            }
+        }
+    }
+
+    /// What this statement did, as a plan: it can be undone, and done again by [`apply`](Self::apply).
+    pub(crate) fn plan(&self) -> Plan {
+        let Session { cluster, log, .. } = &*self.session;
+        let mut plan = Plan::default();
+        let mut seen = FxHashSet::default();
+        let last_first = log[self.base..].iter().rev().map(|entry| entry.task);
+        for task in last_first.filter(|task| seen.insert(*task)) {
+            let it = &cluster.tasks[task];
+            match (it.status, it.node) {
+                (Status::Releasing, _) => plan.victims.push(task),
+                (Status::Allocated, Some(node)) => plan.places.push(Placement { task, node, fit: Fit::Idle }),
+                (Status::Pipelined, Some(node)) => {
+                    plan.places.push(Placement { task, node, fit: Fit::FutureIdle });
+                }
+                _ => {}
+            }
+        }
+        plan.victims.reverse();
+        plan.places.reverse();
+        plan
     }
 
     /// Records jobs that `taker` displaces, for the eviction history.

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestError, TestRunner};
 
-/// Of so many gangs for which brute force finds victims, and of each part of as many, one may be refused.
+/// Of so many gangs for which brute force finds victims, and of each part of as many, one may be refused, and one may break a
+/// gang or evict a more important pod although others would do.
 const ONE_IN: u32 = 100;
 
 /// What refusals say that may have missed victims.
@@ -43,6 +44,7 @@ impl Rate {
         println!("{name}: {served} of {} gangs served, {costly} of them at a cost too high", served + missed);
         let all = served + missed;
         assert!(missed <= all.div_ceil(ONE_IN), "{name}: {missed} of {all} gangs were refused");
+        assert!(costly <= served.div_ceil(ONE_IN), "{name}: {costly} of {served} gangs cost too much");
     }
 }
 

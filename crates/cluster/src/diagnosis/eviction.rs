@@ -1,4 +1,4 @@
-//! Why nobody was evicted for a job.
+//! Why no pod was evicted for a job.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ pub struct Protected {
     /// No more pods were looked at than these.
     pub some: bool,
     /// Which pods there are, if none of them could be asked.
-    pub nobody: Option<Nobody>,
+    pub none: Option<NoPotentialVictims>,
     /// What it would come to if all went who may.
     pub short: Option<Short>,
 }
@@ -104,7 +104,7 @@ pub enum Whose {
 
 /// The pods on nodes, where none of them could be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Nobody {
+pub struct NoPotentialVictims {
     /// Whose could.
     pub whose: Whose,
     /// The queue of the job.
@@ -119,7 +119,7 @@ pub struct Nobody {
     pub rest: u32,
 }
 
-impl Nobody {
+impl NoPotentialVictims {
     fn text(&self) -> String {
         let Self { whose, queue, own, beside, elsewhere, rest } = self;
         let whose = match whose {
@@ -198,7 +198,7 @@ impl Short {
 impl Protected {
     fn text(&self) -> String {
         if self.pods.is_empty() {
-            return self.nobody.as_ref().map_or_else(String::new, Nobody::text);
+            return self.none.as_ref().map_or_else(String::new, NoPotentialVictims::text);
         }
         let pods: Vec<String> = self.pods.iter().map(|(why, pods)| why.text(*pods)).collect();
         let all: u32 = self.pods.values().sum();
@@ -207,16 +207,16 @@ impl Protected {
     }
 }
 
-/// Why nobody was evicted for a job.
+/// Why no pod was evicted for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NoEviction {
     /// Its pods never preempt.
     Never,
     /// This pod of the gang never preempts, and has no place as things are.
     NeverOne(Arc<str>),
-    /// It has as many pods as it needs to start, and nobody is evicted for more.
+    /// It has as many pods as it needs to start, and no pod is evicted for more.
     Enough(u32),
-    /// Nobody may be evicted for it.
+    /// No pod may be evicted for it.
     NoVictims(Arc<Protected>),
     /// It would not fit if there were no other pods at all.
     TooLarge,
@@ -228,7 +228,7 @@ pub enum NoEviction {
     Cut(Cut),
 }
 
-/// What was not tried when nobody was found to be evicted.
+/// What was not tried when no victims were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Untried {
     /// Every set of pods that may be evicted.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use phalanx_resource::{DimId, Dims};
 
-pub use eviction::{NoEviction, Nobody, Protected, Protection, Short, Then, Untried, Whose};
+pub use eviction::{NoEviction, NoPotentialVictims, Protected, Protection, Short, Then, Untried, Whose};
 pub use limit::{Beside, Limit, Overuse};
 pub use nodes::without_lack;
 pub use nodes::{Distance, FitError, Shortage, Unfit};

@@ -351,7 +351,7 @@ mod tests {
         }
 
         #[test]
-        fn an_order_that_contradicts_itself_loses_nobody(
+        fn an_order_that_contradicts_itself_loses_no_job(
             values in prop::collection::vec(0u32..50, 0..60),
             whims in prop::collection::vec(any::<bool>(), 64),
         ) {

@@ -1,12 +1,12 @@
-//! shuffle: evicts running pods that plugins want moved, for nobody.
+//! shuffle: evicts running pods that plugins want moved, for no other job.
 //!
 //! The plugins of a tier name victims together; the first tier that names any decides. The rest is as for victims of other
 //! actions: who must not be evicted stays, PodDisruptionBudgets are counted down, and a pod goes only when a place for it is
-//! proven. In a statement that is undone, those that move are put on nodes that nobody leaves, with what they ask for and
+//! proven. In a statement that is undone, those that move are put on nodes that no pod leaves, with what they ask for and
 //! what their queues may have, each seen by the next. That place is kept for the pod that its controller makes in its stead
 //! ([`phalanx_cluster`], seats). Where the time of a node is over (`tdm`) pods leave it whether there is a place or not.
 //!
-//! Source: Volcano's shuffle action, which evicts whom plugins name, whatever else.
+//! Source: Volcano's shuffle action, which evicts what plugins name without further checks.
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ fn with_places(
     moves
 }
 
-/// Puts a task on a node that nobody leaves, if one takes it now. Returns that node.
+/// Puts a task on a node that no other task leaves, if one takes it now. Returns that node.
 fn moved(
     statement: &mut Statement<'_, '_>,
     task: TaskId,

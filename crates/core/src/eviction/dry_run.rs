@@ -1,6 +1,4 @@
-//! The proof that an eviction helps: the gang is placed with its victims gone, and whoever can stay is spared.
-use std::sync::Arc;
-
+//! The dry run: with victims gone, the gang is placed; then each victim that may stay is reprieved.
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -8,33 +6,29 @@ use super::mode::EvictionMode;
 use super::potential_victims::{Loss, Victim};
 use super::preemptor::{self, Preemptor};
 use super::steps::Steps;
-use crate::decision::Cause;
+use crate::plan::Plan;
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::diagnosis::NoEviction;
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::plugin::EvictionKind;
-use phalanx_plugins::GangSurplus;
 
-/// Victims times tasks up to which all tasks are placed anew for each victim that may be spared.
+/// Victims times tasks up to which all tasks are placed anew for each victim that may be reprieved.
 const THOROUGH: usize = 2_000;
 
 /// Victims that go together or stay together.
 pub(super) type Unit = SmallVec<[Victim; 1]>;
 
-/// Evicts for an preemptor as few of the units as it takes, the first ones first; so many of them at least. True when that was
-/// committed, false when all of them do not help, or those that do are not accepted. Where nobody has to go and allocate comes
-/// later, it is left in the statement around it.
+/// Evicts as few of the units as it takes, the first ones first and so many at the least, and places the preemptor. Returns
+/// what that comes to, and `None` when all of the units do not help. All is undone.
 pub(super) fn dry_run(
     session: &mut Session<'_>,
     preemptor: &Preemptor,
     mode: EvictionMode,
     (units, least): (&[Unit], usize),
-    accepts: impl FnOnce(&Cluster) -> bool,
-    why: &Arc<Cause>,
     steps: &mut Steps,
-) -> Result<bool, NoEviction> {
+) -> Result<Option<Plan>, NoEviction> {
     let mut statement = session.statement();
     for task in &preemptor.non_preempting {
         preemptor::place(&mut statement, *task);
@@ -44,7 +38,7 @@ pub(super) fn dry_run(
         steps.spend(count)?;
         let mut attempt = statement.nested();
         evict(&mut attempt, &units[..count]);
-        // With the last of them gone, nothing is left but to look at all ways to place it.
+        // With the last of them gone, nothing is left but backtracking.
         let last = count == units.len() && !units.is_empty();
         let placed = if last {
             preemptor.place_anyhow(&mut attempt, steps)
@@ -57,42 +51,17 @@ pub(super) fn dry_run(
         }
         drop(attempt);
         if count == units.len() {
-            return Ok(false);
+            return Ok(None);
         }
         (count, more) = (units.len().min(count + more), 2 * more);
     };
     steps.begin();
     reprieve(&mut statement, preemptor, &units[..count], placed, steps)?;
-    let may = is_entitled(statement.session(), preemptor, mode) && accepts(statement.session().cluster);
-    if !may && !units.is_empty() {
-        return Ok(false);
-    }
-    let gone = still_gone(statement.session(), units);
-    if gone.is_empty() && !statement.session().allocated {
-        statement.leave();
-        return Ok(true);
-    }
-    if mode != EvictionMode::WithinJob {
-        let mut victims: Vec<JobId> = gone.iter().flatten().map(|victim| victim.job).collect();
-        victims.dedup();
-        statement.take_from(preemptor.job, &victims);
-    }
-    if statement.session().job_ready(preemptor.job) {
-        statement.commit(why);
-    } else {
-        statement.commit_pipelined(why);
-    }
-    Ok(true)
+    let may = units.is_empty() || is_entitled(statement.session(), preemptor, mode);
+    Ok(may.then(|| statement.plan()))
 }
 
-/// Those of them that are evicted.
-pub(super) fn still_gone(session: &Session<'_>, units: &[Unit]) -> Vec<Unit> {
-    let gone = |victim: &&Victim| is_gone(session.cluster, victim);
-    let left = units.iter().map(|unit| unit.iter().filter(gone).copied().collect::<Unit>());
-    left.filter(|unit| !unit.is_empty()).collect()
-}
-
-/// Whether the queue may reclaim for what was placed: with unlike members, that need not be what was asked about.
+/// Whether the queue may reclaim for what was placed: with unlike members, these need not be the tasks that were asked about.
 fn is_entitled(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> bool {
     let placed = preemptor.placed(session.cluster);
     let lasts = preemptor::last_of_classes(session.cluster, &placed);
@@ -133,8 +102,8 @@ impl Placed {
     }
 }
 
-/// Spares victims, the most important first, as long as the preemptor is met without them. Mostly only tasks on a victim's node
-/// can lose their place by that, or all of a class; where a rule turns out to look further, every task is asked each time.
+/// Puts each victim back, the most important first, if the preemptor still fits. Mostly only tasks on a victim's node can lose
+/// their place by that, or all of a class; where a rule turns out to look further, every task is asked each time.
 fn reprieve(
     statement: &mut Statement<'_, '_>,
     preemptor: &Preemptor,
@@ -167,7 +136,7 @@ fn reprieve_each(
     placed: &Placed,
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
-    // Of a gang that goes as a whole, those beyond its minimum go too.
+    // With a gang that goes as a whole, its surplus goes too.
     let mut gone: FxHashSet<JobId> = FxHashSet::default();
     for unit in units.iter().rev() {
         if unit.iter().any(|victim| gone.contains(&victim.job)) {
@@ -183,8 +152,8 @@ fn reprieve_each(
     Ok(())
 }
 
-/// The same where a victim anywhere may make a difference: without each one all of the preemptor is placed anew, until nobody
-/// more can be spared.
+/// The same where a victim anywhere may make a difference: without each victim the whole preemptor is placed anew, until no
+/// victim more can be put back.
 fn reprieve_thoroughly(
     statement: &mut Statement<'_, '_>,
     preemptor: &Preemptor,
@@ -197,7 +166,7 @@ fn reprieve_thoroughly(
     while gone.len() < before {
         before = gone.len();
         for at in (0..gone.len()).rev() {
-            // Of a gang that goes as a whole, those beyond its minimum go too.
+            // With a gang that goes as a whole, its surplus goes too.
             let job = gone[at][0].job;
             if gone.iter().any(|unit| unit.len() > 1 && unit[0].job == job && unit.len() > gone[at].len()) {
                 continue;
@@ -208,7 +177,7 @@ fn reprieve_thoroughly(
                 attempt.unplace(*task);
             }
             for victim in gone[at] {
-                attempt.unevict(victim.task, victim.status);
+                attempt.reprieve(victim.task, victim.status);
             }
             if let Some(anew) = preemptor.place_anyhow(&mut attempt, steps)? {
                 attempt.keep();
@@ -225,8 +194,8 @@ fn reprieve_thoroughly(
     Ok(())
 }
 
-/// Puts victims back if all may have the places they have beside them, in the order in which they got them: not every way to
-/// place them anew may have been tried.
+/// Puts victims back if all tasks may keep their places beside them: placing the tasks anew may have failed although the
+/// places are good.
 fn stays_beside(
     statement: &mut Statement<'_, '_>,
     unit: &[Victim],
@@ -242,7 +211,7 @@ fn stays_beside(
         attempt.unplace(*task);
     }
     for victim in unit {
-        attempt.unevict(victim.task, victim.status);
+        attempt.reprieve(victim.task, victim.status);
     }
     let may = places.into_iter().all(|(task, node)| preemptor::place_on(&mut attempt, task, node));
     if may {
@@ -251,7 +220,7 @@ fn stays_beside(
     Ok(may)
 }
 
-/// Puts victims back, and moves tasks of the preemptor that they leave no room. Whether all have their place again.
+/// Puts victims back, and moves tasks of the preemptor from their nodes. Returns whether all tasks have a node again.
 fn fits_without(
     statement: &mut Statement<'_, '_>,
     unit: &[Victim],
@@ -268,7 +237,7 @@ fn fits_without(
     displaced.sort_unstable_by_key(|task| placed.order[task]);
     steps.spend(unit.len() + displaced.len() + placed.samples.len())?;
     for victim in unit {
-        statement.unevict(victim.task, victim.status);
+        statement.reprieve(victim.task, victim.status);
     }
     for task in &displaced {
         statement.unplace(*task);
@@ -292,35 +261,24 @@ pub(crate) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
     may
 }
 
-/// Whether it is evicted.
-pub(super) fn is_gone(cluster: &Cluster, victim: &Victim) -> bool {
-    cluster.tasks[victim.task].status == Status::Releasing
-}
-
-/// Whether a gang can do without these.
-pub(super) fn can_spare(cluster: &Cluster, job: JobId, lost: &[Victim]) -> bool {
-    let mut spare = GangSurplus::of(&cluster.jobs[job]);
-    lost.iter().all(|victim| spare.take(cluster.tasks[victim.task].role))
-}
-
-/// Whether so many are all that a job has.
+/// Whether so many are all tasks of a job that run.
 pub(super) fn is_all(cluster: &Cluster, job: JobId, lost: usize) -> bool {
     let counts = &cluster.jobs[job].counts;
     lost as u32 >= counts.of(Status::Running) + counts.of(Status::Bound)
 }
 
-/// Victims one by one or, for the actions of gangs, gangs as a whole: those beyond the minimum one by one, then all of
-/// the rest, if all of it may go.
+/// Victims one by one or, for the actions of gangs, gangs as a whole: surplus one by one, then all the rest, if all of it may
+/// go.
 pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, whole: bool) -> Vec<Unit> {
     if !of_gangs {
         return victims.iter().map(|victim| Unit::from_slice(&[*victim])).collect();
     }
     let mut offered: FxHashMap<JobId, usize> = FxHashMap::default();
-    let mut last_spare: FxHashMap<JobId, usize> = FxHashMap::default();
+    let mut last_surplus: FxHashMap<JobId, usize> = FxHashMap::default();
     for (rank, victim) in victims.iter().enumerate() {
         *offered.entry(victim.job).or_default() += 1;
         if victim.loss == Loss::Surplus {
-            last_spare.insert(victim.job, rank);
+            last_surplus.insert(victim.job, rank);
         }
     }
     let mut at: FxHashMap<JobId, usize> = FxHashMap::default();
@@ -332,8 +290,8 @@ pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, w
             units[*at].1.push(*victim);
         } else {
             at.insert(victim.job, units.len());
-            // Not before those beyond its minimum, wherever they are in the list: a gang that goes leaves nobody.
-            let rank = last_spare.get(&victim.job).map_or(rank, |spare| rank.max(spare + 1));
+            // After its surplus, wherever that is in the list: a gang that goes as a whole leaves no pod.
+            let rank = last_surplus.get(&victim.job).map_or(rank, |last| rank.max(last + 1));
             units.push((rank, Unit::from_slice(&[*victim])));
         }
     }

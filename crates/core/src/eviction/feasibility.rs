@@ -1,9 +1,8 @@
-//! Whether there can be room at all, by arithmetic: what must be true before a search is worth it.
+//! The feasibility bound: arithmetic that says no without a search.
 //!
-//! Per class of tasks it counts how many of them the nodes could take that its rules by attributes let it on, each by
-//! its room alone; per resource it adds that room up. Ports, scores and quotas are left to the proof. So a *no* is
-//! certain, and for a gang of one class without host ports a *yes* is too, but for quotas.
-mod sum;
+//! Per class of tasks it counts how many tasks the nodes could take that filters by attributes admit, each node by its
+//! capacity alone; per resource it adds that capacity up. Ports, rules between pods, scores and quotas are left to the dry
+//! run. So a *no* is certain and a *yes* is not.
 
 use phalanx_resource::{Amounts, DimId};
 
@@ -11,9 +10,8 @@ use super::preemptor::Preemptor;
 use super::steps::Steps;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Then};
-use phalanx_cluster::id::{ClassId, Id, NodeId, TaskId, TermId};
+use phalanx_cluster::id::{ClassId, Id, NodeId, TaskId};
 use phalanx_cluster::{Cluster, Node};
-use sum::Sum;
 
 /// Tasks of one class.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,13 +22,13 @@ struct Need {
     tasks: u64,
     /// How many a node could take; by node.
     fits: Vec<u32>,
-    /// How many they could take together.
-    sum: Sum,
-    /// Nodes its rules let it on.
+    /// How many all nodes could take.
+    total: u64,
+    /// Nodes that filters by attributes admit; by node.
     admitted: Vec<bool>,
 }
 
-/// One resource, over all nodes that any class is let on.
+/// One resource, summed over all nodes that any class is admitted on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Total {
     dim: DimId,
@@ -38,19 +36,17 @@ struct Total {
     room: i128,
 }
 
-/// Nodes in all bounds that are kept, but for the one that was used last.
+/// The most nodes in all bounds that are kept, besides the bound that was used last.
 const KEPT: usize = 1 << 17;
 
-/// And no more bounds than this.
+/// The most bounds that are kept.
 const MOST: usize = 16;
 
-/// What a feasibility is about: the tasks of an preemptor by class, and how many of them it takes.
+/// What a bound is for: the tasks of a preemptor by class, and how many of them are needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wants {
     /// With what tells the class from an earlier one that had the same id.
     classes: Vec<(ClassId, u64, u64)>,
-    /// Those of them whose tasks have to be together as long as there are none, and by what.
-    gathering: Vec<(ClassId, TermId)>,
     wanted: usize,
 }
 
@@ -65,36 +61,31 @@ impl Wants {
             }
         }
         classes.sort_unstable();
-        let non_preempting = preemptor.non_preempting.iter().map(|task| cluster.tasks[*task].class);
-        let all: Vec<ClassId> = classes.iter().map(|(id, ..)| *id).chain(non_preempting).collect();
-        let gathers = |(id, ..): &(ClassId, u64, u64)| {
-            let others = all.iter().copied().filter(|other| other != id);
-            Some((*id, sum::gathering(cluster, &cluster.classes[*id], others)?))
-        };
-        Self { gathering: classes.iter().filter_map(gathers).collect(), classes, wanted: preemptor.wanted }
+        Self { classes, wanted: preemptor.wanted }
     }
 }
 
-/// A feasibility with nobody evicted, as it was when the log of touched nodes was read up to there.
+/// A bound with no pod evicted, as it was when the log of touched nodes was read up to the cursor.
 #[derive(Clone, Debug)]
-struct Kept {
+struct KeptBound {
     wants: Wants,
-    today: FeasibilityBound,
+    bound: FeasibilityBound,
     cursor: u64,
 }
 
-/// FeasibilityBounds of the last aims. Others that ask for the same need only what has changed since, also in another cycle.
+/// The bounds of the last preemptors. For another that requests the same only touched nodes are counted anew, also in another
+/// cycle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FeasibilityBounds {
     /// The one that was used last comes last.
-    kept: Vec<Kept>,
-    /// Nodes, their slots and resources as they were.
+    kept: Vec<KeptBound>,
+    /// The stamp and number of nodes, and the number of resources, when the bounds were made.
     stamp: (u64, usize, usize),
 }
 
 impl FeasibilityBounds {
-    /// What is asked of rooms with nobody evicted; an error when the preemptor does not even fit empty nodes.
-    pub(super) fn with_today<R>(
+    /// Asks something of the bound with no pod evicted. Fails when the preemptor does not even fit empty nodes.
+    pub(super) fn with_bound<R>(
         &mut self,
         session: &mut Session<'_>,
         preemptor: &Preemptor,
@@ -102,26 +93,26 @@ impl FeasibilityBounds {
         ask: impl FnOnce(&mut Session<'_>, &mut FeasibilityBound, &mut Steps) -> Result<R, NoEviction>,
     ) -> Result<R, NoEviction> {
         let wants = Wants::of(session.cluster, preemptor);
-        let mut today = match self.take(session.cluster, &wants, steps)? {
+        let mut bound = match self.take(session.cluster, &wants, steps)? {
             Some(kept) => {
                 debug_assert!(
                     kept.is_anew(session, preemptor, &wants),
-                    "what is kept of rooms is not what they are"
+                    "a kept bound differs from one made anew"
                 );
                 kept
             }
-            None => today(session, preemptor, &wants, steps)?,
+            None => new_bound(session, preemptor, &wants, steps)?,
         };
         let cursor = session.cluster.touched_end();
-        let answer = ask(session, &mut today, steps);
-        self.keep(session.cluster, Kept { wants, today, cursor });
+        let answer = ask(session, &mut bound, steps);
+        self.keep(session.cluster, KeptBound { wants, bound, cursor });
         answer
     }
 
-    /// Rooms with nobody evicted, as the last search for an preemptor left them.
+    /// The bound with no pod evicted, as the last search for a preemptor left it.
     pub(super) fn known(&self, cluster: &Cluster, preemptor: &Preemptor) -> Option<&FeasibilityBound> {
         let wants = Wants::of(cluster, preemptor);
-        self.kept.iter().rev().find(|kept| kept.wants == wants).map(|kept| &kept.today)
+        self.kept.iter().rev().find(|kept| kept.wants == wants).map(|kept| &kept.bound)
     }
 
     fn take(
@@ -135,17 +126,17 @@ impl FeasibilityBounds {
             self.kept.clear();
         }
         let Some(at) = self.kept.iter().position(|kept| kept.wants == *wants) else { return Ok(None) };
-        let Kept { mut today, cursor, .. } = self.kept.remove(at);
+        let KeptBound { mut bound, cursor, .. } = self.kept.remove(at);
         let touched = cluster.touched_since(cursor).filter(|touched| touched.len() <= cluster.nodes.len());
         let Some(touched) = touched else { return Ok(None) };
         steps.scan(touched.len())?;
         for node in touched {
-            today.set(*node, cluster.nodes.get(*node).map(Node::future_idle).unwrap_or_default());
+            bound.set(*node, cluster.nodes.get(*node).map(Node::future_idle).unwrap_or_default());
         }
-        Ok(Some(today))
+        Ok(Some(bound))
     }
 
-    fn keep(&mut self, cluster: &Cluster, kept: Kept) {
+    fn keep(&mut self, cluster: &Cluster, kept: KeptBound) {
         let most = (KEPT / cluster.nodes.bound().max(1)).clamp(1, MOST);
         if self.kept.len() >= most {
             self.kept.remove(0);
@@ -154,7 +145,7 @@ impl FeasibilityBounds {
     }
 }
 
-fn today(
+fn new_bound(
     session: &mut Session<'_>,
     preemptor: &Preemptor,
     wants: &Wants,
@@ -162,10 +153,10 @@ fn today(
 ) -> Result<FeasibilityBound, NoEviction> {
     steps.scan(2 * session.cluster.nodes.len())?;
     let empty = FeasibilityBound::new(session, preemptor, wants);
-    if empty.may_do() { Ok(empty.today(session.cluster)) } else { Err(NoEviction::TooLarge) }
+    if empty.may_do() { Ok(empty.with_none_evicted(session.cluster)) } else { Err(NoEviction::TooLarge) }
 }
 
-/// Rooms as they would be.
+/// The capacity of nodes with some pods evicted, and what follows from it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FeasibilityBound {
     needs: Vec<Need>,
@@ -178,24 +169,21 @@ pub(super) struct FeasibilityBound {
 impl FeasibilityBound {
     /// With every node empty.
     fn new(session: &mut Session<'_>, preemptor: &Preemptor, wants: &Wants) -> Self {
-        let mut need = |(class, _, tasks): &(ClassId, u64, u64)| {
-            let gathering = wants.gathering.iter().find(|(known, _)| known == class);
-            Need::new(session, (*class, *tasks), gathering.map(|(_, term)| *term))
-        };
-        let needs = wants.classes.iter().map(&mut need).collect();
+        let needs =
+            wants.classes.iter().map(|(class, _, tasks)| Need::new(session, *class, *tasks)).collect();
         let totals = totals(session.cluster, preemptor);
         let feasibility = Self { needs, totals, wanted: preemptor.wanted as u64, rooms: Vec::new() };
         feasibility.with_rooms(rooms(session.cluster, |node| node.allocatable.clone()))
     }
 
-    /// With nobody evicted.
-    fn today(self, cluster: &Cluster) -> Self {
+    /// With no pod evicted.
+    fn with_none_evicted(self, cluster: &Cluster) -> Self {
         self.with_rooms(rooms(cluster, Node::future_idle))
     }
 
     /// Whether it is what one made anew would be.
     fn is_anew(&self, session: &mut Session<'_>, preemptor: &Preemptor, wants: &Wants) -> bool {
-        let anew = Self::new(session, preemptor, wants).today(session.cluster);
+        let anew = Self::new(session, preemptor, wants).with_none_evicted(session.cluster);
         *self == anew
     }
 
@@ -221,7 +209,7 @@ impl FeasibilityBound {
         self
     }
 
-    /// Whether any class is let on a node.
+    /// Whether any class is admitted on a node.
     pub(super) fn admits(&self, node: NodeId) -> bool {
         self.needs.iter().any(|need| need.admits(node.index()))
     }
@@ -236,7 +224,7 @@ impl FeasibilityBound {
         let mut room = self.rooms[node.index()].clone();
         freed.for_each(|request| room.add(request));
         let takes = |need: &Need| {
-            if need.admits(node.index()) { need.sum.on_node(node.index(), need.fitting(&room)) } else { 0 }
+            if need.admits(node.index()) { need.fitting(&room) } else { 0 }
         };
         self.needs.iter().map(takes).collect()
     }
@@ -280,7 +268,7 @@ impl FeasibilityBound {
     }
 
     fn places(&self) -> u64 {
-        self.needs.iter().map(|need| need.sum.total().min(need.tasks)).sum()
+        self.needs.iter().map(|need| need.total.min(need.tasks)).sum()
     }
 
     /// What is missing where there cannot be room. Of one pod it says more how much it lacks than that it has no place.
@@ -301,9 +289,9 @@ impl FeasibilityBound {
     fn count(&mut self, at: usize) {
         let Self { needs, rooms, .. } = self;
         for need in needs.iter_mut().filter(|need| need.admits(at)) {
-            let fits = need.sum.on_node(at, need.fitting(&rooms[at]));
+            let fits = need.fitting(&rooms[at]);
             let before = std::mem::replace(&mut need.fits[at], fits);
-            need.sum.change(at, before, fits);
+            need.total = need.total + u64::from(fits) - u64::from(before);
         }
     }
 
@@ -324,14 +312,13 @@ fn rooms(cluster: &Cluster, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {
 }
 
 impl Need {
-    fn new(session: &mut Session<'_>, (class, tasks): (ClassId, u64), gathering: Option<TermId>) -> Self {
+    fn new(session: &mut Session<'_>, class: ClassId, tasks: u64) -> Self {
         let Session { cluster, tiers, placement, .. } = session;
         let admits = placement.admits(cluster, tiers, class);
         let admitted = (0..cluster.nodes.bound()).map(|at| admits(NodeId::from_index(at))).collect();
         let request: Vec<_> =
             cluster.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
-        let sum = Sum::new(cluster, &cluster.classes[class], gathering);
-        Self { class, request, tasks, fits: vec![0; cluster.nodes.bound()], sum, admitted }
+        Self { class, request, tasks, fits: vec![0; cluster.nodes.bound()], total: 0, admitted }
     }
 
     fn admits(&self, node: usize) -> bool {

@@ -1,54 +1,50 @@
-//! Eviction: one planner for the actions `preempt`, `reclaim`, `gangpreempt` and `gangreclaim`. The action `shuffle` shares
-//! the rules about protected pods, the step budget and the proof of a place, and evicts for nobody. The page
-//! `crates/design/eviction.md` explains the design.
+//! Eviction: one planner for the actions `preempt`, `reclaim`, `gangpreempt` and `gangreclaim`. The page
+//! `crates/design/eviction.md` explains the design. The action `shuffle` shares the rules about protected pods, the step
+//! budget and the check whether a task may have a place.
 //!
 //! For a job that starves, the *preemptor*:
-//! 1. [`potential_victims`]: the pods that may be evicted, in order. Plugins protect some, whoever the preemptor is; the tiers
-//!    are asked about the others, with all tasks of the gang but the last counted as allocated. PodDisruptionBudgets are
-//!    counted down.
+//! 1. [`potential_victims`]: the pods that may be evicted, in order. Plugins in their tiers say who may go together, and
+//!    PodDisruptionBudgets are counted down.
 //! 2. [`feasibility`]: arithmetic that says no without a search.
 //! 3. [`plan`]: the strategies *ordered*, *per node*, *per domain* and *surplus* choose potential victims to try.
-//! 4. [`dry_run`]: in a Statement, as few of them are evicted as the bound asks for, and the gang is placed by the filters,
-//!    scores and quotas of `allocate`; more follow until it fits. Then each victim is reprieved without whom the gang fits,
-//!    the most important first.
-//! 5. The Statement is committed only if the gang is whole. The gang's tasks keep their nodes as nominations across cycles,
-//!    so the job does not starve and nobody is evicted for it twice.
+//! 4. [`dry_run`]: in a Statement that is undone, as few of them as the bound asks for are evicted, and the gang is placed by
+//!    the filters, scores and quotas of `allocate`; more follow until it fits. Then each victim that may stay is reprieved,
+//!    the most important first. What is left is the Plan.
+//! 5. [`commit`] carries the Plan out. The gang's tasks keep their nodes as nominations across cycles, so the job does
+//!    not starve any more and no pod is evicted for it twice.
 //!
-//! Searches are counted in steps, and an action has a number of steps and a time in a cycle. Jobs that had no turn go first in
-//! the next cycle.
+//! Searches are counted in steps, and an action has a number of steps and a time in a cycle. Jobs that had no turn go first
+//! in the next cycle. Searches that failed are remembered in [`failed_searches`](crate::failed_searches).
 pub(crate) mod dry_run;
-mod failed_searches;
 mod feasibility;
 mod history;
 mod mode;
-mod no_victims;
 mod plan;
 pub(crate) mod potential_victims;
 mod preemptor;
 mod protection;
 pub(crate) mod steps;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
 use crate::actions::order::{self, JobsByQueue};
 use crate::backlog;
-use crate::gang::TaskQueue;
-use crate::gang::{repair, takeover};
+use crate::gang::{TaskQueue, repair, takeover};
+use crate::plan::Plan;
+use crate::reservation;
 use crate::session::Session;
 pub(crate) use dry_run::may_keep;
-use failed_searches::FailedSearches;
 use feasibility::FeasibilityBounds;
 pub(crate) use history::record_eviction;
 use history::{EvictionHistory, JobIdentity, ProtectedJobs};
 pub(crate) use mode::{EvictionMode, WHOLE};
-use no_victims::Asker;
 use phalanx_cluster::Status;
 use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
 use phalanx_cluster::event::{Phase, Time};
-use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
+use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
 use phalanx_framework::plugin::EvictionKind;
 use potential_victims::PotentialVictims;
@@ -82,25 +78,17 @@ pub(crate) const MAX_TIME_ARG: ArgSpec = ArgSpec {
           the same. What allocate decided is carried out meanwhile.",
 };
 
-/// What eviction remembers across cycles.
+/// What eviction keeps across cycles.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionState {
-    failed_searches: FailedSearches,
     history: EvictionHistory,
-    /// What searches read of rooms.
     bounds: FeasibilityBounds,
 }
 
 impl EvictionState {
     /// A cycle begins.
-    pub(crate) fn begin(&mut self, now: Time, nodes: u64, queues_changed: bool) {
-        self.failed_searches.begin(now, nodes, queues_changed);
+    pub(crate) fn begin(&mut self, now: Time, queues_changed: bool) {
         self.history.begin(now, queues_changed);
-    }
-
-    /// When a cycle is due for searches that were passed over.
-    pub(crate) fn wake(&self) -> Option<Time> {
-        self.failed_searches.wake()
     }
 }
 
@@ -113,12 +101,16 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
     let mut planner = Planner::new(session, mode);
     let passed_over = |job: &JobId| session.backlog.is_eviction_deferred(*job);
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
-    // What is left in it has room without anybody's going, and is for allocate to place.
+    // Gangs that fit without evictions are left in it, so that their room counts once, and are for allocate to place.
     let mut statement = session.statement();
     for jobs in [first, rest] {
         planner.serve_all(statement.session(), jobs);
     }
+    let is_left = !statement.plan().places.is_empty();
     drop(statement);
+    if is_left {
+        session.cluster.note_news();
+    }
     session.past.bounds = planner.bounds;
 }
 
@@ -139,7 +131,7 @@ fn starves(session: &Session<'_>, job: JobId) -> bool {
         && !order::is_behind(session, job)
 }
 
-/// Puts the next one in line of those that waited for the same as one that was served.
+/// Adds the next job of the equivalence class of a job that was served.
 fn join_next(session: &mut Session<'_>, line: &mut JobsByQueue, job: JobId) {
     if let Some(next) = backlog::try_next(session, job).filter(|next| starves(session, *next)) {
         line.push(session, next);
@@ -151,24 +143,6 @@ struct Planner {
     potential_victims: PotentialVictims,
     steps: Steps,
     bounds: FeasibilityBounds,
-    /// Why nobody was evicted for a job like this one, since somebody was evicted last.
-    refused: FxHashMap<Like, NoEviction>,
-    /// What keeps those who run from being evicted, for whom nobody is let go.
-    nobody: FxHashMap<Asker, Arc<Protected>>,
-}
-
-/// What answers to a job depend on: the action, its queue, its importance, what it holds and what it asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Like {
-    mode: EvictionMode,
-    within: Option<JobId>,
-    queue: QueueId,
-    priority: i32,
-    preemptable: Option<bool>,
-    holds: [Amounts; 2],
-    /// Class, priority and manners of each task.
-    tasks: Vec<(ClassId, i32, bool)>,
-    wanted: usize,
 }
 
 impl Planner {
@@ -179,8 +153,6 @@ impl Planner {
             potential_victims: PotentialVictims::new(session, mode),
             steps,
             bounds: std::mem::take(&mut session.past.bounds),
-            refused: FxHashMap::default(),
-            nobody: FxHashMap::default(),
         }
     }
 
@@ -193,13 +165,12 @@ impl Planner {
             }
             let Some(job) = line.pop(session, queue) else { continue };
             let (whole, spent) = (self.steps.are_whole(), self.steps.are_spent());
-            let pending = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
-            let before = pending(session);
+            let before = pending(session, job);
             let served = if spent { Err(self.no_turn()) } else { self.serve_outranking(session, job) };
-            if pending(session) < before {
+            if pending(session, job) < before {
                 join_next(session, &mut line, job);
             }
-            // One that came late may need all there is.
+            // A search that did not have the whole budget may get further with it.
             session.backlog.defer_eviction(job, spent || (!whole && self.steps.are_spent()));
             session.cut_short |= !whole && self.steps.are_spent() || self.steps.ended_by_time();
             if let Err(refusal) = served {
@@ -212,20 +183,19 @@ impl Planner {
         Refusal::Eviction { action: self.mode.action(), why: self.steps.ended() }
     }
 
-    /// Serves a job with what is reserved for those that it outranks given back: a pod that only waits for its room goes
-    /// before one that runs.
+    /// Serves a job with the reservations of jobs that it outranks given back: a reservation gives way before a running
+    /// pod does.
     fn serve_outranking(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
         let lesser = takeover::lesser(session, job);
         if lesser.is_empty() && !repair::is_repair(session, job) {
             return self.serve(session, job);
         }
-        let lacks = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
         let mut statement = session.statement();
         repair::take_back(&mut statement, job);
-        let before = lacks(statement.session());
+        let before = pending(statement.session(), job);
         let yielded = takeover::take_back(&mut statement, &lesser);
         let served = self.serve(statement.session(), job);
-        if lacks(statement.session()) < before {
+        if pending(statement.session(), job) < before {
             let outranked = takeover::give_back(&mut statement, yielded, job);
             statement.commit(&Arc::default());
             takeover::tell(session, &outranked, job);
@@ -249,6 +219,7 @@ impl Planner {
         self.serve_each(session, job, &tasks)
     }
 
+    /// Evicts for single tasks; returns the refusal of the first one by order of tasks.
     fn serve_each(&mut self, session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Result<(), Refusal> {
         let mut failed: FxHashMap<(ClassId, i32), Refusal> = FxHashMap::default();
         for task in tasks {
@@ -271,17 +242,12 @@ impl Planner {
                 failed.insert(like, refusal);
             }
         }
-        // The first by order of tasks is as good as any.
-        tasks
-            .iter()
-            .find_map(|task| {
-                let it = &session.cluster.tasks[*task];
-                failed.remove(&(it.class, it.priority))
-            })
-            .map_or(Ok(()), Err)
+        let like =
+            |task: &TaskId| (session.cluster.tasks[*task].class, session.cluster.tasks[*task].priority);
+        tasks.iter().find_map(|task| failed.remove(&like(task))).map_or(Ok(()), Err)
     }
 
-    /// Whether anybody is to be evicted for an preemptor, whoever runs.
+    /// Whether pods may be evicted for a preemptor at all, whichever pods run.
     fn may_ask(
         &mut self,
         session: &mut Session<'_>,
@@ -303,123 +269,139 @@ impl Planner {
         held_up.map_or(Ok(()), Err)
     }
 
+    /// Evicts for a preemptor, unless it is known that a search for victims fails.
     fn evict_for(
         &mut self,
         session: &mut Session<'_>,
         preemptor: &Preemptor,
         mode: EvictionMode,
     ) -> Result<(), Refusal> {
-        let refusal = |why| Refusal::Eviction { action: mode.action(), why };
         self.may_ask(session, preemptor, mode)?;
+        let refusal = |why| Refusal::Eviction { action: mode.action(), why };
         let protected = session.past.history.protected(&JobIdentity::of(session.cluster, preemptor.job));
-        if let Some(until) = protected.until {
+        let key = preemptor.search_key(session.cluster, mode, &protected);
+        let known = session.failed_searches.answer(&key, session.cluster.news());
+        for until in known.iter().filter_map(|known| known.until).chain(protected.until) {
             session.backlog.retry_at(preemptor.job, until);
         }
-        let like = like(session, preemptor, mode, &protected);
-        if let Some(why) = self.refused.get(&like) {
-            return Err(refusal(why.clone()));
-        }
-        if let Some((until, why)) = session.past.failed_searches.answer(&like) {
-            if let Some(until) = until {
-                session.backlog.retry_at(preemptor.job, until);
-            }
+        if let Some(why) = known.and_then(|known| known.why) {
             return Err(refusal(why));
         }
-        let asker = Asker::of(session, preemptor, mode).filter(|_| protected.is_empty());
-        let (left, whole) = (self.steps.left(), self.steps.are_whole());
-        match self.search(session, (preemptor, mode, &protected), asker.as_ref()) {
-            Ok(()) => {
-                self.refused.clear();
-                self.nobody.clear();
-                session.past.failed_searches.evicted(&like);
-                session.backlog.refusals.clear(preemptor.job);
-                let reserved = session.cluster.jobs[preemptor.job].counts.of(Status::Pipelined);
-                if reserved > 0 {
-                    session.refuse(preemptor.job, Refusal::Reserved(reserved));
-                }
+        match self.plan(session, preemptor, mode, &protected) {
+            Ok(plan) => {
+                commit(session, preemptor, mode, &plan);
+                session.failed_searches.forget(&key);
                 Ok(())
             }
-            Err(why) => {
-                let why = self.explained(session, (preemptor, &like), mode, why);
-                if let (Some(asker), NoEviction::NoVictims(told)) = (asker, &why) {
-                    self.nobody.insert(asker, Arc::clone(told));
+            Err(failure) => {
+                if let Some(steps) = failure.steps {
+                    let news = session.cluster.news();
+                    session.failed_searches.note(key, Some(failure.why.clone()), steps, news);
                 }
-                // With all the steps there are it would be cut short again.
-                if whole && !self.steps.ended_by_time() || !matches!(why, NoEviction::Cut(_)) {
-                    session.past.failed_searches.note(&like, left - self.steps.left(), &why);
-                    self.refused.insert(like, why.clone());
-                }
-                Err(refusal(why))
+                Err(refusal(failure.why))
             }
         }
     }
 }
 
+/// Why there is no plan for a preemptor.
+struct PlanFailure {
+    why: NoEviction,
+    /// What the search took; `None` where it may get further in another cycle.
+    steps: Option<u64>,
+}
+
 impl Planner {
-    fn search(
+    /// Finds victims for a preemptor and places for its tasks, and changes nothing.
+    fn plan(
         &mut self,
         session: &mut Session<'_>,
-        (preemptor, mode, protected): (&Preemptor, EvictionMode, &ProtectedJobs),
-        asker: Option<&Asker>,
-    ) -> Result<(), NoEviction> {
-        let Self { potential_victims, steps, bounds, nobody, .. } = self;
-        match asker.and_then(|asker| nobody.get(asker)) {
-            Some(told) if no_victims::needs_eviction(session, preemptor, (&mut *steps, &mut *bounds))? => {
-                Err(NoEviction::NoVictims(Arc::clone(told)))
-            }
-            _ => plan::evict_for(session, (preemptor, mode, protected), potential_victims, (steps, bounds)),
+        preemptor: &Preemptor,
+        mode: EvictionMode,
+        protected: &ProtectedJobs,
+    ) -> Result<Plan, PlanFailure> {
+        let any = preemptor.any_victim_key(session, mode).filter(|_| protected.is_empty());
+        let news = session.cluster.news();
+        let known = any.as_ref().and_then(|key| session.failed_searches.answer(key, news)?.why);
+        let (left, whole) = (self.steps.left(), self.steps.are_whole());
+        let why = match self.search(session, preemptor, (mode, protected, known)) {
+            Ok(plan) => return Ok(plan),
+            Err(why) => self.explained(session, preemptor, mode, why),
+        };
+        if let (Some(key), NoEviction::NoVictims(_)) = (any, &why) {
+            session.failed_searches.note(key, Some(why.clone()), 0, news);
         }
+        // One that was cut short with the whole budget would be cut short again.
+        let is_final = whole && !self.steps.ended_by_time() || !matches!(why, NoEviction::Cut(_));
+        Err(PlanFailure { why, steps: is_final.then(|| left - self.steps.left()) })
     }
 
-    /// The same reason, with what keeps those that run.
+    /// The same reason, with what protects the pods that run.
     fn explained(
         &self,
         session: &mut Session<'_>,
-        (preemptor, like): (&Preemptor, &Like),
+        preemptor: &Preemptor,
         mode: EvictionMode,
         why: NoEviction,
     ) -> NoEviction {
-        let known = session.past.failed_searches.told(like);
-        let told = || {
+        let mut explain = || {
             let gone = plan::together(session, preemptor, mode, &self.potential_victims);
             let short = protection::short(session.cluster, preemptor, &gone, &self.bounds);
             Arc::new(Protected { short, ..protection::of(session, preemptor, mode, &gone) })
         };
         match why {
-            NoEviction::NoVictims(told) if *told == Protected::default() => NoEviction::NoVictims(
-                known.unwrap_or_else(|| Arc::new(protection::of(session, preemptor, mode, &[]))),
-            ),
-            NoEviction::NotEnough(_) => NoEviction::NotEnough(known.unwrap_or_else(told)),
-            NoEviction::NotFound(untried, _) => NoEviction::NotFound(untried, known.unwrap_or_else(told)),
+            NoEviction::NoVictims(protected) if *protected == Protected::default() => {
+                NoEviction::NoVictims(Arc::new(protection::of(session, preemptor, mode, &[])))
+            }
+            NoEviction::NotEnough(_) => NoEviction::NotEnough(explain()),
+            NoEviction::NotFound(untried, _) => NoEviction::NotFound(untried, explain()),
             _ => why,
         }
     }
 }
 
-/// In the action's name, unless allocate says the same.
+/// Does what a plan says. A plan without victims is left in the statement around it where allocate comes later.
+fn commit(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode, plan: &Plan) {
+    let job = preemptor.job;
+    let why = Arc::new(mode.cause(session, job));
+    let lost = |task: &TaskId| session.cluster.tasks[*task].job;
+    let losers: BTreeSet<JobId> = plan.victims.iter().filter_map(lost).collect();
+    let mut statement = session.statement();
+    statement.apply(plan);
+    if plan.victims.is_empty() && !statement.session().allocated {
+        statement.leave();
+    } else {
+        if mode != EvictionMode::WithinJob {
+            statement.take_from(job, &losers.iter().copied().collect::<Vec<JobId>>());
+        }
+        if statement.session().job_ready(job) {
+            statement.commit(&why);
+        } else {
+            statement.commit_pipelined(&why);
+        }
+    }
+    session.cluster.note_news();
+    for loser in losers {
+        // A gang that is not whole any more has no use for its reservation.
+        if loser != job && !session.job_pipelined(loser) {
+            reservation::release(session, loser);
+        }
+    }
+    session.backlog.refusals.clear(job);
+    let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
+    if reserved > 0 {
+        session.refuse(job, Refusal::Reserved(reserved));
+    }
+}
+
+fn pending(session: &Session<'_>, job: JobId) -> u32 {
+    session.cluster.jobs[job].counts.of(Status::Pending)
+}
+
+/// Why the queue of a preemptor may not have more, in the action's name unless allocate says the same.
 fn not_entitled(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, why: Refusal) -> Refusal {
     if session.backlog.refusals.of(preemptor.job).contains(&why) {
         return why;
     }
     Refusal::NotEntitled { action: mode.action(), why: Box::new(why) }
-}
-
-fn like(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, protected: &ProtectedJobs) -> Like {
-    let cluster = &*session.cluster;
-    let job = &cluster.jobs[preemptor.job];
-    let of = |task: &TaskId| {
-        let task = &cluster.tasks[*task];
-        (task.class, task.priority, task.never_preempts)
-    };
-    Like {
-        mode,
-        // Who may be evicted within a job is nobody else's answer, nor is what others are kept from.
-        within: (mode == EvictionMode::WithinJob || !protected.is_empty()).then_some(preemptor.job),
-        queue: job.queue,
-        priority: job.priority,
-        preemptable: job.preemptable,
-        holds: [job.allocated.clone(), job.pipelined.clone()],
-        tasks: preemptor.non_preempting.iter().chain(&preemptor.tasks).map(of).collect(),
-        wanted: preemptor.wanted,
-    }
 }

@@ -1,4 +1,4 @@
-//! What an action evicts for, and whom.
+//! What an action evicts for, and which pods.
 use crate::decision::Cause;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::Whose;
@@ -62,10 +62,14 @@ impl EvictionMode {
 
     /// The flag that lets a plugin speak; the hook of the gang actions has none.
     pub(super) fn flag(self) -> Option<Flag> {
-        match (self.of_gangs(), self.kind()) {
-            (true, _) => None,
-            (false, EvictionKind::Preempt) => Some(Flag::Preemptable),
-            (false, EvictionKind::Reclaim) => Some(Flag::Reclaimable),
+        (!self.of_gangs()).then(|| self.protection_flag())
+    }
+
+    /// The flag that lets a plugin protect pods whoever the preemptor is.
+    pub(super) fn protection_flag(self) -> Flag {
+        match self.kind() {
+            EvictionKind::Preempt => Flag::Preemptable,
+            EvictionKind::Reclaim => Flag::Reclaimable,
         }
     }
 
@@ -111,7 +115,7 @@ impl EvictionMode {
         (self == EvictionMode::WithinJob) == (by == from)
     }
 
-    /// For whom and why, as it is told.
+    /// Why pods are evicted, as it is written on events.
     pub(super) fn cause(self, session: &Session<'_>, job: JobId) -> Cause {
         let cluster = &*session.cluster;
         let job = &cluster.jobs[job];

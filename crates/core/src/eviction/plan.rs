@@ -1,111 +1,64 @@
-//! The search for victims that are allowed and help.
+//! The search for victims that may be evicted together and help.
 mod ordered;
 mod per_domain;
 mod per_node;
 mod surplus;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use phalanx_resource::Amounts;
 use rustc_hash::FxHashSet;
 
-use super::dry_run::{self, Unit, dry_run, units};
-use super::feasibility::{FeasibilityBound, FeasibilityBounds};
+use super::Planner;
+use super::dry_run::{Unit, dry_run, units};
+use super::feasibility::FeasibilityBound;
 use super::history::ProtectedJobs;
 use super::mode::EvictionMode;
 use super::potential_victims::{Loss, PotentialVictims, Victim};
 use super::preemptor::Preemptor;
 use super::steps::Steps;
-use crate::decision::Cause;
 use crate::gang::domain::Choice;
 use crate::gang::reserved;
-use crate::reservation;
+use crate::plan::Plan;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Untried};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use phalanx_cluster::{Budgets, Cluster};
 use phalanx_framework::plugin::{EvictionKind, Plugin};
-use surplus::Pass;
+use phalanx_plugins::within_surplus;
+use surplus::Limits;
 
-/// Evicts for an preemptor, if that helps. All is as it was where it does not.
-pub(super) fn evict_for(
-    session: &mut Session<'_>,
-    (preemptor, mode, protected): (&Preemptor, EvictionMode, &ProtectedJobs),
-    potential_victims: &mut PotentialVictims,
-    (steps, bounds): (&mut Steps, &mut FeasibilityBounds),
-) -> Result<(), NoEviction> {
-    steps.begin();
-    bounds.with_today(session, preemptor, steps, |session, today, steps| {
-        evict_in(session, (preemptor, mode, protected), potential_victims, (today, steps))
-    })
-}
+/// A way to choose victims. Returns the first plan that works.
+type Strategy<S> = fn(&mut S, &Offer) -> Result<Option<Plan>, NoEviction>;
 
-/// The same with rooms as they are with nobody evicted.
-fn evict_in(
-    session: &mut Session<'_>,
-    (preemptor, mode, protected): (&Preemptor, EvictionMode, &ProtectedJobs),
-    potential_victims: &mut PotentialVictims,
-    (today, steps): (&mut FeasibilityBound, &mut Steps),
-) -> Result<(), NoEviction> {
-    let all = potential_victims.each(session, preemptor, mode);
-    steps.scan(all.len())?;
-    if all.is_empty() && !today.may_do() {
-        return Err(NoEviction::NoVictims(Arc::default()));
+impl Planner {
+    /// Finds victims and places. `known` says why no pod may be evicted for a preemptor like this, whatever it requests.
+    pub(super) fn search(
+        &mut self,
+        session: &mut Session<'_>,
+        preemptor: &Preemptor,
+        (mode, protected, known): (EvictionMode, &ProtectedJobs, Option<NoEviction>),
+    ) -> Result<Plan, NoEviction> {
+        let Self { potential_victims, steps, bounds, .. } = self;
+        steps.begin();
+        bounds.with_bound(session, preemptor, steps, |session, bound, steps| {
+            if let Some(why) = known.filter(|_| !bound.may_do()) {
+                return Err(why);
+            }
+            let mut search =
+                VictimSearch { session, preemptor, mode, bound, steps, tier: None, surplus: None };
+            let (ceiling, alone) = search.bound_alone(potential_victims)?;
+            let order = potential_victims.order(search.session, preemptor, mode);
+            search.steps.scan(4 * order.len())?;
+            let is_offered = |victim: &&Victim| {
+                alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
+                    && is_offered(search.session, preemptor, mode, victim)
+                    && !protected.has(search.session.cluster, victim.job)
+            };
+            let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
+            search.run(&offered, &ceiling)
+        })
     }
-    let empty = today.without(all.iter().map(|(task, node)| (*node, session.cluster.request_of(*task))));
-    if !empty.may_do() {
-        return Err(NoEviction::NotEnough(Arc::default()));
-    }
-    if !today.may_do() && !anybody(session, preemptor, mode, &all) {
-        return Err(NoEviction::NoVictims(Arc::default()));
-    }
-    let mut alone: Option<FxHashSet<TaskId>> = None;
-    if !asks_others(session) {
-        steps.scan(4 * all.len())?;
-        let count = all.len();
-        let goes = each_alone(session, preemptor, mode, potential_victims, all);
-        let emptier =
-            today.without(goes.iter().map(|(task, node)| (*node, session.cluster.request_of(*task))));
-        if !emptier.may_do() {
-            return Err(if goes.is_empty() {
-                NoEviction::NoVictims(Arc::default())
-            } else {
-                NoEviction::NotEnough(Arc::default())
-            });
-        }
-        if goes.len() < count {
-            alone = Some(goes.into_iter().map(|(task, _)| task).collect());
-        }
-    }
-    let order = potential_victims.order(session, preemptor, mode);
-    steps.scan(4 * order.len())?;
-    let may_break = mode.may_break(session);
-    let is_offered = |victim: &&Victim| {
-        alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
-            && is_offered(session, preemptor, mode, victim)
-            && (may_break || dry_run::can_spare(session.cluster, victim.job, &[**victim]))
-            && !protected.has(session.cluster, victim.job)
-    };
-    let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
-    let why = Arc::new(mode.cause(session, preemptor.job));
-    let (pass, tier) = (Pass::Last, 0);
-    let mut search = Search { session, preemptor, mode, today, steps, why, pass, offered, tier };
-    search.run(&empty)
-}
-
-/// Whether plugins let anybody go at all. That is asked before victims are put in order, for mostly nobody may.
-fn anybody(
-    session: &mut Session<'_>,
-    preemptor: &Preemptor,
-    mode: EvictionMode,
-    all: &[(TaskId, NodeId)],
-) -> bool {
-    let all: Vec<TaskId> = all.iter().map(|(task, _)| *task).collect();
-    preemptor.as_if_whole(session, |session| {
-        let ask =
-            |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
-        session.tiers.any_victims(mode.flag(), &all, ask)
-    })
 }
 
 /// Whether each question about victims goes to another process: then few are asked, about many at once.
@@ -113,25 +66,8 @@ pub(super) fn asks_others(session: &Session<'_>) -> bool {
     session.tiers.victims_are_judged_remotely()
 }
 
-/// Those whom plugins let go if nobody else had to: whom they do not let go alone they do not let go with others. That too
-/// is asked before victims are put in order, which takes the longest where there are many.
-fn each_alone(
-    session: &mut Session<'_>,
-    preemptor: &Preemptor,
-    mode: EvictionMode,
-    potential_victims: &PotentialVictims,
-    all: Vec<(TaskId, NodeId)>,
-) -> Vec<(TaskId, NodeId)> {
-    preemptor.as_if_whole(session, |session| {
-        let ask =
-            |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
-        let goes = |task: TaskId| session.tiers.any_victims(mode.flag(), &[task], ask);
-        all.into_iter().filter(|(task, _)| potential_victims.may_go(session, *task) && goes(*task)).collect()
-    })
-}
-
-/// Those that plugins and PodDisruptionBudgets let go together, in no order of importance; nobody where each question goes to
-/// another process.
+/// The tasks that plugins and PodDisruptionBudgets let go together, in no order of importance; none where each question goes
+/// to another process.
 pub(super) fn together(
     session: &mut Session<'_>,
     preemptor: &Preemptor,
@@ -145,7 +81,7 @@ pub(super) fn together(
     let mut ids: Vec<TaskId> =
         all.iter().map(|(task, _)| *task).filter(|task| potential_victims.may_go(session, *task)).collect();
     if !mode.may_break(session) {
-        ids = phalanx_plugins::within_surplus(session.cluster, &ids);
+        ids = within_surplus(session.cluster, &ids);
     }
     let picked = preemptor.as_if_whole(session, |session| {
         let ask =
@@ -159,17 +95,23 @@ pub(super) fn together(
 }
 
 /// Whether a running pod of a job is protected because the job has a reservation: without the pod, victims that the job already
-/// preempted would have been evicted in vain. A preemptor that outranks the job in its queue may evict it.
+/// preempted would have been evicted for nothing. A preemptor that outranks the job in its queue may evict it.
 pub(super) fn keeps_reservation(session: &Session<'_>, preemptor: JobId, job: JobId) -> bool {
     job != preemptor && reserved::is_reserved(session, job) && !session.outranks(preemptor, job)
 }
 
-/// Whether a victim is still one, and one for this preemptor.
+/// Whether gangs can do without all of these tasks.
+fn is_surplus<'t>(cluster: &Cluster, tasks: impl IntoIterator<Item = &'t TaskId>) -> bool {
+    let tasks: Vec<TaskId> = tasks.into_iter().copied().collect();
+    within_surplus(cluster, &tasks).len() == tasks.len()
+}
+
+/// Whether a potential victim is still one, and one for this preemptor.
 fn is_offered(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, victim: &Victim) -> bool {
     let cluster = &*session.cluster;
-    // What asks for nothing may not push out what asks for something.
+    // A task that requests nothing may not push out one that requests something.
     let idle = |task: TaskId| cluster.class_of(task).best_effort;
-    // Nor what is less important what is more, whatever plugins say: allocate would serve that first again.
+    // Nor a less important one a more important one, whatever plugins say: allocate would serve that first again.
     let lesser = match mode {
         EvictionMode::WithinJob => {
             cluster.tasks[victim.task].priority < cluster.tasks[preemptor.last()].priority
@@ -177,13 +119,14 @@ fn is_offered(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, 
         EvictionMode::Preempt | EvictionMode::GangPreempt => {
             cluster.jobs[victim.job].priority <= cluster.jobs[preemptor.job].priority
         }
-        // Where no plugin says what queues may keep, the order of queues does, which does not turn round: what a gang can do
-        // without goes for any that starts, and a gang that grows breaks none.
+        // Where no plugin says what queues may keep, the order of queues does, which is total: surplus goes for any gang
+        // that starts, and a gang that grows breaks none.
         EvictionMode::Reclaim | EvictionMode::GangReclaim => {
             let queues = [preemptor.job, victim.job].map(|job| cluster.jobs[job].queue);
-            let (spare, behind) =
+            let (surplus, behind) =
                 (victim.loss == Loss::Surplus, session.queue_order(queues[0], queues[1]).is_lt());
-            session.tiers.guard_queues() || if preemptor.single { spare && behind } else { spare || behind }
+            session.tiers.guard_queues()
+                || if preemptor.single { surplus && behind } else { surplus || behind }
         }
     };
     cluster.tasks[victim.task].status == victim.status
@@ -191,107 +134,164 @@ fn is_offered(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, 
         && !keeps_reservation(session, preemptor.job, victim.job)
         && (idle(victim.task) || !preemptor.is_idle(cluster))
         && lesser
+        && (mode.may_break(session) || is_surplus(cluster, [&victim.task]))
 }
 
-/// Those of less important jobs, and of equally important ones those whom a plugin ranks behind. What a gang can do without
-/// goes for another that would be whole by it, for that never turns round.
+/// The picked tasks of less important jobs, and of equally important jobs those that a plugin ranks behind. Surplus goes for
+/// another gang that would be whole by it, for that never turns round.
 fn outranked(
     session: &Session<'_>,
     preemptor: &Preemptor,
     mode: EvictionMode,
     offered: &[Victim],
     (tier, mut picked): (usize, Vec<TaskId>),
-) -> (usize, Vec<TaskId>) {
+) -> Vec<TaskId> {
     let cluster = &*session.cluster;
     let priority = |job: JobId| cluster.jobs[job].priority;
     let is_equal = |victim: &&Victim| {
-        let spare = victim.loss == Loss::Surplus && !preemptor.single;
-        priority(victim.job) == priority(preemptor.job) && !spare
+        let surplus = victim.loss == Loss::Surplus && !preemptor.single;
+        priority(victim.job) == priority(preemptor.job) && !surplus
     };
     if !mode.is_of_jobs() || !offered.iter().any(|victim| is_equal(&victim)) {
-        return (tier, picked);
+        return picked;
     }
-    let Some(plugins) = session.tiers.ranking(mode.flag(), tier) else { return (tier, picked) };
+    let Some(plugins) = session.tiers.ranking(mode.flag(), tier) else { return picked };
     let equal: FxHashSet<TaskId> = offered.iter().filter(is_equal).map(|victim| victim.task).collect();
     let asked: Vec<TaskId> = picked.iter().copied().filter(|task| equal.contains(task)).collect();
     let behind = |plugin: &dyn Plugin| mode.ask(plugin, cluster, preemptor.last(), &asked);
     let behind: FxHashSet<TaskId> = plugins.into_iter().filter_map(behind).flatten().collect();
     picked.retain(|task| !equal.contains(task) || behind.contains(task));
-    (tier, picked)
+    picked
 }
 
-struct Search<'a, 'w> {
+/// What nodes get back when these tasks go.
+pub(super) fn freed<'c>(
+    cluster: &'c Cluster,
+    tasks: &'c [(TaskId, NodeId)],
+) -> impl Iterator<Item = (NodeId, &'c Amounts)> {
+    tasks.iter().map(|(task, node)| (*node, cluster.request_of(*task)))
+}
+
+/// Potential victims among which strategies choose.
+struct Offer {
+    /// All of them in order.
+    offered: Vec<Victim>,
+    /// Those that may go together.
+    allowed: Vec<Victim>,
+    /// Those on nodes that could take a task of the preemptor.
+    useful: Vec<Victim>,
+    /// Not all of them may go together.
+    limited: bool,
+}
+
+/// A search for one preemptor.
+struct VictimSearch<'a, 'w> {
     session: &'a mut Session<'w>,
     preemptor: &'a Preemptor,
     mode: EvictionMode,
-    /// Rooms with nobody evicted.
-    today: &'a mut FeasibilityBound,
+    /// The feasibility bound with no pod evicted.
+    bound: &'a mut FeasibilityBound,
     steps: &'a mut Steps,
-    why: Arc<Cause>,
-    pass: Pass,
-    /// In the order of importance.
-    offered: Vec<Victim>,
-    /// Whose plugins decide.
-    tier: usize,
+    /// The tier of plugins that decides, once one does.
+    tier: Option<usize>,
+    /// Only surplus may go, within these limits.
+    surplus: Option<Limits>,
 }
 
-impl Search<'_, '_> {
-    /// Evicts of what is offered; what gangs can do without alone, rather than break one.
-    fn run(&mut self, empty: &FeasibilityBound) -> Result<(), NoEviction> {
-        // Room may have come since allocate looked.
-        if self.today.may_do() && self.dry_run(&[])? {
-            return Ok(());
-        }
-        let offered = &self.within_budgets();
-        let Some((tier, all)) = self.allowed(offered, None) else {
+impl VictimSearch<'_, '_> {
+    /// The strategies in the order in which they are tried; *surplus* tries all of them with another [`Offer`].
+    const STRATEGIES: [Strategy<Self>; 7] = [
+        Self::cheapest_node,
+        Self::in_order,
+        Self::node_by_node,
+        Self::per_domain,
+        Self::task_by_task,
+        Self::without_company,
+        Self::every_set,
+    ];
+
+    /// The bound with all potential victims evicted, and those that may go if they alone have to; `None` means all. Fails
+    /// where even these are not enough. This is asked before victims are put in order, which takes the longest.
+    fn bound_alone(
+        &mut self,
+        potential_victims: &PotentialVictims,
+    ) -> Result<(FeasibilityBound, Option<FxHashSet<TaskId>>), NoEviction> {
+        let all = potential_victims.each(self.session, self.preemptor, self.mode);
+        self.steps.scan(all.len())?;
+        if all.is_empty() && !self.bound.may_do() {
             return Err(NoEviction::NoVictims(Arc::default()));
-        };
-        (self.offered, self.tier) = (offered.clone(), tier);
-        match self.surplus_of(offered)? {
-            Some((spare, emptier)) => self.surplus_first((offered, empty), (&spare, &emptier), (tier, all)),
-            None => self.find(offered, empty, (tier, all)),
         }
+        let ceiling = self.bound.without(freed(self.session.cluster, &all));
+        if !ceiling.may_do() {
+            return Err(NoEviction::NotEnough(Arc::default()));
+        }
+        let count = all.len();
+        let alone = self.alone(potential_victims, all)?;
+        if !self.bound.without(freed(self.session.cluster, &alone)).may_do() {
+            let none = alone.is_empty();
+            return Err(if none { NoEviction::NoVictims } else { NoEviction::NotEnough }(Arc::default()));
+        }
+        let some_only = alone.len() < count;
+        Ok((ceiling, some_only.then(|| alone.into_iter().map(|(task, _)| task).collect())))
     }
 
-    /// Tries what is offered in the order of importance, then node by node, then every set of a few. Those that may go
-    /// together are given, with the tier that says so.
-    fn find(
+    /// Tasks that plugins let go if no other had to: a task that may not go alone may not go with others.
+    fn alone(
         &mut self,
-        offered: &[Victim],
-        empty: &FeasibilityBound,
-        (tier, all): (usize, Vec<Victim>),
-    ) -> Result<(), NoEviction> {
-        let useful = self.useful(offered, empty);
-        if self.best_node(&useful, tier)? {
-            return Ok(());
+        potential_victims: &PotentialVictims,
+        all: Vec<(TaskId, NodeId)>,
+    ) -> Result<Vec<(TaskId, NodeId)>, NoEviction> {
+        let Self { session, preemptor, mode, steps, .. } = self;
+        preemptor.as_if_whole(session, |session| {
+            let ask =
+                |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
+            let goes = |tasks: &[TaskId]| session.tiers.any_victims(mode.flag(), tasks, ask);
+            // Mostly no task may go at all.
+            if !goes(&all.iter().map(|(task, _)| *task).collect::<Vec<_>>()) {
+                return Ok(Vec::new());
+            }
+            if asks_others(session) {
+                return Ok(all);
+            }
+            steps.scan(4 * all.len())?;
+            let may_go = |task: TaskId| potential_victims.may_go(session, task) && goes(&[task]);
+            Ok(all.into_iter().filter(|(task, _)| may_go(*task)).collect())
+        })
+    }
+
+    /// Finds a plan among the potential victims; one that takes only surplus rather than one that breaks a gang.
+    fn run(&mut self, offered: &[Victim], ceiling: &FeasibilityBound) -> Result<Plan, NoEviction> {
+        // Room may have come since allocate looked.
+        if self.bound.may_do()
+            && let Some(plan) = self.dry_run(&[])?
+        {
+            return Ok(plan);
         }
-        if useful.len() < offered.len() {
-            let (_, allowed) = self.allowed(&useful, Some(tier)).unwrap_or_default();
-            if self.try_list(&allowed)? {
-                return Ok(());
+        let budgets = Budgets::new(self.session.cluster);
+        let offered: Vec<Victim> =
+            offered.iter().filter(|victim| budgets.may(victim.task)).copied().collect();
+        let plan = self.find(&offered, ceiling)?;
+        if !self.breaks_gang(&plan) {
+            return Ok(plan);
+        }
+        Ok(self.surplus_instead(&offered, &plan).unwrap_or(plan))
+    }
+
+    /// Tries the strategies in turn.
+    fn find(&mut self, offered: &[Victim], ceiling: &FeasibilityBound) -> Result<Plan, NoEviction> {
+        let allowed = self.allowed(offered);
+        if self.tier.is_none() {
+            return Err(NoEviction::NoVictims(Arc::default()));
+        }
+        let limited = self.units(&allowed).iter().map(Unit::len).sum::<usize>() < offered.len();
+        let useful = self.useful(offered, ceiling);
+        let offer = Offer { offered: offered.to_vec(), allowed, useful, limited };
+        for strategy in Self::STRATEGIES {
+            if let Some(plan) = strategy(self, &offer)? {
+                return Ok(plan);
             }
         }
-        if self.try_list(&all)? {
-            return Ok(());
-        }
-        let limited = self.units(&all).iter().map(Unit::len).sum::<usize>() < offered.len();
-        let cluster = &*self.session.cluster;
-        let seeks = self.preemptor.seeks(cluster);
-        let some_only = limited
-            && (self.per_node(&useful, tier)?
-                || self.per_domain(&useful, tier)?
-                || self.by_turns(&useful, tier)?);
-        if some_only || self.with_company(offered, tier)? {
-            return Ok(());
-        }
-        let mut untried = false;
-        if limited || seeks {
-            match self.every_set(if offered.len() <= ordered::FEW { offered } else { &useful }, tier)? {
-                Some(true) => return Ok(()),
-                found => untried = found.is_none() || offered.len() > ordered::FEW || self.order_matters(),
-            }
-        }
-        Err(if untried {
+        Err(if self.is_narrow(&offer) && (self.order_matters() || !self.are_few(&offer.offered)) {
             NoEviction::NotFound(Untried::Sets, Arc::default())
         } else if self.steps.gave_up() {
             NoEviction::NotFound(Untried::Ways, Arc::default())
@@ -300,16 +300,10 @@ impl Search<'_, '_> {
         })
     }
 
-    /// Those that PodDisruptionBudgets let go at all.
-    fn within_budgets(&self) -> Vec<Victim> {
-        let budgets = Budgets::new(self.session.cluster);
-        self.offered.iter().filter(|victim| budgets.may(victim.task)).copied().collect()
-    }
-
-    /// Those on nodes that could take a task of the preemptor if all on offer left. A gang as a whole is useful when any of
-    /// its members is.
-    fn useful(&self, offered: &[Victim], empty: &FeasibilityBound) -> Vec<Victim> {
-        let helps = |victim: &&Victim| self.today.admits(victim.node) && empty.takes(victim.node);
+    /// Potential victims on nodes that could take a task of the preemptor if all on offer left. A gang as a whole is useful
+    /// when any member is.
+    fn useful(&self, offered: &[Victim], ceiling: &FeasibilityBound) -> Vec<Victim> {
+        let helps = |victim: &&Victim| self.bound.admits(victim.node) && ceiling.takes(victim.node);
         if !self.of_gangs() {
             return offered.iter().filter(helps).copied().collect();
         }
@@ -317,78 +311,70 @@ impl Search<'_, '_> {
         offered.iter().filter(|victim| jobs.contains(&victim.job)).copied().collect()
     }
 
-    /// Those of the offered, in this order, that plugins and PodDisruptionBudgets let go together, and the tier that
-    /// decided. A tier that is given decides alone.
-    fn allowed(&mut self, offered: &[Victim], tier: Option<usize>) -> Option<(usize, Vec<Victim>)> {
-        let (preemptor, mode) = (self.preemptor, self.mode);
+    /// Those of the offered, in this order, that plugins and PodDisruptionBudgets let go together. The first tier that lets
+    /// any go decides from then on.
+    fn allowed(&mut self, offered: &[Victim]) -> Vec<Victim> {
+        let Self { preemptor, mode, tier, .. } = *self;
         let mut ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
-        if self.pass.takes_spare_only() {
-            ids = phalanx_plugins::within_surplus(self.session.cluster, &ids);
+        if self.surplus.is_some() {
+            ids = within_surplus(self.session.cluster, &ids);
         }
-        let (tier, picked) = preemptor.as_if_whole(self.session, |session| {
+        let picked = preemptor.as_if_whole(self.session, |session| {
             let ask =
                 |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
             let picked = session.tiers.intersect(mode.flag(), tier, &ids, ask)?;
-            Some(outranked(session, preemptor, mode, offered, (picked.tier, picked.victims)))
-        })?;
-        if picked.is_empty() {
-            return None;
-        }
+            Some((picked.tier, outranked(session, preemptor, mode, offered, (picked.tier, picked.victims))))
+        });
+        let Some((tier, picked)) = picked.filter(|(_, picked)| !picked.is_empty()) else { return Vec::new() };
+        self.tier = Some(tier);
         let picked: FxHashSet<TaskId> = picked.into_iter().collect();
         let mut budgets = Budgets::new(self.session.cluster);
         let goes = |victim: &&Victim| picked.contains(&victim.task) && budgets.take(victim.task);
-        Some((tier, offered.iter().filter(goes).copied().collect()))
+        offered.iter().filter(goes).copied().collect()
     }
 
-    fn try_list(&mut self, allowed: &[Victim]) -> Result<bool, NoEviction> {
+    /// Whether these may all go together.
+    fn may_all_go(&mut self, victims: &[Victim]) -> bool {
+        self.allowed(victims).len() == victims.len()
+    }
+
+    /// Tries those of the victims that may go together.
+    fn try_allowed(&mut self, victims: &[Victim]) -> Result<Option<Plan>, NoEviction> {
+        let allowed = self.allowed(victims);
+        self.try_list(&allowed)
+    }
+
+    fn try_list(&mut self, allowed: &[Victim]) -> Result<Option<Plan>, NoEviction> {
         let units = self.units(allowed);
         self.dry_run(&units)
     }
 
     fn units(&self, victims: &[Victim]) -> Vec<Unit> {
-        units(self.session, victims, self.of_gangs(), self.may_break())
+        units(self.session, victims, self.of_gangs(), self.mode.may_break(self.session))
     }
 
-    fn may_break(&self) -> bool {
-        self.mode.may_break(self.session)
-    }
-
-    /// Whether gangs are taken as a whole where they cannot do without some.
+    /// Whether gangs are evicted as a whole where they cannot do without a member.
     fn of_gangs(&self) -> bool {
-        self.mode.of_gangs() && !self.pass.takes_spare_only()
+        self.mode.of_gangs() && self.surplus.is_none()
     }
 
-    /// Evicts as few of the units as it takes, if they help.
-    fn dry_run(&mut self, units: &[Unit]) -> Result<bool, NoEviction> {
-        let Some(least) = self.least(units) else { return Ok(false) };
-        let Self { session, preemptor, mode, steps, why, pass, .. } = self;
-        let accepts = |cluster: &Cluster| pass.accepts(cluster, *mode, units);
-        let proven = dry_run(session, preemptor, *mode, (units, least), accepts, why, steps)?;
-        if proven {
-            self.let_go(units);
-        }
-        Ok(proven || self.pass.is_over())
+    /// Evicts as few of the units as the bound and the dry run ask for, if that helps.
+    fn dry_run(&mut self, units: &[Unit]) -> Result<Option<Plan>, NoEviction> {
+        let Some(least) = self.least(units) else { return Ok(None) };
+        let plan = dry_run(self.session, self.preemptor, self.mode, (units, least), self.steps)?;
+        let cluster = &*self.session.cluster;
+        Ok(plan.filter(|plan| self.surplus.is_none_or(|most| Limits::of(cluster, plan).is_within(most))))
     }
 
     /// How many of the units, the first ones first, have to go at the least; `None` where all of them are not enough.
     fn least(&mut self, units: &[Unit]) -> Option<usize> {
         let cluster = &*self.session.cluster;
         let freed = |victim: &Victim| (victim.node, cluster.request_of(victim.task));
-        self.today.least(units.iter().map(|unit| unit.iter().map(freed)))
+        self.bound.least(units.iter().map(|unit| unit.iter().map(freed)))
     }
 
     /// Whether plugins' answers depend on the order in which victims are offered.
     fn order_matters(&self) -> bool {
         self.mode.kind() == EvictionKind::Reclaim
-    }
-
-    /// Gangs that lost members and are not whole any more give up what they were promised.
-    fn let_go(&mut self, units: &[Unit]) {
-        let jobs: BTreeSet<JobId> = units.iter().flatten().map(|victim| victim.job).collect();
-        for job in jobs {
-            if job != self.preemptor.job && !self.session.job_pipelined(job) {
-                reservation::release(self.session, job);
-            }
-        }
     }
 }

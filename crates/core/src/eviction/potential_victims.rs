@@ -1,12 +1,12 @@
-//! Who may be a victim, in the order in which they would go.
+//! Potential victims, in the order in which they are evicted.
 //!
-//! The order, first to last: the queue that gives way first (`reclaim`); lower priority; members beyond a gang's minimum,
-//! then gangs that are broken anyway, then whole ones, the smallest first, for with one member all others are of no use; the
-//! job that is served last; the task that is served last. A gang
-//! that is broken loses tasks that plugins hold equal node by node, so that one is empty before the next.
+//! The order, first to last: the queue that gives way first (`reclaim`); lower priority; surplus, then gangs that are broken
+//! anyway, then whole gangs, the smallest first, for without one member all others are of no use; the job that is served
+//! last; the task that is served last. A gang that is broken loses tasks that plugins hold equal node by node, so that one
+//! node is empty before the next.
 //!
-//! The order is found once per action and cycle for all of a queue that ask and are as important, as the first of them finds
-//! the cluster.
+//! The order is found once per action and cycle for all preemptors of a queue and priority, as the first of them finds the
+//! cluster.
 use std::cmp::Ordering;
 use std::rc::Rc;
 
@@ -16,15 +16,15 @@ use super::mode::EvictionMode;
 use super::preemptor::Preemptor;
 use crate::session::Session;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
-use phalanx_cluster::{Equals, Job, Refused, Status, Task};
+use phalanx_cluster::{EqualPriority, Job, Refused, Status, Task};
 use phalanx_framework::conf::Flag;
 use phalanx_framework::plugin::{EvictionKind, Plugin};
 use phalanx_plugins::GangSurplus;
 
-/// What a job loses with a member.
+/// What a job loses with a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Loss {
-    /// Nothing it needs.
+    /// A task that its gang does not need.
     Surplus,
     /// Its gang is broken anyway.
     Broken,
@@ -38,40 +38,40 @@ pub(super) struct Victim {
     pub(super) task: TaskId,
     pub(super) job: JobId,
     pub(super) node: NodeId,
-    /// What it is again when it is spared.
+    /// Its status before, which a reprieve restores.
     pub(super) status: Status,
     pub(super) loss: Loss,
 }
 
-/// Members of a job that go one after the other.
-struct VictimGroup {
+/// Tasks of a job that go one after the other.
+struct JobPart {
     job: JobId,
     loss: Loss,
     victims: Vec<Victim>,
 }
 
-impl VictimGroup {
-    /// How many pods are of no use when one of these is gone.
+impl JobPart {
+    /// How many pods are of no use without one of these.
     fn hurt(&self) -> usize {
         if self.loss == Loss::Whole { self.victims.len() } else { 0 }
     }
 }
 
-/// For whom there is an order.
+/// Preemptors that share an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum VictimOrderKey {
-    /// One of a queue.
+enum Preemptors {
+    /// Those of a queue.
     Queue(QueueId),
-    /// One of a queue, of this importance.
+    /// Those of a queue and priority.
     Rank(QueueId, i32),
-    /// One of the same job.
+    /// Those of a job.
     Job(JobId),
 }
 
-/// All victims of an action.
+/// The potential victims of an action.
 pub(super) struct PotentialVictims {
     mode: EvictionMode,
-    orders: FxHashMap<VictimOrderKey, Rc<[Victim]>>,
+    orders: FxHashMap<Preemptors, Rc<[Victim]>>,
 }
 
 impl PotentialVictims {
@@ -81,7 +81,7 @@ impl PotentialVictims {
         Self { mode, orders: FxHashMap::default() }
     }
 
-    /// Those that may be evicted for an preemptor, and for others like it, in order.
+    /// Those for a preemptor, in order.
     pub(super) fn order(
         &mut self,
         session: &Session<'_>,
@@ -89,22 +89,20 @@ impl PotentialVictims {
         mode: EvictionMode,
     ) -> Rc<[Victim]> {
         let job = &session.cluster.jobs[preemptor.job];
-        let asker = match mode {
-            EvictionMode::WithinJob => VictimOrderKey::Job(preemptor.job),
-            EvictionMode::Preempt | EvictionMode::GangPreempt => {
-                VictimOrderKey::Rank(job.queue, job.priority)
-            }
-            EvictionMode::Reclaim | EvictionMode::GangReclaim => VictimOrderKey::Queue(job.queue),
+        let preemptors = match mode {
+            EvictionMode::WithinJob => Preemptors::Job(preemptor.job),
+            EvictionMode::Preempt | EvictionMode::GangPreempt => Preemptors::Rank(job.queue, job.priority),
+            EvictionMode::Reclaim | EvictionMode::GangReclaim => Preemptors::Queue(job.queue),
         };
-        if let Some(order) = self.orders.get(&asker) {
+        if let Some(order) = self.orders.get(&preemptors) {
             return order.clone();
         }
         let order: Rc<[Victim]> = self.sorted(session, preemptor, mode).into();
-        self.orders.insert(asker, order.clone());
+        self.orders.insert(preemptors, order.clone());
         order
     }
 
-    /// The same in no order, and cheap: those that are protected are not told from the others.
+    /// The same in no order and with protected tasks among them: a cheap superset.
     pub(super) fn each(
         &self,
         session: &Session<'_>,
@@ -112,7 +110,7 @@ impl PotentialVictims {
         mode: EvictionMode,
     ) -> Vec<(TaskId, NodeId)> {
         let cluster = &*session.cluster;
-        let tasks = running_jobs(session, preemptor, mode, !preemptor.single)
+        let tasks = givers(session, preemptor, mode, !preemptor.single)
             .into_iter()
             .flat_map(|job| &cluster.jobs[job].tasks);
         let place = |task: &TaskId| {
@@ -124,25 +122,25 @@ impl PotentialVictims {
 
     fn sorted(&self, session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> Vec<Victim> {
         let by = session.cluster.jobs[preemptor.job].queue;
-        let jobs = running_jobs(session, preemptor, mode, true);
-        let mut parts: Vec<VictimGroup> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
+        let jobs = givers(session, preemptor, mode, true);
+        let mut parts: Vec<JobPart> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
         parts.sort_by(|a, b| compare(session, self.mode, by, a, b));
         parts.into_iter().flat_map(|part| part.victims).collect()
     }
 
-    fn parts(&self, session: &Session<'_>, id: JobId) -> Vec<VictimGroup> {
+    fn parts(&self, session: &Session<'_>, id: JobId) -> Vec<JobPart> {
         let cluster = &*session.cluster;
         let job = &cluster.jobs[id];
         let mut members: Vec<TaskId> =
             job.tasks.iter().copied().filter(|task| self.may_go(session, *task)).collect();
         members.sort_by(|a, b| session.task_order(*b, *a));
-        let mut spare = GangSurplus::of(job);
+        let mut surplus = GangSurplus::of(job);
         let broken = job.is_broken();
-        let mut parts: Vec<VictimGroup> = Vec::new();
+        let mut parts: Vec<JobPart> = Vec::new();
         for task in members {
             let it = &cluster.tasks[task];
             let Some(node) = it.node else { continue };
-            let loss = match (broken, spare.take(it.role)) {
+            let loss = match (broken, surplus.take(it.role)) {
                 (true, _) => Loss::Broken,
                 (false, true) => Loss::Surplus,
                 (false, false) => Loss::Whole,
@@ -150,7 +148,7 @@ impl PotentialVictims {
             let victim = Victim { task, job: id, node, status: it.status, loss };
             match parts.iter_mut().find(|part| part.loss == loss) {
                 Some(part) => part.victims.push(victim),
-                None => parts.push(VictimGroup { job: id, loss, victims: vec![victim] }),
+                None => parts.push(JobPart { job: id, loss, victims: vec![victim] }),
             }
         }
         for part in parts.iter_mut().filter(|part| part.loss != Loss::Surplus) {
@@ -159,21 +157,17 @@ impl PotentialVictims {
         parts
     }
 
-    /// Whether a task may be evicted, as far as that does not depend on for whom.
+    /// Whether a task may be evicted, whoever the preemptor is.
     pub(super) fn may_go(&self, session: &Session<'_>, id: TaskId) -> bool {
         let cluster = &*session.cluster;
         let task = &cluster.tasks[id];
-        let flag = match self.mode.kind() {
-            EvictionKind::Preempt => Flag::Preemptable,
-            EvictionKind::Reclaim => Flag::Reclaimable,
-        };
-        self.mode.takes(task.status) && lets_go(session, session.tiers.with(flag), id)
+        self.mode.takes(task.status) && lets_go(session, session.tiers.with(self.mode.protection_flag()), id)
     }
 }
 
-/// Jobs that may have anybody to give for an preemptor, whatever plugins say but where they rank jobs of equal priority. Nobody looks
-/// at their pods for that. Of those that no plugin ranks, the ones with pods to spare may give to gangs only.
-fn running_jobs(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, gangs: bool) -> Vec<JobId> {
+/// Jobs that may have potential victims for a preemptor, found without a look at their pods. Of jobs of equal priority that no
+/// plugin ranks, only those with surplus count, and for gangs only.
+fn givers(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, gangs: bool) -> Vec<JobId> {
     let cluster = &*session.cluster;
     let Job { queue: by, priority, .. } = cluster.jobs[preemptor.job];
     if mode == EvictionMode::WithinJob {
@@ -181,9 +175,9 @@ fn running_jobs(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode
     }
     if mode.kind() == EvictionKind::Preempt {
         let equals = match (session.tiers.ranks_jobs(mode.flag()), gangs) {
-            (true, _) => Equals::All,
-            (false, true) => Equals::Surplus,
-            (false, false) => Equals::None,
+            (true, _) => EqualPriority::All,
+            (false, true) => EqualPriority::WithSurplus,
+            (false, false) => EqualPriority::None,
         };
         return cluster
             .running_jobs_below(by, priority, equals)
@@ -194,7 +188,7 @@ fn running_jobs(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode
     queues.flat_map(|queue| cluster.running_jobs(queue)).collect()
 }
 
-/// Whether a task may be evicted as far as it says itself, and these plugins do not protect it.
+/// Whether the pod permits its eviction, and none of these plugins protects it.
 pub(crate) fn lets_go<'a>(
     session: &Session<'_>,
     mut plugins: impl Iterator<Item = &'a dyn Plugin>,
@@ -205,7 +199,7 @@ pub(crate) fn lets_go<'a>(
         && !plugins.any(|plugin| plugin.protection().is_some_and(|part| part.protects(cluster, id)))
 }
 
-/// Dates the refusals that came since the last cycle.
+/// Dates evictions that the API server refused since the last cycle.
 pub(crate) fn note_refusals(session: &mut Session<'_>) {
     let now = session.now;
     let is_new = |(id, task): (TaskId, &Task)| (task.refused == Refused::New).then_some(id);
@@ -215,13 +209,7 @@ pub(crate) fn note_refusals(session: &mut Session<'_>) {
     }
 }
 
-fn compare(
-    session: &Session<'_>,
-    mode: EvictionMode,
-    by: QueueId,
-    a: &VictimGroup,
-    b: &VictimGroup,
-) -> Ordering {
+fn compare(session: &Session<'_>, mode: EvictionMode, by: QueueId, a: &JobPart, b: &JobPart) -> Ordering {
     let (one, other) = (&session.cluster.jobs[a.job], &session.cluster.jobs[b.job]);
     let queues = match mode.kind() {
         EvictionKind::Reclaim if one.queue != other.queue => {
@@ -229,10 +217,10 @@ fn compare(
         }
         _ => Ordering::Equal,
     };
-    // The actions of gangs take what nobody needs before they look at who is who.
-    let spare = |part: &VictimGroup| mode.of_gangs() && part.loss != Loss::Surplus;
-    spare(a)
-        .cmp(&spare(b))
+    // The actions of gangs take surplus first, whatever its queue and priority.
+    let is_needed = |part: &JobPart| mode.of_gangs() && part.loss != Loss::Surplus;
+    is_needed(a)
+        .cmp(&is_needed(b))
         .then(queues)
         .then(one.priority.cmp(&other.priority))
         .then(a.loss.cmp(&b.loss))

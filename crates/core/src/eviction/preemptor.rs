@@ -1,29 +1,34 @@
-//! What somebody is to be evicted for: a gang, whole or not at all, or one more task of a job.
+//! The preemptor, for which pods are evicted: a gang, whole or not at all, or one more task of a job.
 use std::sync::Arc;
 
 use phalanx_resource::DimId;
 use rustc_hash::FxHashSet;
 
+use super::history::ProtectedJobs;
+use super::mode::EvictionMode;
+use super::plan;
 use super::steps::Steps;
+use crate::failed_searches::{RequestClass, SearchKey, SearchKind, TaskRequest};
 use crate::gang::backtracking;
 use crate::gang::domain::Choice;
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
-use phalanx_cluster::{Cluster, Status};
+use phalanx_cluster::{Before, Cluster, Status};
 use phalanx_framework::placement::Fit;
+use phalanx_framework::plugin::Plugin;
 
-/// What somebody is to be evicted for.
+/// The gang or task for which pods are evicted.
 #[derive(Clone, Debug)]
 pub(super) struct Preemptor {
     /// The job.
     pub(super) job: JobId,
-    /// Tasks that never preempt: they take what room there is before anybody is evicted.
+    /// Tasks that never preempt: they are placed before any pod is evicted.
     pub(super) non_preempting: Vec<TaskId>,
     /// Tasks to be placed, in order.
     pub(super) tasks: Vec<TaskId>,
-    /// How many of them it takes, if the first ones are placed.
+    /// How many of them are needed, if the first ones are placed.
     pub(super) wanted: usize,
     /// One task, whatever else the job lacks.
     pub(super) single: bool,
@@ -44,31 +49,106 @@ impl Preemptor {
         Self { job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true }
     }
 
-    /// The task plugins are asked about: the last one it takes, for with it all are there.
+    /// What a search for victims depends on: the mode, the queue and priority of the job, what the job holds and what it
+    /// requests.
+    pub(super) fn search_key(
+        &self,
+        cluster: &Cluster,
+        mode: EvictionMode,
+        protected: &ProtectedJobs,
+    ) -> SearchKey {
+        let job = &cluster.jobs[self.job];
+        let of = |task: &TaskId| {
+            let task = &cluster.tasks[*task];
+            TaskRequest {
+                class: Some(task.class),
+                priority: task.priority,
+                never_preempts: task.never_preempts,
+            }
+        };
+        let request = RequestClass {
+            holds: [job.allocated.clone(), job.pipelined.clone()],
+            tasks: self.non_preempting.iter().chain(&self.tasks).map(of).collect(),
+            wanted: self.wanted,
+            ..self.any_request(cluster)
+        };
+        // The own pods of a job, and jobs that are protected from it, are no other job's answer.
+        let is_own = mode == EvictionMode::WithinJob || !protected.is_empty();
+        let kind = SearchKind::Victims(mode);
+        SearchKey { kind, job: is_own.then_some(self.job), request: Some(request) }
+    }
+
+    /// What it depends on whether any pod may be evicted, whatever is requested; `None` where that depends on more.
+    pub(super) fn any_victim_key(&self, session: &Session<'_>, mode: EvictionMode) -> Option<SearchKey> {
+        let (cluster, last) = (&*session.cluster, self.last());
+        if mode == EvictionMode::WithinJob
+            || cluster.jobs[self.job].has_places()
+            || cluster.class_of(last).best_effort
+            || plan::asks_others(session)
+        {
+            return None;
+        }
+        let depends = |plugin: &dyn Plugin| {
+            plugin.depends_on_request() && mode.ask(plugin, cluster, last, &[]).is_some()
+        };
+        let depends = match mode.flag() {
+            Some(flag) => {
+                let guards = |plugin: &dyn Plugin| plugin.queue_guard().is_some() && depends(plugin);
+                session.tiers.with(flag).any(depends) || session.tiers.every().any(guards)
+            }
+            None => session.tiers.every().any(depends),
+        };
+        let key = || SearchKey {
+            kind: SearchKind::AnyVictim(mode),
+            job: None,
+            request: Some(self.any_request(cluster)),
+        };
+        (!depends).then(key)
+    }
+
+    fn any_request(&self, cluster: &Cluster) -> RequestClass {
+        let job = &cluster.jobs[self.job];
+        let last =
+            TaskRequest { class: None, priority: cluster.tasks[self.last()].priority, never_preempts: false };
+        RequestClass {
+            queue: job.queue,
+            priority: job.priority,
+            preemptable: job.preemptable,
+            holds: Default::default(),
+            tasks: vec![last],
+            wanted: 0,
+            single: self.single,
+        }
+    }
+
+    /// The task plugins are asked about: the last one that is needed, so that all others count as allocated.
     pub(super) fn last(&self) -> TaskId {
         self.tasks[self.wanted.max(1) - 1]
     }
 
-    /// A task that never preempts and has no place as things are, where the gang is not whole without it.
+    /// The name of a task that never preempts and fits nowhere, where the gang is not whole without it.
     pub(super) fn held_up_by(&self, session: &mut Session<'_>) -> Option<Arc<str>> {
         if self.non_preempting.is_empty() {
             return None;
         }
         let mut statement = session.statement();
-        let homeless: Vec<TaskId> =
+        let unplaced: Vec<TaskId> =
             self.non_preempting.iter().copied().filter(|task| !place(&mut statement, *task)).collect();
-        let (first, session) = (homeless.first()?, statement.session());
+        let (first, session) = (unplaced.first()?, statement.session());
         let is_needed = count_to_whole(session, self.job, &self.tasks).is_none();
         is_needed.then(|| session.cluster.tasks[*first].pod.name.clone())
     }
 
-    /// Asks something with all but the last of the tasks in place, as far as sums of jobs and queues go: what the gang
-    /// holds when it is whole decides, not what it holds before.
+    /// Asks something with all but the last of the tasks in the sums of jobs and queues: what the gang holds when it is whole
+    /// decides, not what it holds before.
     pub(super) fn as_if_whole<R>(&self, session: &mut Session<'_>, ask: impl FnOnce(&Session<'_>) -> R) -> R {
-        promised(session, &self.tasks[..self.wanted.max(1) - 1], ask)
+        let before = suppose_pipelined(session, &self.tasks[..self.wanted.max(1) - 1]);
+        let answer = ask(session);
+        undo_simulation(session, before);
+        answer
     }
 
-    /// Asks the same of each class of tasks: what one asks for need not be what the last one does.
+    /// Asks the same about the last task of each class, for tasks of a gang may request different things.
     pub(super) fn each_as_last<E>(
         &self,
         session: &mut Session<'_>,
@@ -78,17 +158,14 @@ impl Preemptor {
         if lasts.len() == 1 {
             return self.as_if_whole(session, |session| ask(session, lasts[0]));
         }
-        let promise = |task: &TaskId| (*task, session.simulate_place(*task, Status::Pipelined, None));
-        let before: Vec<_> = self.tasks[..self.wanted].iter().map(promise).collect();
+        let before = suppose_pipelined(session, &self.tasks[..self.wanted]);
         let answer = lasts.into_iter().try_for_each(|task| ask_without(session, task, &mut ask));
-        for (task, before) in before.into_iter().rev() {
-            session.undo_simulation(task, &before);
-        }
+        undo_simulation(session, before);
         answer
     }
 
-    /// Whether its queue, and those above, have no more than they may as they are: else most of those that would have to go
-    /// went for the quota, not for the preemptor. Asked with all of the preemptor but this task in place.
+    /// Whether the queue, and those above it, are within their quotas without the preemptor: otherwise most victims would
+    /// be evicted for the quota. Asked with all tasks of the preemptor but this one in place.
     pub(super) fn within_quota_before(&self, session: &Session<'_>, task: TaskId) -> Result<(), Refusal> {
         let queue = session.cluster.jobs[self.job].queue;
         let Err(refusal) = session.allocatable(queue, task) else { return Ok(()) };
@@ -101,13 +178,13 @@ impl Preemptor {
         }
     }
 
-    /// Whether all that it takes asks for nothing.
+    /// Whether the tasks that are needed request nothing.
     pub(super) fn is_idle(&self, cluster: &Cluster) -> bool {
         self.tasks[..self.wanted.max(1)].iter().all(|task| cluster.class_of(*task).best_effort)
     }
 
-    /// Places tasks, where room is or will be, until the preemptor is met. Returns those it placed, or nothing when it is
-    /// not met in the end. Where the gang may choose its topology domain, one after the other is tried.
+    /// Places tasks, on idle or releasing resources, until as many as needed have a node. Returns the tasks it placed, or
+    /// `None` when they are too few. Where the gang may choose its topology domain, one domain after the other is tried.
     pub(super) fn place(
         &self,
         statement: &mut Statement<'_, '_>,
@@ -137,7 +214,7 @@ impl Preemptor {
         Ok(None)
     }
 
-    /// The same, and where that fails by any way there is: one by one may fail all the same.
+    /// The same, and where placing one by one fails, by backtracking.
     pub(super) fn place_anyhow(
         &self,
         statement: &mut Statement<'_, '_>,
@@ -166,17 +243,17 @@ impl Preemptor {
         Ok(Some(placed))
     }
 
-    /// Its tasks that have a place.
+    /// The tasks that have a node.
     pub(super) fn placed(&self, cluster: &Cluster) -> Vec<TaskId> {
         self.tasks.iter().copied().filter(|task| cluster.tasks[*task].node.is_some()).collect()
     }
 
-    /// Whether placing one by one may fail where there is another way.
+    /// Whether placing one by one may fail although the gang fits.
     pub(super) fn is_intricate(&self, cluster: &Cluster) -> bool {
         !self.single && backtracking::is_intricate(cluster, &self.tasks)
     }
 
-    /// Places tasks behind those that are placed.
+    /// Places the other tasks once these are placed.
     fn place_behind(
         &self,
         statement: &mut Statement<'_, '_>,
@@ -186,7 +263,7 @@ impl Preemptor {
         let rest: Vec<TaskId> = self.tasks.iter().copied().filter(|task| !placed.contains(task)).collect();
         let mut tasks = self.place_some(statement, &rest, &mut placed, steps)?;
         let mut before = 0;
-        // Others of the gang may have made place for them by being in place.
+        // Pod affinity and spread may be met once other members of the gang are placed.
         while !tasks.is_empty() && placed.len() > before {
             before = placed.len();
             tasks = self.place_some(statement, &tasks, &mut placed, steps)?;
@@ -194,7 +271,7 @@ impl Preemptor {
         Ok(self.is_met(statement.session(), &placed).then_some(placed))
     }
 
-    /// Returns those that could have a place when others have.
+    /// Places tasks one by one. Returns the tasks without a node whose affinity or spread other members may meet later.
     fn place_some(
         &self,
         statement: &mut Statement<'_, '_>,
@@ -223,7 +300,7 @@ impl Preemptor {
         Ok(seeking)
     }
 
-    /// Whether its tasks ask for company or spread evenly, so that it matters who stays as well as who goes.
+    /// Whether tasks have affinity or spread rules, so that it matters which pods stay as well as which go.
     pub(super) fn seeks(&self, cluster: &Cluster) -> bool {
         self.tasks.iter().any(|task| cluster.class_of(*task).carried.seeks())
     }
@@ -245,7 +322,7 @@ impl Preemptor {
     }
 }
 
-/// Gives a task a node, if its queue may have it and there is or will be room.
+/// Gives a task the best node, if its queue may have the task. Returns whether it did.
 pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
     place_where(statement, task, |session| session.best_node(task).map(|spot| (spot.node, spot.fit)))
 }
@@ -279,7 +356,7 @@ pub(super) fn last_of_classes(cluster: &Cluster, tasks: &[TaskId]) -> Vec<TaskId
     tasks.iter().rev().copied().filter(|task| seen.insert(cluster.tasks[*task].class)).collect()
 }
 
-/// Asks about a task as if it were the only one that has no place yet.
+/// Asks about a task as if it alone had no node yet.
 pub(super) fn ask_without<R>(
     session: &mut Session<'_>,
     task: TaskId,
@@ -294,26 +371,22 @@ pub(super) fn ask_without<R>(
 /// How many of these tasks, in order, make the job whole.
 fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Option<usize> {
     let mut before = Vec::new();
-    let mut count = None;
-    for (at, task) in tasks.iter().enumerate() {
-        before.push((*task, session.simulate_place(*task, Status::Pipelined, None)));
-        if session.job_whole(job) {
-            count = Some(at + 1);
-            break;
-        }
-    }
-    for (task, before) in before.into_iter().rev() {
-        session.undo_simulation(task, &before);
-    }
-    count
+    let is_last = |task: &TaskId| {
+        before.extend(suppose_pipelined(session, &[*task]));
+        session.job_whole(job)
+    };
+    let last = tasks.iter().position(is_last);
+    undo_simulation(session, before);
+    Some(last? + 1)
 }
 
-fn promised<R>(session: &mut Session<'_>, tasks: &[TaskId], ask: impl FnOnce(&Session<'_>) -> R) -> R {
-    let before: Vec<_> =
-        tasks.iter().map(|task| (*task, session.simulate_place(*task, Status::Pipelined, None))).collect();
-    let answer = ask(session);
+/// Counts tasks as nominated in the sums of jobs and queues, until they are [put back](put_back).
+fn suppose_pipelined(session: &mut Session<'_>, tasks: &[TaskId]) -> Vec<(TaskId, Before)> {
+    tasks.iter().map(|task| (*task, session.simulate_place(*task, Status::Pipelined, None))).collect()
+}
+
+fn undo_simulation(session: &mut Session<'_>, before: Vec<(TaskId, Before)>) {
     for (task, before) in before.into_iter().rev() {
         session.undo_simulation(task, &before);
     }
-    answer
 }

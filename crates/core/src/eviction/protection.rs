@@ -1,89 +1,88 @@
-//! What keeps pods from being evicted for an preemptor: looked at only when nobody is, to be told.
+//! Why pods are not evicted for a preemptor. This is looked at only when no victims are found, to explain that.
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 
-use phalanx_resource::DimId;
+use phalanx_resource::{Amounts, DimId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::feasibility::FeasibilityBounds;
 use super::history::{JobIdentity, ProtectedJobs};
 use super::mode::EvictionMode;
-use super::plan::{asks_others, keeps_reservation};
+use super::plan::{asks_others, freed, keeps_reservation};
 use super::preemptor::Preemptor;
 use crate::session::Session;
-use phalanx_cluster::diagnosis::{Nobody, Protected, Protection, Short};
+use phalanx_cluster::diagnosis::{NoPotentialVictims, Protected, Protection, Short};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Budgets, Cluster, Refused, Status};
-use phalanx_framework::conf::Flag;
 use phalanx_framework::plugin::{EvictionKind, Plugin};
 use phalanx_plugins::GangSurplus;
 
-/// So many pods are looked at, for it is done anew for each preemptor and each cycle.
-const MOST: usize = 1_000;
+/// The most pods that are looked at, for that is done for each preemptor.
+const MOST_PODS: usize = 1_000;
 
-/// Why the pods that run are not evicted for an preemptor; where some may go together, why the others may not besides.
+/// Why the pods that run are not evicted for a preemptor; where some may go together, why the others may not go besides.
 pub(super) fn of(
     session: &mut Session<'_>,
     preemptor: &Preemptor,
     mode: EvictionMode,
     together: &[(TaskId, NodeId)],
 ) -> Protected {
-    let by = session.cluster.jobs[preemptor.job].queue;
     preemptor.as_if_whole(session, |session| {
-        let mut search = ProtectionSearch {
+        let mut explanation = Explanation {
             session,
             preemptor,
             mode,
             budgets: Budgets::new(session.cluster),
-            spare: FxHashMap::default(),
+            surplus: FxHashMap::default(),
             may_break: mode.may_break(session),
-            protected: session.past.history.protected(&JobIdentity::of(session.cluster, preemptor.job)),
-            asked: FxHashMap::default(),
+            history: session.past.history.protected(&JobIdentity::of(session.cluster, preemptor.job)),
+            plugins: FxHashMap::default(),
             gangs: BTreeMap::new(),
             together: together.iter().map(|(task, _)| *task).collect(),
-            lacking: FxHashMap::default(),
         };
-        let mut told = Protected::default();
-        let mut anybody = false;
-        for (looked, task) in any(session, mode, by).enumerate() {
-            if looked >= MOST {
-                told.some = true;
+        let mut protected = Protected::default();
+        let mut any = false;
+        for (looked, task) in running(session, mode, preemptor.job).enumerate() {
+            if looked >= MOST_PODS {
+                protected.some = true;
                 break;
             }
-            if session.cluster.tasks[task].job.is_some_and(|job| mode.takes_from_job(preemptor.job, job)) {
-                anybody = true;
-            }
-            if let Some(shelter) = search.shelter(task).or_else(|| search.besides(task)) {
-                *told.pods.entry(shelter).or_default() += 1;
+            let job = session.cluster.tasks[task].job;
+            let Some(job) = job.filter(|job| mode.takes_from_job(preemptor.job, *job)) else { continue };
+            any = true;
+            if let Some(why) = explanation.alone(task, job).or_else(|| explanation.besides(task, job)) {
+                *protected.pods.entry(why).or_default() += 1;
             }
         }
-        told.pods.extend(search.gangs.iter().map(|(field, gangs)| gangs.shelter(session.cluster, field)));
-        told.nobody = (!anybody).then(|| nobody(session.cluster, preemptor, mode));
-        told
+        let gangs = explanation.gangs.iter().map(|(field, gangs)| gangs.protection(session.cluster, field));
+        protected.pods.extend(gangs);
+        protected.none = (!any).then(|| none(session.cluster, preemptor, mode));
+        protected
     })
 }
 
-/// What it would come to if these went, who may; `None` where that is for others to say.
+/// What is short even if these pods went; `None` where that cannot be said.
 pub(super) fn short(
     cluster: &Cluster,
     preemptor: &Preemptor,
     together: &[(TaskId, NodeId)],
     bounds: &FeasibilityBounds,
 ) -> Option<Short> {
-    let today = bounds.known(cluster, preemptor).filter(|_| !together.is_empty())?;
-    let then = today.without(together.iter().map(|(task, node)| (*node, cluster.request_of(*task))));
+    let bound = bounds.known(cluster, preemptor).filter(|_| !together.is_empty())?;
+    let then = bound.without(freed(cluster, together));
     Some(Short { pods: together.len() as u32, then: then.shortfall() })
 }
 
-/// Which pods are on nodes.
-fn nobody(cluster: &Cluster, preemptor: &Preemptor, mode: EvictionMode) -> Nobody {
-    let pods = |amounts: &phalanx_resource::Amounts| amounts.get(DimId::PODS).max(0) as u32;
+/// Which pods are on nodes, where none is a potential victim.
+fn none(cluster: &Cluster, preemptor: &Preemptor, mode: EvictionMode) -> NoPotentialVictims {
+    let pods = |amounts: &Amounts| amounts.get(DimId::PODS).max(0) as u32;
     let job = &cluster.jobs[preemptor.job];
     let queue = &cluster.queues[job.queue];
     let own = pods(&job.allocated);
     let of_queue = pods(&queue.own.allocated);
     let ours: u32 = cluster.queues.iter().map(|(_, queue)| pods(&queue.own.allocated)).sum();
-    Nobody {
+    NoPotentialVictims {
         whose: mode.whose(),
         queue: queue.name.clone(),
         own,
@@ -95,13 +94,13 @@ fn nobody(cluster: &Cluster, preemptor: &Preemptor, mode: EvictionMode) -> Nobod
 
 /// Pods that their gangs need.
 #[derive(Default)]
-struct Gangs {
+struct NeededPods {
     pods: u32,
     jobs: BTreeSet<JobId>,
 }
 
-impl Gangs {
-    fn shelter(&self, cluster: &Cluster, field: &'static str) -> (Protection, u32) {
+impl NeededPods {
+    fn protection(&self, cluster: &Cluster, field: &'static str) -> (Protection, u32) {
         let of = |job: &JobId| {
             (cluster.jobs[*job].key.clone(), cluster.queues[cluster.jobs[*job].queue].name.clone())
         };
@@ -111,100 +110,95 @@ impl Gangs {
     }
 }
 
-struct ProtectionSearch<'a, 'w> {
+struct Explanation<'a, 'w> {
     session: &'a Session<'w>,
     preemptor: &'a Preemptor,
     mode: EvictionMode,
-    /// Counted down, as if those that nothing else protects went.
+    /// Counted down, as if all pods went that nothing else protects.
     budgets: Budgets<'a>,
-    /// What gangs can do without, counted down in the same way.
-    spare: FxHashMap<JobId, GangSurplus>,
+    /// The surplus of gangs, counted down in the same way.
+    surplus: FxHashMap<JobId, GangSurplus>,
     may_break: bool,
-    protected: ProtectedJobs,
+    /// Jobs that the eviction history protects.
+    history: ProtectedJobs,
     /// What plugins said about pods of a job and class.
-    asked: FxHashMap<(Option<JobId>, ClassId), Option<KeptBy>>,
-    /// Those that their gangs need, by the field that says so.
-    gangs: BTreeMap<&'static str, Gangs>,
-    /// Those that may go together, if that is known.
+    plugins: FxHashMap<(JobId, ClassId), Option<PluginRefusal>>,
+    /// Pods that their gangs need, by the field that says so.
+    gangs: BTreeMap<&'static str, NeededPods>,
+    /// Pods that may go together, if that is known.
     together: FxHashSet<TaskId>,
-    /// The minimums that gangs would miss besides those, by role.
-    lacking: FxHashMap<(JobId, u16), Option<&'static str>>,
 }
 
-/// What plugins say that do not let a pod go.
+/// Why plugins do not let a pod go.
 #[derive(Clone)]
-enum KeptBy {
+enum PluginRefusal {
     /// Its gang needs it.
     Gang,
-    /// Their words.
-    Otherwise(Arc<str>),
+    /// The words of a plugin.
+    Says(Arc<str>),
 }
 
-impl ProtectionSearch<'_, '_> {
-    fn shelter(&mut self, task: TaskId) -> Option<Protection> {
+impl Explanation<'_, '_> {
+    /// Why a pod may not go, even if it alone had to.
+    fn alone(&mut self, id: TaskId, job: JobId) -> Option<Protection> {
         let cluster = &*self.session.cluster;
-        let job = cluster.tasks[task].job?;
-        if !self.mode.takes_from_job(self.preemptor.job, job) {
-            return None;
-        }
         let [from, by] = [job, self.preemptor.job].map(|job| cluster.jobs[job].queue);
         let keeps = cluster.keeps_its_pods(from, by);
         if let Some(queue) = keeps.filter(|_| self.mode.kind() == EvictionKind::Reclaim) {
             return Some(Protection::Queue(cluster.queues[queue].name.clone()));
         }
-        self.own(task).or_else(|| self.by_others(task, job))
-    }
-
-    /// Whoever asks.
-    fn own(&self, id: TaskId) -> Option<Protection> {
-        let cluster = &*self.session.cluster;
         let task = &cluster.tasks[id];
         if !cluster.lets_itself_go(id, self.session.now) {
             let refused = task.refused != Refused::No && task.preemptable != Some(false);
             return Some(if refused { Protection::Refused } else { Protection::Preemptable });
         }
-        let flag = match self.mode.kind() {
-            EvictionKind::Preempt => Flag::Preemptable,
-            EvictionKind::Reclaim => Flag::Reclaimable,
-        };
-        let mut parts = self.session.tiers.with(flag).filter_map(Plugin::protection);
-        parts.find(|part| part.protects(cluster, id)).map(|part| Protection::Plugin(part.reason()))
-    }
-
-    /// From this job.
-    fn by_others(&mut self, id: TaskId, job: JobId) -> Option<Protection> {
-        let cluster = &*self.session.cluster;
-        let (task, last) = (&cluster.tasks[id], &cluster.tasks[self.preemptor.last()]);
+        let mut parts = self.session.tiers.with(self.mode.protection_flag()).filter_map(Plugin::protection);
+        if let Some(part) = parts.find(|part| part.protects(cluster, id)) {
+            return Some(Protection::Plugin(part.reason()));
+        }
         if self.preemptor.is_idle(cluster) && !cluster.classes[task.class].best_effort {
             return Some(Protection::Idle);
         }
+        match self.by_rank_and_plugins(id, job) {
+            Break(why) => why,
+            Continue(()) => self.by_state(id, job),
+        }
+    }
+
+    /// Why plugins, or its priority, protect a pod; nothing where the pods of its gang are explained
+    /// together.
+    fn by_rank_and_plugins(&mut self, id: TaskId, job: JobId) -> ControlFlow<Option<Protection>> {
+        let cluster = &*self.session.cluster;
+        let task = &cluster.tasks[id];
         let rank = match self.mode {
-            EvictionMode::WithinJob => task.priority.cmp(&last.priority),
+            EvictionMode::WithinJob => task.priority.cmp(&cluster.tasks[self.preemptor.last()].priority),
             _ => cluster.jobs[job].priority.cmp(&cluster.jobs[self.preemptor.job].priority),
         };
-        let matters = self.mode.kind() == EvictionKind::Preempt;
-        if matters && rank.is_gt() {
-            return Some(self.by_priority());
-        }
         let alike =
             rank.is_eq() && self.mode.is_of_jobs() && !self.session.tiers.ranks_jobs(self.mode.flag());
-        let kept = if alike { None } else { self.kept(id) };
-        if matters && rank.is_eq() && (alike || kept.is_some()) {
-            return Some(self.by_priority());
+        let preempts = self.mode.kind() == EvictionKind::Preempt;
+        if preempts && (rank.is_gt() || alike) {
+            return Break(Some(self.by_priority()));
         }
-        match kept {
-            Some(KeptBy::Otherwise(what)) => return Some(Protection::Kept(what)),
-            Some(KeptBy::Gang) => return self.by_gang(job, task.role),
-            None => {}
+        match self.by_plugins(id, job) {
+            None => Continue(()),
+            Some(_) if preempts && rank.is_eq() => Break(Some(self.by_priority())),
+            Some(PluginRefusal::Says(what)) => Break(Some(Protection::Kept(what))),
+            Some(PluginRefusal::Gang) => Break(self.by_gang(job, task.role)),
         }
+    }
+
+    /// Why its gang, the history or PodDisruptionBudgets protect a pod.
+    fn by_state(&mut self, id: TaskId, job: JobId) -> Option<Protection> {
+        let cluster = &*self.session.cluster;
         if keeps_reservation(self.session, self.preemptor.job, job) {
             return Some(Protection::Reserved);
         }
-        if self.protected.has(cluster, job) {
+        if self.history.has(cluster, job) {
             return Some(Protection::Takes);
         }
-        let spare = self.spare.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
-        if !self.may_break && !spare.take(task.role) {
+        let surplus = self.surplus.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
+        if !self.may_break && !surplus.take(cluster.tasks[id].role) {
             return Some(Protection::Whole);
         }
         if self.budgets.take(id) {
@@ -217,16 +211,16 @@ impl ProtectionSearch<'_, '_> {
         }
     }
 
-    /// Why one that may go may not besides those that do.
-    fn besides(&mut self, id: TaskId) -> Option<Protection> {
+    /// Why a pod that may go may not go besides those that may go together.
+    fn besides(&mut self, id: TaskId, job: JobId) -> Option<Protection> {
         let (cluster, mode) = (&*self.session.cluster, self.mode);
-        let job = cluster.tasks[id].job.filter(|job| mode.takes_from_job(self.preemptor.job, *job))?;
         if self.together.is_empty() || self.together.contains(&id) {
             return None;
         }
+        let role = cluster.tasks[id].role;
         let keeps_gangs = || self.session.tiers.with(mode.flag()).any(Plugin::keeps_gangs);
-        if self.lacking(job, cluster.tasks[id].role).is_some() && keeps_gangs() {
-            return self.by_gang(job, cluster.tasks[id].role);
+        if self.minimum(job, role).is_some() && keeps_gangs() {
+            return self.by_gang(job, role);
         }
         if mode.kind() == EvictionKind::Preempt || !self.session.tiers.guard_queues() {
             return Some(Protection::Kept("that may not go besides those".into()));
@@ -237,73 +231,67 @@ impl ProtectionSearch<'_, '_> {
         Some(Protection::Kept(what.into()))
     }
 
-    /// The minimum that a gang would miss if one of a role went besides those that may.
-    fn lacking(&mut self, id: JobId, role: u16) -> Option<&'static str> {
-        let (cluster, together) = (&*self.session.cluster, &self.together);
-        *self.lacking.entry((id, role)).or_insert_with(|| {
-            let job = &cluster.jobs[id];
-            let gone = job
-                .tasks
-                .iter()
-                .filter(|task| together.contains(*task))
-                .map(|task| cluster.tasks[*task].role);
-            let (all, of_role) = gone.fold((0, 0), |(all, same), of| (all + 1, same + u32::from(of == role)));
-            let its = &job.roles[usize::from(role)];
-            if job.counts.ready() <= job.min_member + all {
-                return Some("minMember");
-            }
-            (job.asks_roles() && its.counts.ready() <= its.min + of_role).then_some("minTaskMember")
-        })
+    /// The minimum that a gang would fall below if one of a role went besides those that may go together.
+    fn minimum(&self, id: JobId, role: u16) -> Option<&'static str> {
+        let (cluster, job) = (&*self.session.cluster, &self.session.cluster.jobs[id]);
+        let gone = || job.tasks.iter().filter(|task| self.together.contains(*task));
+        let of_role = gone().filter(|task| cluster.tasks[**task].role == role).count() as u32;
+        let its = &job.roles[usize::from(role)];
+        if job.counts.ready() <= job.min_member + gone().count() as u32 {
+            return Some("minMember");
+        }
+        (job.asks_roles() && its.counts.ready() <= its.min + of_role).then_some("minTaskMember")
     }
 
-    /// Those that gangs need are told together.
+    /// Pods that gangs need are explained together.
     fn by_gang(&mut self, id: JobId, role: u16) -> Option<Protection> {
-        let field = self.lacking(id, role).unwrap_or("minMember");
-        let gangs = self.gangs.entry(field).or_default();
+        let gangs = self.gangs.entry(self.minimum(id, role).unwrap_or("minMember")).or_default();
         gangs.pods += 1;
         gangs.jobs.insert(id);
         None
     }
 
     fn by_priority(&self) -> Protection {
-        let of_jobs = !matches!(self.mode, EvictionMode::WithinJob);
+        let of_jobs = self.mode != EvictionMode::WithinJob;
         Protection::Priority(of_jobs.then(|| self.session.cluster.priority_of(self.preemptor.job)))
     }
 
-    /// Why plugins do not let a pod go, even if nobody else had to.
-    fn kept(&mut self, id: TaskId) -> Option<KeptBy> {
+    /// Why plugins do not let a pod go, even if it alone had to.
+    fn by_plugins(&mut self, id: TaskId, job: JobId) -> Option<PluginRefusal> {
         let (session, preemptor, mode) = (self.session, self.preemptor, self.mode);
         if asks_others(session) {
             return None;
         }
-        let task = &session.cluster.tasks[id];
-        let asked = self.asked.entry((task.job, task.class));
-        asked.or_insert_with(|| kept(session, (preemptor.last(), id), mode)).clone()
+        let asked = self.plugins.entry((job, session.cluster.tasks[id].class));
+        asked.or_insert_with(|| plugin_refusal(session, (preemptor.last(), id), mode)).clone()
     }
 }
 
-/// The same: by the first plugin that does not, those that guard queues before others.
-fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), mode: EvictionMode) -> Option<KeptBy> {
+/// By the first plugin that does not let a pod go, those that guard queues before others.
+fn plugin_refusal(
+    session: &Session<'_>,
+    (by, id): (TaskId, TaskId),
+    mode: EvictionMode,
+) -> Option<PluginRefusal> {
     let cluster = &*session.cluster;
     let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, cluster, by, of);
     if session.tiers.any_victims(mode.flag(), &[id], ask) {
         return None;
     }
     let refuses = |plugin: &&dyn Plugin| ask(*plugin, &[id]).is_some_and(|picked| picked.is_empty());
-    let mut refusing = session.tiers.with(mode.flag()).filter(refuses).collect::<Vec<_>>();
-    refusing.sort_by_key(|plugin| plugin.queue_guard().is_none());
-    Some(match refusing.first() {
-        Some(plugin) if plugin.keeps_gangs() => KeptBy::Gang,
-        Some(plugin) => KeptBy::Otherwise(plugin.keep_reason(cluster, by, id)),
-        None => KeptBy::Otherwise("that no plugin lets go for it".into()),
+    let refusing = session.tiers.with(mode.flag()).filter(refuses);
+    Some(match refusing.min_by_key(|plugin| plugin.queue_guard().is_none()) {
+        Some(plugin) if plugin.keeps_gangs() => PluginRefusal::Gang,
+        Some(plugin) => PluginRefusal::Says(plugin.keep_reason(cluster, by, id)),
+        None => PluginRefusal::Says("that no plugin lets go for it".into()),
     })
 }
 
-/// Pods that run and could be asked for, those that are protected too, and those that only their queue keeps.
-fn any<'a>(session: &'a Session<'_>, mode: EvictionMode, by: QueueId) -> impl Iterator<Item = TaskId> + 'a {
+/// Pods that run in queues that the mode may evict from, whatever protects them.
+fn running<'a>(session: &'a Session<'_>, mode: EvictionMode, by: JobId) -> impl Iterator<Item = TaskId> + 'a {
     let cluster = &*session.cluster;
-    let preempts = mode.kind() == EvictionKind::Preempt;
-    let queues = cluster.queues_with_running_jobs().filter(move |queue| preempts == (*queue == by));
+    let (preempts, by) = (mode.kind() == EvictionKind::Preempt, cluster.jobs[by].queue);
+    let queues = cluster.queues_with_running_jobs().filter(move |queue: &QueueId| preempts == (*queue == by));
     let jobs = queues.flat_map(|queue| cluster.running_jobs(queue));
     let runs = |task: &TaskId| matches!(cluster.tasks[*task].status, Status::Running | Status::Bound);
     jobs.flat_map(|job| cluster.jobs[job].tasks.iter().copied()).filter(runs)

@@ -7,16 +7,16 @@ use phalanx_cluster::diagnosis::NoEviction;
 /// Things that are looked at in the time in which one place is tried.
 const SCANNED: usize = 16;
 
-/// Steps that may be made for one preemptor in looking for any way to place it, where one by one is not as good.
+/// Steps that backtracking may take to place one preemptor, where placing one by one fails.
 const WAYS: u64 = 20_000;
 
 /// Steps that are left to an action in this cycle.
 #[derive(Debug)]
 pub(crate) struct Steps {
     budget: Budget,
-    /// What may be spent on ways to place the preemptor.
+    /// What backtracking may still take for the preemptor.
     ways: u64,
-    /// Not every way was tried.
+    /// Backtracking did not try every way.
     gave_up: bool,
 }
 
@@ -65,7 +65,7 @@ impl Steps {
         Aside(std::mem::replace(&mut self.budget, part))
     }
 
-    /// EvictionHistory back what was set aside, with what is left besides.
+    /// Takes back what was set aside, with what is left besides.
     pub(crate) fn take_back(&mut self, aside: Aside) {
         self.begin();
         let part = std::mem::replace(&mut self.budget, aside.0);
@@ -82,12 +82,12 @@ impl Steps {
         self.gave_up
     }
 
-    /// EvictionHistory steps before they are made.
+    /// Takes steps before they are made.
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), NoEviction> {
         self.budget.spend(steps).map_err(NoEviction::Cut)
     }
 
-    /// EvictionHistory steps for looking at so many things, each of which costs a fraction of trying a place.
+    /// Takes steps for looking at so many things, each of which costs a fraction of trying a place.
     pub(crate) fn scan(&mut self, things: usize) -> Result<(), NoEviction> {
         self.spend(things.div_ceil(SCANNED))
     }

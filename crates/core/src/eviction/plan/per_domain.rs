@@ -2,33 +2,31 @@
 //!
 //! Guarantees: a gang whose members have to stand in one domain gets one, if the potential victims of a domain that may be
 //! evicted together in order leave room there.
-use super::{Choice, NoEviction, Search, Victim};
+use std::collections::BTreeMap;
 
-impl Search<'_, '_> {
-    /// Only those in one topology domain, for a gang that may choose it: one domain after the other, those with the least
-    /// to take from first.
-    pub(super) fn per_domain(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
+use super::{Choice, NoEviction, Offer, Plan, Victim, VictimSearch};
+
+impl VictimSearch<'_, '_> {
+    /// Domains with the fewest potential victims first.
+    pub(super) fn per_domain(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         let cluster = &*self.session.cluster;
         let choice = Choice::of(cluster, &self.preemptor.tasks).filter(|_| !self.preemptor.single);
-        let Some(choice) = choice else { return Ok(false) };
-        self.steps.scan(useful.len())?;
-        let mut domains: Vec<(u32, Vec<Victim>)> = Vec::new();
-        for victim in useful {
+        let Some(choice) = choice.filter(|_| offer.limited) else { return Ok(None) };
+        self.steps.scan(offer.useful.len())?;
+        let mut domains: BTreeMap<u32, (usize, Vec<Victim>)> = BTreeMap::new();
+        for (rank, victim) in offer.useful.iter().enumerate() {
             let Some(domain) = choice.domain(cluster, victim.node) else { continue };
-            match domains.iter_mut().find(|(known, _)| *known == domain) {
-                Some((_, victims)) => victims.push(*victim),
-                None => domains.push((domain, vec![*victim])),
-            }
+            domains.entry(domain).or_insert_with(|| (rank, Vec::new())).1.push(*victim);
         }
-        // Stable: those whose first victim goes first.
-        domains.sort_by_key(|(_, victims)| victims.len());
+        let mut domains: Vec<(usize, Vec<Victim>)> = domains.into_values().collect();
+        domains.sort_by_key(|(first, victims)| (victims.len(), *first));
         for (_, victims) in domains {
             self.steps.scan(4 * victims.len())?;
-            let (_, allowed) = self.allowed(&victims, Some(tier)).unwrap_or_default();
-            if self.try_list(&allowed)? {
-                return Ok(true);
+            let found = self.try_allowed(&victims)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
-        Ok(false)
+        Ok(None)
     }
 }

@@ -1,113 +1,136 @@
-//! Strategy *per node*: potential victims of one node after the other, where plugins let only some of all go.
+//! Strategy *per node*: of each node only the potential victims that make room for a task there.
 //!
-//! Guarantees: room is not spread over nodes that no set of permitted victims empties. For a single pod, the nodes are compared
-//! by what would have to go on each, as in kube-scheduler (`pickOneNodeForPreemption`): the most important victim first, then
-//! how many pods are lost.
+//! Guarantees: victims are not spread over nodes where they make no room. For a single pod, the nodes are compared by what
+//! would have to go on each, as in kube-scheduler (`pickOneNodeForPreemption`): the most important victim first, then how
+//! many pods are lost.
+use std::collections::BTreeMap;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{JobId, Loss, NoEviction, NodeId, Search, TaskId, Victim, asks_others, dry_run};
+use super::{
+    JobId, Loss, NoEviction, NodeId, Offer, Plan, TaskId, Victim, VictimSearch, asks_others, is_surplus,
+};
 use crate::eviction::mode::EvictionMode;
 
 /// Nodes that are tried for a single pod, the best ones first.
 const MOST_NODES: usize = 8;
 
-/// What a node loses: priority of the most important victim, what that one's gang loses, pods that are of no use
-/// afterwards; then who would go first.
-type Cost = (i32, Loss, usize, usize);
+/// What a node loses. The fields are compared in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NodeCost {
+    /// The priority of the most important victim.
+    priority: i32,
+    /// What the gang loses that loses most.
+    loss: Loss,
+    /// Pods that are of no use afterwards.
+    pods: usize,
+}
 
-impl Search<'_, '_> {
-    /// Node by node, so that what may go is not spread over nodes that none of it empties: the nodes first whose most
-    /// important victim is the least. What does not make room for another task of the preemptor is not spent.
-    pub(super) fn per_node(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        self.steps.scan(4 * useful.len())?;
-        let nodes = self.nodes_of(useful);
-        if self.of_gangs() || asks_others(self.session) {
-            let (_, allowed) = self.allowed(&nodes.concat(), Some(tier)).unwrap_or_default();
-            return self.try_list(&allowed);
+/// Those of a node's potential victims that make room.
+struct NodeVictims {
+    /// The place of the node in the order of nodes.
+    at: usize,
+    victims: Vec<Victim>,
+    /// Those of them that are not kept already.
+    more: Vec<Victim>,
+}
+
+impl VictimSearch<'_, '_> {
+    /// Evicts on one node for a single pod, where that is enough.
+    pub(super) fn cheapest_node(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
+        let single = self.preemptor.tasks.len() == 1 && self.preemptor.non_preempting.is_empty();
+        if !single || self.mode != EvictionMode::Preempt || asks_others(self.session) {
+            return Ok(None);
         }
-        let mut kept: Vec<Victim> = Vec::new();
-        for victims in nodes {
-            self.steps.scan(4 * (kept.len() + victims.len()))?;
-            let before = kept.len();
-            kept.extend(victims);
-            let (_, allowed) = self.allowed(&kept, Some(tier)).unwrap_or_default();
-            kept = allowed;
-            let gained = self.gaining(kept.get(before..).unwrap_or_default());
-            kept.truncate(before + gained);
-            if gained > 0 && self.try_list(&kept)? {
-                return Ok(true);
+        let nodes = self.by_node(&offer.useful);
+        let rank = |task: TaskId| offer.useful.iter().position(|victim| victim.task == task);
+        let mut plans = self.room_on_each(&nodes, &vec![Vec::new(); nodes.len()], 1)?;
+        plans.sort_by_cached_key(|plan| {
+            (self.cost(&plan.victims, &offer.useful), plan.victims.last().and_then(|last| rank(last.task)))
+        });
+        for NodeVictims { victims, .. } in plans.into_iter().take(MOST_NODES) {
+            let found = if self.may_all_go(&victims) { self.try_list(&victims)? } else { None };
+            if found.is_some() {
+                return Ok(found);
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
-    /// The victims by node, in the order in which nodes are emptied.
-    fn nodes_of(&self, useful: &[Victim]) -> Vec<Vec<Victim>> {
-        let cluster = &*self.session.cluster;
-        let cost = |victim: &Victim| (cluster.jobs[victim.job].priority, victim.loss);
-        let mut worst: FxHashMap<NodeId, ((i32, Loss), usize)> = FxHashMap::default();
-        for victim in useful {
-            let entry = worst.entry(victim.node).or_insert((cost(victim), 0));
-            *entry = (entry.0.max(cost(victim)), entry.1 + 1);
+    /// All, those of the node first whose most important victim matters least: so one node is empty before the next.
+    pub(super) fn node_by_node(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
+        if !offer.limited {
+            return Ok(None);
         }
-        let mut list = useful.to_vec();
-        // Stable: within a node the order of importance stays.
-        list.sort_by(|a, b| {
-            let name = |victim: &Victim| &cluster.nodes[victim.node].name;
-            worst[&a.node].cmp(&worst[&b.node]).then_with(|| name(a).cmp(name(b)))
-        });
-        list.chunk_by(|a, b| a.node == b.node).map(<[Victim]>::to_vec).collect()
+        let nodes = self.by_node(&offer.useful);
+        self.steps.scan(4 * offer.useful.len())?;
+        self.try_allowed(&nodes.concat())
     }
 
-    /// Room for one task on each node, then for one more on each, and so on: tasks may not stand together, or those that may
-    /// go are just enough. Of each node no more are taken than it takes, whatever the others of it would make room for.
-    pub(super) fn by_turns(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        if asks_others(self.session) {
-            return Ok(false);
+    /// Makes room for one task on each node, then for one more on each, and so on. Of each node no more go than that takes.
+    pub(super) fn task_by_task(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
+        if !offer.limited || asks_others(self.session) {
+            return Ok(None);
         }
-        let nodes = self.nodes_of(useful);
+        let nodes = self.by_node(&offer.useful);
         let mut kept: Vec<Vec<Victim>> = vec![Vec::new(); nodes.len()];
         for round in 1..=self.preemptor.wanted.max(1) as u32 {
             let mut gained = false;
-            for (at, enough) in self.cheapest_first(&nodes, &kept, round)? {
-                let before = std::mem::replace(&mut kept[at], enough);
-                let list = self.with_bundles(kept.concat(), useful);
+            let mut plans = self.room_on_each(&nodes, &kept, round)?;
+            // Stable: of nodes that lose as much the one that comes first.
+            plans.sort_by_cached_key(|plan| (plan.more.len(), self.held_by(&plan.more)));
+            for NodeVictims { at, victims, .. } in plans {
+                let before = std::mem::replace(&mut kept[at], victims);
+                let list = self.with_whole_gangs(kept.concat(), &offer.useful);
                 self.steps.scan(4 * list.len())?;
-                let allowed = self.allowed(&list, Some(tier)).unwrap_or_default().1;
-                if allowed.len() < list.len() {
+                if !self.may_all_go(&list) {
                     kept[at] = before;
                     continue;
                 }
                 gained = true;
-                if self.try_list(&list)? {
-                    return Ok(true);
+                let found = self.try_list(&list)?;
+                if found.is_some() {
+                    return Ok(found);
                 }
             }
             if !gained {
                 break;
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
-    /// Who makes room for so many tasks on each node; where fewer have to go besides those kept, and those hold less, first.
-    fn cheapest_first(
+    /// The victims by node: the nodes first whose most important victim matters least, then by name.
+    fn by_node(&self, useful: &[Victim]) -> Vec<Vec<Victim>> {
+        let cluster = &*self.session.cluster;
+        let cost = |victim: &Victim| (cluster.jobs[victim.job].priority, victim.loss);
+        let mut nodes: FxHashMap<NodeId, Vec<Victim>> = FxHashMap::default();
+        for victim in useful {
+            nodes.entry(victim.node).or_default().push(*victim);
+        }
+        let mut nodes: Vec<Vec<Victim>> = nodes.into_values().collect();
+        nodes.sort_by_cached_key(|victims| {
+            let name = cluster.nodes[victims[0].node].name.clone();
+            (victims.iter().map(cost).max(), victims.len(), name)
+        });
+        nodes
+    }
+
+    /// The victims that make room for so many tasks, on each node where some do.
+    fn room_on_each(
         &mut self,
         nodes: &[Vec<Victim>],
         kept: &[Vec<Victim>],
         tasks: u32,
-    ) -> Result<Vec<(usize, Vec<Victim>)>, NoEviction> {
+    ) -> Result<Vec<NodeVictims>, NoEviction> {
         let mut plans = Vec::new();
-        for (at, victims) in nodes.iter().enumerate() {
-            self.steps.scan(4 * victims.len())?;
-            plans.extend(self.enough_for(victims, tasks).map(|enough| (at, enough)));
+        for (at, all) in nodes.iter().enumerate() {
+            self.steps.scan(4 * all.len())?;
+            let Some(victims) = self.enough_for(all, tasks) else { continue };
+            let is_kept = |victim: &Victim| kept[at].iter().any(|known| known.task == victim.task);
+            let more = victims.iter().filter(|victim| !is_kept(victim)).copied().collect();
+            plans.push(NodeVictims { at, victims, more });
         }
-        // Stable: of those with as many the one that comes first.
-        let cost = |victims: &[Victim]| (victims.len(), self.held_by(victims));
-        plans.sort_by_key(|(at, enough)| {
-            let (before, after) = (cost(&kept[*at]), cost(enough));
-            (after.0.saturating_sub(before.0), after.1 - before.1)
-        });
         Ok(plans)
     }
 
@@ -119,8 +142,8 @@ impl Search<'_, '_> {
         victims.iter().map(of).sum()
     }
 
-    /// With the rest of gangs that would be broken, for the actions that take those as a whole.
-    fn with_bundles(&self, list: Vec<Victim>, useful: &[Victim]) -> Vec<Victim> {
+    /// The victims that are kept, with the rest of gangs that would be broken for the actions that take those as a whole.
+    fn with_whole_gangs(&self, list: Vec<Victim>, useful: &[Victim]) -> Vec<Victim> {
         if !self.of_gangs() {
             return list;
         }
@@ -133,13 +156,14 @@ impl Search<'_, '_> {
         useful.iter().filter(goes).copied().collect()
     }
 
-    /// Those of a node's that make room for so many tasks more, the most important ones spared first.
+    /// Those of a node's potential victims that make room for so many tasks more, the most important ones reprieved first;
+    /// `None` when all of them make none.
     fn enough_for(&self, victims: &[Victim], tasks: u32) -> Option<Vec<Victim>> {
         let node = victims.first()?.node;
         let cluster = &*self.session.cluster;
         let takes = |victims: &[Victim]| -> u32 {
             let freed = victims.iter().map(|victim| cluster.request_of(victim.task));
-            self.today.takes_with(node, freed).iter().sum()
+            self.bound.takes_with(node, freed).iter().sum()
         };
         let wanted = takes(&[]) + tasks;
         let mut enough = victims.to_vec();
@@ -147,99 +171,31 @@ impl Search<'_, '_> {
             return None;
         }
         for at in (0..enough.len()).rev() {
-            let spared = enough.remove(at);
+            let reprieved = enough.remove(at);
             if takes(&enough) < wanted {
-                enough.insert(at, spared);
+                enough.insert(at, reprieved);
             }
         }
         Some(enough)
     }
 
-    /// How many of the victims of a node, the first ones first, it takes for as much room as all of them make; none where
-    /// that takes no task of the preemptor more.
-    fn gaining(&self, victims: &[Victim]) -> usize {
-        let Some(node) = victims.first().map(|victim| victim.node) else { return 0 };
-        let takes = |count: usize| {
-            let freed = victims[..count].iter().map(|victim| self.session.cluster.request_of(victim.task));
-            self.today.takes_with(node, freed)
-        };
-        let all = takes(victims.len());
-        (0..victims.len()).find(|count| takes(*count) == all).unwrap_or(victims.len())
-    }
-}
-
-impl Search<'_, '_> {
-    /// Evicts on one node for a single pod, where that is enough.
-    pub(super) fn best_node(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        let single = self.preemptor.tasks.len() == 1 && self.preemptor.non_preempting.is_empty();
-        if !single || self.mode != EvictionMode::Preempt || asks_others(self.session) {
-            return Ok(false);
-        }
-        self.steps.scan(4 * useful.len())?;
-        let mut plans = self.plans(useful);
-        plans.sort_by_key(|(cost, _)| *cost);
-        for (_, victims) in plans.into_iter().take(MOST_NODES) {
-            if self.may_all_go(&victims, tier) && self.try_list(&victims)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    pub(super) fn may_all_go(&mut self, victims: &[Victim], tier: usize) -> bool {
-        self.allowed(victims, Some(tier)).is_some_and(|(_, allowed)| allowed.len() == victims.len())
-    }
-
-    /// Who would have to go on each node, as far as amounts say.
-    fn plans(&self, useful: &[Victim]) -> Vec<(Cost, Vec<Victim>)> {
-        let mut by_node: FxHashMap<NodeId, Vec<(usize, Victim)>> = FxHashMap::default();
-        let mut members: FxHashMap<JobId, usize> = FxHashMap::default();
-        for (at, victim) in useful.iter().enumerate() {
-            by_node.entry(victim.node).or_default().push((at, *victim));
-            *members.entry(victim.job).or_default() += 1;
-        }
-        let plan = |(node, all): (NodeId, Vec<(usize, Victim)>)| {
-            let needed = self.needed(node, all)?;
-            let cost = self.cost(&needed, &members)?;
-            Some((cost, needed.into_iter().map(|(_, victim)| victim).collect()))
-        };
-        by_node.into_iter().filter_map(plan).collect()
-    }
-
-    /// Those without whom there is no room, the most important ones spared first; `None` when all of them make none.
-    fn needed(&self, node: NodeId, mut victims: Vec<(usize, Victim)>) -> Option<Vec<(usize, Victim)>> {
+    /// What the eviction of these costs.
+    fn cost(&self, victims: &[Victim], useful: &[Victim]) -> Option<NodeCost> {
         let cluster = &*self.session.cluster;
-        let fits = |victims: &[(usize, Victim)]| {
-            let freed = victims.iter().map(|(_, victim)| cluster.request_of(victim.task));
-            self.today.takes_with(node, freed).iter().any(|count| *count > 0)
-        };
-        if !fits(&victims) {
-            return None;
+        let mut by_job: BTreeMap<JobId, Vec<TaskId>> = BTreeMap::new();
+        for victim in victims {
+            by_job.entry(victim.job).or_default().push(victim.task);
         }
-        for at in (0..victims.len()).rev() {
-            let spared = victims.remove(at);
-            if !fits(&victims) {
-                victims.insert(at, spared);
-            }
-        }
-        Some(victims)
-    }
-
-    fn cost(&self, victims: &[(usize, Victim)], members: &FxHashMap<JobId, usize>) -> Option<Cost> {
-        let cluster = &*self.session.cluster;
-        let mut by_job: FxHashMap<JobId, Vec<Victim>> = FxHashMap::default();
-        for (_, victim) in victims {
-            by_job.entry(victim.job).or_default().push(*victim);
-        }
-        let of_job = |(job, lost): (&JobId, &Vec<Victim>)| match () {
-            () if dry_run::can_spare(cluster, *job, lost) => (Loss::Surplus, lost.len()),
+        let of_job = |(job, lost): (&JobId, &Vec<TaskId>)| match () {
+            () if is_surplus(cluster, lost) => (Loss::Surplus, lost.len()),
             () if cluster.jobs[*job].is_broken() => (Loss::Broken, lost.len()),
-            () => (Loss::Whole, members[job]),
+            () => (Loss::Whole, useful.iter().filter(|victim| victim.job == *job).count()),
         };
         let losses: Vec<(Loss, usize)> = by_job.iter().map(of_job).collect();
-        let priority = by_job.keys().map(|job| cluster.jobs[*job].priority).max()?;
-        let loss = losses.iter().map(|(loss, _)| *loss).max()?;
-        let last = victims.iter().map(|(at, _)| *at).max()?;
-        Some((priority, loss, losses.iter().map(|(_, lost)| lost).sum(), last))
+        Some(NodeCost {
+            priority: by_job.keys().map(|job| cluster.jobs[*job].priority).max()?,
+            loss: losses.iter().map(|(loss, _)| *loss).max()?,
+            pods: losses.iter().map(|(_, lost)| lost).sum(),
+        })
     }
 }

@@ -1,0 +1,157 @@
+//! The cache of failed searches, so that a search that found nothing is not made again at once.
+//!
+//! A key says what was searched for: the kind of search, and the job or all jobs that request the same. An answer stands
+//! - as long as nothing has happened since ([`Cluster::news`](phalanx_cluster::Cluster::news)), and not longer than its
+//!   [kind](SearchKind::lasts) says, for time alone may change it too;
+//! - and until its back-off ends, whatever has happened. Failed searches of one cycle that took no more than [`FREE_STEPS`]
+//!   together do not back off. Each search beyond does, by the back-off of the backlog: a second, doubled up to ten each
+//!   time the search fails again.
+//!
+//! A change of nodes, queues or the configuration makes all answers void. A success makes the answer of its own key void.
+use phalanx_resource::Amounts;
+use rustc_hash::FxHashMap;
+
+use crate::eviction::EvictionMode;
+use phalanx_cluster::backoff;
+use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{ClassId, JobId, QueueId};
+
+/// Steps that failed searches of a cycle may take before further ones back off: a few milliseconds.
+const FREE_STEPS: u64 = 2_000;
+
+/// Answers that were not asked for so long are dropped, in milliseconds.
+const KEPT_MS: i64 = 60_000;
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SearchKind {
+    /// Victims that make room for a preemptor.
+    Victims(EvictionMode),
+    /// Any pod that may be evicted, whatever the preemptor requests.
+    AnyVictim(EvictionMode),
+}
+
+impl SearchKind {
+    /// How many milliseconds an answer stands at most as long as nothing happens; 0 for the cycle in which it was found.
+    fn lasts(self) -> i64 {
+        match self {
+            // Protection from eviction ends with time.
+            SearchKind::Victims(_) | SearchKind::AnyVictim(_) => 0,
+        }
+    }
+}
+
+/// What is searched for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SearchKey {
+    /// The kind of search.
+    pub(crate) kind: SearchKind,
+    /// The job, where the answer does not hold for other jobs.
+    pub(crate) job: Option<JobId>,
+    /// What is requested, where the answer depends on it.
+    pub(crate) request: Option<RequestClass>,
+}
+
+/// What jobs that get the same answer have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RequestClass {
+    /// The queue.
+    pub(crate) queue: QueueId,
+    /// The priority of the job.
+    pub(crate) priority: i32,
+    /// `volcano.sh/preemptable` of the job.
+    pub(crate) preemptable: Option<bool>,
+    /// What the job has, allocated and nominated.
+    pub(crate) holds: [Amounts; 2],
+    /// The tasks, in order.
+    pub(crate) tasks: Vec<TaskRequest>,
+    /// How many of the tasks are needed.
+    pub(crate) wanted: usize,
+    /// One more task of a whole job is searched for, not a gang.
+    pub(crate) single: bool,
+}
+
+/// One task of a [`RequestClass`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TaskRequest {
+    /// The class of tasks; `None` where it does not matter.
+    pub(crate) class: Option<ClassId>,
+    /// The priority of the task.
+    pub(crate) priority: i32,
+    /// `preemptionPolicy: Never`.
+    pub(crate) never_preempts: bool,
+}
+
+/// The answer to a failed search that is not to be made again yet.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownFailure {
+    /// When the back-off ends, if the search is in back-off.
+    pub(crate) until: Option<Time>,
+    /// What the search said, if it was for victims.
+    pub(crate) why: Option<NoEviction>,
+}
+
+#[derive(Debug)]
+struct FailedSearch {
+    why: Option<NoEviction>,
+    /// When it failed.
+    at: Time,
+    /// What had happened by then.
+    news: u64,
+    /// The end of the back-off.
+    until: Time,
+    /// How often in a row it failed and backed off.
+    times: u8,
+    /// When the answer was asked for last.
+    asked: Time,
+}
+
+/// The answers of failed searches, by what was searched for.
+#[derive(Debug, Default)]
+pub(crate) struct FailedSearches {
+    known: FxHashMap<SearchKey, FailedSearch>,
+    now: Time,
+    /// The nodes of the Cluster, as they were in the last cycle.
+    nodes: u64,
+    /// Steps of searches that failed in this cycle.
+    steps: u64,
+}
+
+impl FailedSearches {
+    /// A cycle begins.
+    pub(crate) fn begin(&mut self, now: Time, nodes: u64, queues_changed: bool) {
+        (self.now, self.steps) = (now, 0);
+        let nodes_changed = std::mem::replace(&mut self.nodes, nodes) != nodes;
+        if queues_changed || nodes_changed {
+            self.known.clear();
+        }
+        self.known.retain(|_, known| now.0.saturating_sub(known.asked.0) < KEPT_MS);
+    }
+
+    /// The answer to a search, if that stands; `None` when the search is to be made.
+    pub(crate) fn answer(&mut self, key: &SearchKey, news: u64) -> Option<KnownFailure> {
+        let known = self.known.get_mut(key)?;
+        known.asked = self.now;
+        let backs_off = known.until > self.now;
+        let is_fresh = known.news == news && self.now.0.saturating_sub(known.at.0) <= key.kind.lasts();
+        let until = backs_off.then_some(known.until);
+        (backs_off || is_fresh).then(|| KnownFailure { until, why: known.why.clone() })
+    }
+
+    /// A search that took so many steps failed.
+    pub(crate) fn note(&mut self, key: SearchKey, why: Option<NoEviction>, steps: u64, news: u64) {
+        self.steps += steps;
+        let now = self.now;
+        let before = self.known.get(&key).map_or(0, |known| known.times);
+        let backs_off = steps > 0 && self.steps > FREE_STEPS;
+        let times = if backs_off { before.saturating_add(1) } else { 0 };
+        let until = if backs_off { backoff(now, times) } else { now };
+        self.known.insert(key, FailedSearch { why, at: now, news, until, times, asked: now });
+    }
+
+    /// A search succeeded.
+    pub(crate) fn forget(&mut self, key: &SearchKey) {
+        self.known.remove(key);
+    }
+}
