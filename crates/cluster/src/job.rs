@@ -182,9 +182,10 @@ impl Job {
     }
 
     /// Whether some members have their places and others, without which it is nothing, do not.
+    #[inline]
     pub fn is_broken(&self) -> bool {
-        let whole = self.counts.ready() >= self.min_member && self.roles_satisfied(Counts::ready).is_ok();
-        !whole && self.counts.ready() > 0
+        let ready = self.counts.ready();
+        ready > 0 && (ready < self.min_member || self.roles_satisfied(Counts::ready).is_err())
     }
 
     /// Whether it is whole and only waits for room for more: those that have places have nodes, and stay.
