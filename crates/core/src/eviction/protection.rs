@@ -203,9 +203,11 @@ impl Search<'_, '_> {
         if self.protected.has(cluster, job) {
             return Some(Protection::Takes);
         }
-        let spare = self.spare.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
-        if !self.may_break && !spare.take(task.role) {
-            return Some(Protection::Whole);
+        if !self.may_break {
+            let spare = self.spare.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
+            if !spare.take(task.role) {
+                return Some(Protection::Whole);
+            }
         }
         if self.budgets.take(id) {
             return None;
