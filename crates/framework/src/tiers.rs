@@ -400,8 +400,11 @@ impl Tiers {
     /// The scores of single nodes for a task besides those of its rules.
     pub fn extra_scores(&self, cluster: &Cluster, task: TaskId) -> ExtraScores {
         let plugins = self.with_extra_scores.iter().map(|index| &self.plugins[*index].plugin);
-        let parts = plugins.filter_map(|plugin| plugin.extra_scores());
-        parts.flat_map(|part| part.extra_node_scores(cluster, task)).collect()
+        let mut scores = ExtraScores::default();
+        for part in plugins.filter_map(|plugin| plugin.extra_scores()) {
+            scores.add(part.extra_node_scores(cluster, task));
+        }
+        scores
     }
 
     /// The filters and scorers of a class.
