@@ -339,7 +339,7 @@ impl Cluster {
 
     /// Keeps the counts and sums of a task's job and queue, and of the queues above.
     pub(crate) fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, inqueue, marked, givers, changes, .. } = self;
+        let Self { tasks, jobs, queues, classes, allowances, inqueue, marked, givers, changes, .. } = self;
         let task = &tasks[id];
         let request = &classes[task.class].request;
         let Some(of) = task.job else {
@@ -351,7 +351,9 @@ impl Cluster {
         };
         let job = &mut jobs[of];
         changes.moved.push(job.queue);
-        inqueue.mark(of);
+        if job.has_share(!allowances.is_empty()) {
+            inqueue.mark(of);
+        }
         changes.log.note(of);
         job.count(task.role, from, to);
         marked.pending.set(of, job.is_pending());
