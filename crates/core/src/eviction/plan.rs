@@ -23,7 +23,7 @@ use crate::decision::Cause;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Untried};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId, TermId};
-use phalanx_cluster::{Budgets, Cluster};
+use phalanx_cluster::{Budgets, Cluster, Status};
 use phalanx_framework::plugin::{EvictionKind, Plugin};
 use surplus::Pass;
 
@@ -161,7 +161,8 @@ pub(super) fn together(
 /// Whether a running pod of a job is protected because the job has a reservation: without the pod, victims that the job already
 /// preempted would have been evicted in vain. A preemptor that outranks the job in its queue may evict it.
 pub(super) fn keeps_reservation(session: &Session<'_>, preemptor: JobId, job: JobId) -> bool {
-    job != preemptor && hold::is_reserved(session, job) && !session.outranks(preemptor, job)
+    let nominated = session.cluster.jobs[job].counts.of(Status::Pipelined) > 0;
+    nominated && job != preemptor && hold::is_reserved(session, job) && !session.outranks(preemptor, job)
 }
 
 /// Whether a victim is still one, and one for this preemptor.
