@@ -34,6 +34,7 @@ impl Cluster {
         let allowance = Allowance { hard, used };
         if self.allowances.is_empty() {
             self.all_jobs_changed();
+            self.refresh_all_inqueue();
         }
         let changed = self.allowances.get(&info.key) != Some(&allowance);
         self.allowances.insert(info.key, allowance);

@@ -70,9 +70,8 @@ impl Cluster {
     pub fn all_jobs_changed(&mut self) {
         self.doubt_queues();
         self.changes.log.order = true;
-        for id in self.jobs.ids().collect::<Vec<_>>() {
-            self.job_changed(id);
-        }
+        let Self { jobs, changes, .. } = self;
+        jobs.ids().for_each(|id| changes.log.note(id));
     }
 
     /// Makes changes that are logged as minor ones.

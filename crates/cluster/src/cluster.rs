@@ -319,7 +319,7 @@ impl Cluster {
 
     /// Updates counts and sums of a task's job and queue, and of the queues above.
     pub(crate) fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, indexes, changes, .. } = self;
+        let Self { tasks, jobs, queues, classes, allowances, indexes, changes, .. } = self;
         let task = &tasks[id];
         let request = &classes[task.class].request;
         let Some(of) = task.job else {
@@ -331,7 +331,9 @@ impl Cluster {
         };
         let job = &mut jobs[of];
         changes.moved.push(job.queue);
-        indexes.inqueue.mark(of);
+        if job.has_share(!allowances.is_empty()) {
+            indexes.inqueue.mark(of);
+        }
         changes.log.note(of);
         job.count(task.role, from, to);
         indexes.marked.pending.set(of, job.is_pending());

@@ -81,9 +81,13 @@ impl InqueueRequests {
     /// Takes the share of a job that changes out of the sums.
     #[inline]
     pub(super) fn mark(&mut self, job: JobId) {
-        if self.stale.mark(job)
-            && let Some(share) = self.shares.remove(&job)
-        {
+        if self.stale.mark(job) {
+            self.withdraw(job);
+        }
+    }
+
+    fn withdraw(&mut self, job: JobId) {
+        if let Some(share) = self.shares.remove(&job) {
             self.sums.sub(&share);
         }
     }
@@ -106,6 +110,12 @@ impl Job {
             Phase::Running => allocated() >= self.min_member,
             Phase::Pending | Phase::Unknown | Phase::Completed => false,
         }
+    }
+
+    /// Whether its phase and its pods matter for its share; `quotas`: there are ResourceQuotas.
+    #[inline]
+    pub(super) fn has_share(&self, quotas: bool) -> bool {
+        self.min_resources.is_some() || quotas
     }
 
     /// The part of its minResources that its allocated pods request.
@@ -189,7 +199,9 @@ impl Cluster {
     /// Sets the phase that the scheduler has a job in.
     pub fn set_phase(&mut self, job: JobId, phase: Phase) {
         if std::mem::replace(&mut self.jobs[job].phase, phase) != phase {
-            self.indexes.inqueue.mark(job);
+            if self.jobs[job].has_share(!self.allowances.is_empty()) {
+                self.indexes.inqueue.mark(job);
+            }
             self.mark_pending(job);
         }
     }

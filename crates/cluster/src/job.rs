@@ -152,9 +152,10 @@ impl Job {
     }
 
     /// Whether some members are ready, but fewer than the gang needs.
+    #[inline]
     pub fn is_broken(&self) -> bool {
-        let whole = self.counts.ready() >= self.min_member && self.roles_satisfied(Counts::ready).is_ok();
-        !whole && self.counts.ready() > 0
+        let ready = self.counts.ready();
+        ready > 0 && (ready < self.min_member || self.roles_satisfied(Counts::ready).is_err())
     }
 
     /// Whether the gang has its minimum and only lacks resources for more members, and all its placed members are

@@ -93,26 +93,19 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
     let (job, dims) = (&session.cluster.jobs[id], &session.cluster.dims);
     let refusals = session.backlog.refusals.of(id);
     let reason = refusals.first().map_or("NotEnoughResources", Refusal::reason);
-    let texts: Vec<String> = refusals.iter().map(|refusal| refusal.text(dims)).collect();
-    let lack = Shortage::farthest(refusals).map(|shortage| shortage.text(dims));
-    let message = (!texts.is_empty()).then(|| match job.kind {
-        JobKind::Solo => solo_text(refusals, texts, dims),
-        JobKind::Group => {
-            let missing = job.waiting();
-            format!("{missing}/{} tasks in gang unschedulable: {}", job.counts.total(), texts.join("; "))
-        }
-    });
-    let message = message.map(|text| lack.iter().fold(text, |text, lack| text + "; " + lack).into());
-    Verdict { gang, message, reason }
-}
-
-/// The message of a pod without PodGroup, as kube-scheduler writes it: without task name before the nodes.
-fn solo_text(refusals: &[Refusal], texts: Vec<String>, dims: &phalanx_resource::Dims) -> String {
-    let plain = |(refusal, text): (&Refusal, String)| match refusal {
-        Refusal::Nodes { error, .. } => error.text(dims),
-        _ => text,
+    let text = |refusal: &Refusal| match (job.kind, refusal) {
+        // A pod without a gang reads as kube-scheduler's: no task name before the nodes.
+        (JobKind::Solo, Refusal::Nodes { error, .. }) => error.text(dims),
+        _ => refusal.text(dims),
     };
-    refusals.iter().zip(texts).map(plain).collect::<Vec<_>>().join("; ")
+    let lack = Shortage::farthest(refusals).map(|shortage| shortage.text(dims));
+    let texts: Vec<String> = refusals.iter().map(text).chain(lack).collect();
+    let head = match job.kind {
+        JobKind::Solo => String::new(),
+        JobKind::Group => format!("{}/{} tasks in gang unschedulable: ", job.waiting(), job.counts.total()),
+    };
+    let message = (!texts.is_empty()).then(|| (head + &texts.join("; ")).into());
+    Verdict { gang, message, reason }
 }
 
 // ---------------------------------------------------------------- PodGroups
@@ -349,9 +342,8 @@ fn says_the_same(a: &str, b: &str) -> bool {
 /// Whether messages are equal but for numbers. Counts in a gang's message change with every other gang; the PodGroup
 /// shows them, and pods are written only when reasons change.
 fn same_shape(a: &str, b: &str) -> bool {
-    let [a, b] = [a, b].map(without_lack);
-    let letter = |byte: &u8| !byte.is_ascii_digit();
-    a.bytes().filter(letter).eq(b.bytes().filter(letter))
+    let letters = |text| str::bytes(without_lack(text)).filter(|byte| !byte.is_ascii_digit());
+    a == b || letters(a).eq(letters(b))
 }
 
 // ---------------------------------------------------------------- queues

@@ -357,6 +357,7 @@ impl Conf {
     }
 
     /// Whether an action is configured.
+    #[inline]
     pub fn has_action(&self, name: &str) -> bool {
         self.actions.iter().any(|action| action == name)
     }

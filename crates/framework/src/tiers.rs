@@ -232,13 +232,13 @@ impl Tiers {
         of: &[TaskId],
         ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
     ) -> bool {
-        let all_leave = |plugins: &mut dyn Iterator<Item = &TierPlugin>| {
-            let on = plugins.filter(|entry| entry.is_on(flag));
-            let opinions = on.filter_map(|entry| ask(&*entry.plugin, of));
-            opinions.map(|picked| !picked.is_empty()).reduce(|a, b| a && b)
+        let leaves = |entry: &TierPlugin| ask(&*entry.plugin, of).map(|picked| !picked.is_empty());
+        let all_leave = |tier: &[TierPlugin]| {
+            let mut opinions = tier.iter().filter(|entry| entry.is_on(flag)).filter_map(leaves).peekable();
+            opinions.peek().is_some() && opinions.all(|leaves| leaves)
         };
-        let guarded = all_leave(&mut self.plugins.iter().filter(|entry| entry.guards_queues(flag)));
-        guarded != Some(false) && self.tiers().any(|tier| all_leave(&mut tier.iter()) == Some(true))
+        let mut guards = self.plugins.iter().filter(|entry| entry.guards_queues(flag));
+        guards.all(|entry| leaves(entry) != Some(false)) && self.tiers().any(all_leave)
     }
 
     /// Rule *all*: the first reason with which a plugin says no.
@@ -354,12 +354,16 @@ impl Tiers {
 
     /// Whether each question about victims is a request to another process.
     pub fn victims_are_judged_remotely(&self) -> bool {
-        self.every().filter_map(Plugin::remote).any(RemotePolicy::judges_victims)
+        self.remote().any(RemotePolicy::judges_victims)
     }
 
     /// The server that binds a task instead of the API server.
     pub fn binder(&self, cluster: &Cluster, task: TaskId) -> Option<Arc<Endpoint>> {
-        self.remote.iter().find_map(|index| self.plugins[*index].plugin.remote()?.binder(cluster, task))
+        self.remote().find_map(|part| part.binder(cluster, task))
+    }
+
+    fn remote(&self) -> impl Iterator<Item = &dyn RemotePolicy> {
+        self.remote.iter().filter_map(|index| self.plugins[*index].plugin.remote())
     }
 }
 
@@ -396,8 +400,11 @@ impl Tiers {
     /// The scores of single nodes for a task besides those of its rules.
     pub fn extra_scores(&self, cluster: &Cluster, task: TaskId) -> ExtraScores {
         let plugins = self.with_extra_scores.iter().map(|index| &self.plugins[*index].plugin);
-        let parts = plugins.filter_map(|plugin| plugin.extra_scores());
-        parts.flat_map(|part| part.extra_node_scores(cluster, task)).collect()
+        let mut scores = ExtraScores::default();
+        for part in plugins.filter_map(|plugin| plugin.extra_scores()) {
+            scores.add(part.extra_node_scores(cluster, task));
+        }
+        scores
     }
 
     /// The filters and scorers of a class.

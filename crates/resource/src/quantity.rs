@@ -259,16 +259,20 @@ pub fn format_bytes(bytes: i64) -> String {
     if bytes.unsigned_abs() < 1024 {
         return format_units(bytes);
     }
-    let steps = (bytes.trailing_zeros() / 10) as usize;
-    let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][steps];
+    let steps = exact_steps(bytes);
+    let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][steps as usize];
     format!("{}{suffix}", bytes >> (10 * steps))
+}
+
+/// How often a count of bytes can be divided by 1024 without a fraction.
+fn exact_steps(bytes: i64) -> u32 {
+    bytes.trailing_zeros() / 10
 }
 
 /// Bytes for people: as [`format_bytes`], but what has more than six digits is rounded to thousandths of a larger unit.
 pub fn describe_bytes(bytes: i64) -> String {
-    let exact = format_bytes(bytes);
-    if exact.trim_matches(|digit: char| !digit.is_ascii_digit()).len() <= 6 {
-        return exact;
+    if (bytes >> (10 * exact_steps(bytes))).unsigned_abs() < 1_000_000 {
+        return format_bytes(bytes);
     }
     let steps = (bytes.unsigned_abs().ilog2() / 10).min(4);
     let suffix = ["", "Ki", "Mi", "Gi", "Ti"][steps as usize];

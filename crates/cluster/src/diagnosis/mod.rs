@@ -270,7 +270,7 @@ impl Refusal {
             Refusal::RequestsNothing { plugin, queue } => {
                 format!("it requests nothing that queue {queue} could take back (plugin {plugin})")
             }
-            Refusal::Nodes { task, error } => format!("{}: {}", task, error.text(dims)),
+            Refusal::Nodes { task, error } => [task, ": ", &*error.text(dims)].concat(),
             Refusal::Gathering { first, nodes } => {
                 let others = if *nodes > 1 { format!(" and {} more", nodes - 1) } else { String::new() };
                 format!("it lost members: node {first}{others} is kept until there is room to repair it")

@@ -58,7 +58,7 @@ impl Unfit {
     /// kube-scheduler's words for it.
     pub fn text(&self, dims: &Dims) -> String {
         match self {
-            Unfit::Insufficient(dim) => format!("Insufficient {}", dims.name(*dim)),
+            Unfit::Insufficient(dim) => ["Insufficient ", dims.name(*dim)].concat(),
             Unfit::TooManyPods => "Too many pods".into(),
             Unfit::Reserved => "node(s) with room that is kept for other pods".into(),
             Unfit::NodeAffinity => "node(s) didn't match Pod's node affinity/selector".into(),
@@ -106,7 +106,9 @@ const LEAST_MISSING: &str = "least missing, on node ";
 
 /// A message without what the nearest node lacks, with which it ends: that changes with every pod that comes or goes.
 pub fn without_lack(message: &str) -> &str {
-    message.find(LEAST_MISSING).map_or(message, |at| &message[..at])
+    let last = message.rsplit_once(';');
+    let ends = last.filter(|(_, end)| end.trim_start().starts_with(LEAST_MISSING));
+    ends.map_or(message, |(rest, _)| rest)
 }
 
 impl Shortage {
@@ -124,15 +126,11 @@ impl Shortage {
         let mut missing: Vec<(&str, DimId, i64)> =
             self.missing.iter().map(|(dim, amount)| (dims.name(dim), dim, amount)).collect();
         missing.sort_unstable();
-        let mut text = format!("{LEAST_MISSING}{}: ", self.node);
-        for (at, (name, dim, amount)) in missing.into_iter().enumerate() {
-            let comma = if at > 0 { ", " } else { "" };
-            text.extend([comma, name, " ", &dims.describe(dim, amount)]);
-        }
-        if self.is_beyond_all() {
-            text.push_str(" (no node that it may use is large enough)");
-        }
-        text
+        let each =
+            missing.into_iter().map(|(name, dim, amount)| [name, " ", &dims.describe(dim, amount)].concat());
+        let missing = each.collect::<Vec<_>>().join(", ");
+        let beyond = if self.is_beyond_all() { " (no node that it may use is large enough)" } else { "" };
+        [LEAST_MISSING, &self.node, ": ", &missing, beyond].concat()
     }
 
     /// Whether no node could hold the task even if it were empty.
@@ -216,16 +214,15 @@ impl FitError {
             .filter(|(unfit, _)| !matches!(unfit, Unfit::Taint(_)))
             .map(|(unfit, nodes)| match unfit {
                 Unfit::Pod(text) => text.to_string(),
-                unfit => format!("{nodes} {}", unfit.text(dims)),
+                unfit => [&nodes.to_string(), " ", &*unfit.text(dims)].concat(),
             })
             .collect();
         reasons.extend(self.taints(dims));
         reasons.sort();
-        if reasons.is_empty() {
-            return format!("0/{} nodes are available.", self.nodes);
-        }
-        format!("0/{} nodes are available: {}.", self.nodes, reasons.join(", "))
+        let colon = if reasons.is_empty() { "" } else { ": " };
+        ["0/", &self.nodes.to_string(), " nodes are available", colon, &reasons.join(", "), "."].concat()
     }
+
     /// The taints that keep the most nodes away by name, and how many nodes others do.
     fn taints(&self, dims: &Dims) -> Vec<String> {
         let mut nodes: BTreeMap<String, u32> = BTreeMap::new();

@@ -78,8 +78,8 @@ pub(super) fn together(
         return Vec::new();
     }
     let all = potential_victims.each(session, preemptor, mode);
-    let mut ids: Vec<TaskId> =
-        all.iter().map(|(task, _)| *task).filter(|task| potential_victims.may_go(session, *task)).collect();
+    let ids = all.into_iter().map(|(task, _)| task);
+    let mut ids: Vec<TaskId> = ids.filter(|task| potential_victims.may_go(session, *task)).collect();
     if !mode.may_break(session) {
         ids = within_surplus(session.cluster, &ids);
     }
@@ -90,8 +90,8 @@ pub(super) fn together(
     });
     let picked = picked.map(|picked| picked.victims).unwrap_or_default();
     let mut budgets = Budgets::new(session.cluster);
-    let picked: FxHashSet<TaskId> = picked.into_iter().filter(|task| budgets.take(*task)).collect();
-    all.into_iter().filter(|(task, _)| picked.contains(task)).collect()
+    let goes = picked.into_iter().filter(|task| budgets.take(*task));
+    goes.filter_map(|task| Some((task, session.cluster.tasks[task].node?))).collect()
 }
 
 /// Whether a running pod of a job is protected because the job has a reservation: without the pod, victims that the job already

@@ -197,9 +197,11 @@ impl Explanation<'_, '_> {
         if self.history.has(cluster, job) {
             return Some(Protection::Takes);
         }
-        let surplus = self.surplus.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
-        if !self.may_break && !surplus.take(cluster.tasks[id].role) {
-            return Some(Protection::Whole);
+        if !self.may_break {
+            let surplus = self.surplus.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
+            if !surplus.take(cluster.tasks[id].role) {
+                return Some(Protection::Whole);
+            }
         }
         if self.budgets.take(id) {
             return None;

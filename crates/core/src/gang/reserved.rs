@@ -34,7 +34,8 @@ pub(super) fn find(statement: &mut Statement<'_, '_>, request: Request) -> bool 
 
 /// Whether a gang has all of its places and has to wait for some.
 pub(crate) fn is_reserved(session: &Session<'_>, job: JobId) -> bool {
-    !session.job_ready(job) && session.job_pipelined(job)
+    let waits = session.cluster.jobs[job].counts.of(Status::Pipelined) > 0;
+    waits && !session.job_ready(job) && session.job_pipelined(job)
 }
 
 /// The places that are reserved for a job, or given to it in this statement.

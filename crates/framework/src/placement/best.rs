@@ -36,17 +36,15 @@ pub struct BestNode {
 #[derive(Debug, Default)]
 pub struct ExtraScores(FxHashMap<NodeId, i64>);
 
-impl FromIterator<(NodeId, f64)> for ExtraScores {
-    fn from_iter<I: IntoIterator<Item = (NodeId, f64)>>(list: I) -> Self {
-        let mut scores = Self::default();
-        for (node, score) in list {
-            *scores.0.entry(node).or_default() += rating::in_millionths(score);
-        }
-        scores
-    }
-}
-
 impl ExtraScores {
+    /// Adds scores of nodes; several scores of a node are added.
+    pub(crate) fn add(&mut self, scores: Vec<(NodeId, f64)>) {
+        for (node, score) in scores {
+            *self.0.entry(node).or_default() += rating::in_millionths(score);
+        }
+    }
+
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -240,6 +240,7 @@ impl NodeRanking {
         let top = buckets.slots()[slot].top();
         if extra.is_empty() {
             prefetch_next(cluster, buckets, slot);
+            return Some(BestNode { node: top, fit: fit_of(rating) });
         }
         if extra.of(top) < 0 {
             // The top of the best bucket has a negative extra score, so any node may be the best.

@@ -51,12 +51,14 @@ fn is_like(cluster: &Cluster, one: TaskId, other: TaskId) -> bool {
 /// nothing.
 pub(crate) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
     let cluster = &*session.cluster;
-    let Some(first) = tasks.first() else { return false };
-    let is_other = |task: &TaskId| {
-        let scope = |task: TaskId| session.tiers.scope_without_claims(cluster, task);
-        cluster.tasks[*task].role != cluster.tasks[*first].role || scope(*task) != scope(*first)
+    let [first, rest @ ..] = tasks else { return false };
+    let kind =
+        |task: &TaskId| (cluster.tasks[*task].role, session.tiers.scope_without_claims(cluster, *task));
+    let differ = || {
+        let of_first = kind(first);
+        rest.iter().any(|task| kind(task) != of_first)
     };
-    is_intricate(cluster, tasks) || tasks[1..].iter().any(is_other)
+    is_intricate(cluster, tasks) || (!rest.is_empty() && differ())
 }
 
 fn required_spread(class: &Class) -> usize {
