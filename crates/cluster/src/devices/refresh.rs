@@ -125,10 +125,15 @@ impl Cluster {
         if !self.devices.is_fresh() || self.devices.slices.is_empty() {
             return;
         }
-        let mut again = self.clone();
+        // The ledger may be stale between cycles, and who watches a claim is no sum.
+        let mut known = self.clone();
+        known.devices.forget_history();
+        known.refresh_ledger();
+        let mut again = known.clone();
         again.devices.dirty = true;
         again.refresh_devices();
-        note(again.devices == self.devices, "devices".to_owned());
+        again.refresh_ledger();
+        note(again.devices == known.devices, "devices".to_owned());
         for (id, node) in self.nodes.iter() {
             note(again.nodes[id].devices == node.devices, format!("devices of node {}", node.name));
         }
