@@ -30,6 +30,8 @@ pub(crate) enum SearchKind {
     Victims(EvictionMode),
     /// Any pod that may be evicted, whatever the preemptor requests.
     AnyVictim(EvictionMode),
+    /// Idle nodes on which a gang with a reservation could start.
+    Start,
 }
 
 impl SearchKind {
@@ -38,6 +40,7 @@ impl SearchKind {
         match self {
             // Protection from eviction ends with time.
             SearchKind::Victims(_) | SearchKind::AnyVictim(_) => 0,
+            SearchKind::Start => 10_000,
         }
     }
 }
@@ -107,6 +110,13 @@ struct FailedSearch {
     asked: Time,
 }
 
+impl FailedSearch {
+    /// Whether nothing has happened since, and the answer lasts.
+    fn is_fresh(&self, kind: SearchKind, news: u64, now: Time) -> bool {
+        self.news == news && now.0.saturating_sub(self.at.0) <= kind.lasts()
+    }
+}
+
 /// The answers of failed searches, by what was searched for.
 #[derive(Debug, Default)]
 pub(crate) struct FailedSearches {
@@ -116,6 +126,13 @@ pub(crate) struct FailedSearches {
     nodes: u64,
     /// Steps of searches that failed in this cycle.
     steps: u64,
+}
+
+impl SearchKey {
+    /// A start of this job.
+    pub(crate) fn start(job: JobId) -> Self {
+        Self { kind: SearchKind::Start, job: Some(job), request: None }
+    }
 }
 
 impl FailedSearches {
@@ -134,9 +151,14 @@ impl FailedSearches {
         let known = self.known.get_mut(key)?;
         known.asked = self.now;
         let backs_off = known.until > self.now;
-        let is_fresh = known.news == news && self.now.0.saturating_sub(known.at.0) <= key.kind.lasts();
+        let is_fresh = known.is_fresh(key.kind, news, self.now);
         let until = backs_off.then_some(known.until);
         (backs_off || is_fresh).then(|| KnownFailure { until, why: known.why.clone() })
+    }
+
+    /// Whether nothing has happened since a search failed.
+    pub(crate) fn is_unchanged(&self, key: &SearchKey, news: u64) -> bool {
+        self.known.get(key).is_some_and(|known| known.is_fresh(key.kind, news, self.now))
     }
 
     /// A search that took so many steps failed.

@@ -14,13 +14,6 @@ use crate::session::Session;
 
 /// How long a reservation lasts at most, and how long a repair pauses after that.
 const LASTS_MS: i64 = 600_000;
-/// A search of fewer steps takes a few milliseconds, and is made again whenever something has happened.
-const SHORT_STEPS: u64 = 2_000;
-/// A failed search stands for a millisecond for so many steps.
-const STEPS_PER_MS: u64 = 4;
-/// But not longer than this; nor does it when nothing happens, for time alone may change the answer.
-const STANDS_MS: i64 = 10_000;
-
 /// What a reservation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReservationKind {
@@ -35,25 +28,6 @@ enum ReservationKind {
 struct Reservation {
     kind: ReservationKind,
     since: Time,
-    /// The last plan that failed to start the gang elsewhere.
-    failed: Option<FailedStart>,
-}
-
-/// A plan that found no way to start a gang at once.
-#[derive(Clone, Copy, Debug)]
-struct FailedStart {
-    /// What had happened by then, as [`Cluster::news`](phalanx_cluster::Cluster::news) counts it.
-    news: u64,
-    at: Time,
-    /// Its searches are not made again before.
-    until: Time,
-}
-
-impl FailedStart {
-    /// Whether nothing has happened since.
-    fn is_current(self, news: u64, now: Time) -> bool {
-        self.news == news && now.0.saturating_sub(self.at.0) < STANDS_MS
-    }
 }
 
 /// The reservations, by job.
@@ -84,7 +58,7 @@ impl Reservations {
     /// A gang keeps nodes for a repair, or goes on doing so.
     pub(crate) fn begin_repair(&mut self, job: JobId, now: Time) {
         if !self.is_repair(job) {
-            self.rows.insert(job, Reservation { kind: ReservationKind::Repair, since: now, failed: None });
+            self.rows.insert(job, Reservation { kind: ReservationKind::Repair, since: now });
         }
     }
 
@@ -101,31 +75,10 @@ impl Reservations {
         self.paused.get(&job).is_some_and(|until| now < *until)
     }
 
-    /// Searches of so many steps found no way to start a job with a reservation.
-    pub(crate) fn note_failure(&mut self, job: JobId, steps: u64, news: u64, now: Time) {
-        let rests_ms = if steps < SHORT_STEPS { 0 } else { ((steps / STEPS_PER_MS) as i64).min(STANDS_MS) };
-        let failed = FailedStart { news, at: now, until: Time(now.0.saturating_add(rests_ms)) };
-        let new = Reservation { kind: ReservationKind::Gang, since: now, failed: None };
-        self.rows.entry(job).or_insert(new).failed = Some(failed);
-    }
-
-    /// Whether searches for a way to start a job need not be made: nothing has happened since they failed, or they took long.
-    pub(crate) fn failure_stands(&self, job: JobId, news: u64, now: Time) -> bool {
-        let failed = self.rows.get(&job).and_then(|row| row.failed);
-        failed.is_some_and(|failed| now < failed.until || failed.is_current(news, now))
-    }
-
-    /// Whether nothing has happened since a plan failed to start a job.
-    pub(crate) fn is_unchanged(&self, job: JobId, news: u64, now: Time) -> bool {
-        let failed = self.rows.get(&job).and_then(|row| row.failed);
-        failed.is_some_and(|failed| failed.is_current(news, now))
-    }
-
-    /// When a reservation ends, or searches are made again that rest.
+    /// When the first reservation of a gang ends.
     pub(crate) fn wake(&self, now: Time) -> Option<Time> {
         let gangs = self.rows.values().filter(|row| row.kind == ReservationKind::Gang);
-        let rests = |row: &Reservation| row.failed.map(|failed| failed.until);
-        gangs.flat_map(|row| [Some(ends(row)), rests(row)]).flatten().filter(|time| *time > now).min()
+        gangs.map(ends).filter(|time| *time > now).min()
     }
 
     /// When a gang ends to keep nodes for a repair, or may keep some again.
@@ -149,7 +102,7 @@ pub(crate) fn begin(session: &mut Session<'_>) {
     rows.retain(|job, _| reserved.binary_search(job).is_ok());
     let mut over = Vec::new();
     for job in reserved {
-        let new = Reservation { kind: ReservationKind::Gang, since: now, failed: None };
+        let new = Reservation { kind: ReservationKind::Gang, since: now };
         let row = rows.entry(job).or_insert(new);
         if ends(row) <= now {
             over.push((job, row.kind));

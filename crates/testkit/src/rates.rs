@@ -39,6 +39,17 @@ impl Rate {
         self.costly.set(self.costly.get() + 1);
     }
 
+    /// A property with a rate holds in this case.
+    pub fn right(&self) {
+        self.served();
+    }
+
+    /// A property with a rate does not hold in this case.
+    pub fn wrong(&self) {
+        self.served();
+        self.costly();
+    }
+
     fn check(&self, name: &str) {
         let (served, missed, costly) = (self.served.get(), self.missed.get(), self.costly.get());
         println!("{name}: {served} of {} gangs served, {costly} of them at a cost too high", served + missed);

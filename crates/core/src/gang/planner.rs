@@ -8,6 +8,7 @@ use phalanx_cluster::id::{JobId, TaskId};
 use super::greedy::{Greedy, GreedyPass};
 use super::{Goal, Request, STRATEGIES, Served, Strategy, TaskQueue};
 use super::{commit, refuse_all, refuse_reserved, repair, reserved, takeover};
+use crate::failed_searches::SearchKey;
 use crate::reservation;
 use crate::searches::Searches;
 use crate::session::Session;
@@ -170,9 +171,9 @@ impl<'q> Planner<'q> {
     }
 
     fn note_failure(&self, session: &mut Session<'_>) {
-        let (news, now) = (session.cluster.news(), session.now);
+        let news = session.cluster.news();
         if let Some(steps) = self.start_steps {
-            session.backlog.reservations.note_failure(self.job, steps, news, now);
+            session.failed_searches.note(SearchKey::start(self.job), None, steps, news);
         }
     }
 
@@ -192,12 +193,22 @@ impl<'q> Planner<'q> {
 }
 
 /// Whether a search may find what it did not find before, or resources that are being released.
-fn may_find(session: &Session<'_>, request: Request) -> bool {
+fn may_find(session: &mut Session<'_>, request: Request) -> bool {
     match request.goal {
-        Goal::Start => {
-            let reservations = &session.backlog.reservations;
-            !reservations.failure_stands(request.job, session.cluster.news(), session.now)
-        }
+        Goal::Start => !failed_before(session, request.job),
         Goal::Reserve => session.cluster.nodes.iter().any(|(_, node)| !node.releasing.is_zero()),
     }
+}
+
+/// Whether searches for a way to start a gang with a reservation failed, and are not to be made again yet.
+fn failed_before(session: &mut Session<'_>, job: JobId) -> bool {
+    let news = session.cluster.news();
+    if !reserved::is_reserved(session, job) {
+        return false;
+    }
+    let Some(known) = session.failed_searches.answer(&SearchKey::start(job), news) else { return false };
+    if let Some(until) = known.until {
+        session.backlog.retry_at(job, until);
+    }
+    true
 }

@@ -6,6 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::{Goal, Request};
 use crate::eviction;
+use crate::failed_searches::SearchKey;
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::Status;
@@ -62,7 +63,8 @@ pub(super) fn take(statement: &mut Statement<'_, '_>, places: &Places) {
 
 /// Whether nothing has happened since the last plan failed to start a gang, and its places can still be had.
 pub(super) fn is_settled(session: &mut Session<'_>, job: JobId) -> bool {
-    if !session.backlog.reservations.is_unchanged(job, session.cluster.news(), session.now) {
+    let news = session.cluster.news();
+    if !session.failed_searches.is_unchanged(&SearchKey::start(job), news) {
         return false;
     }
     let places = places(session, job);
