@@ -44,7 +44,7 @@ pub enum Protection {
     Whole,
     /// Its gang has a reservation, for which others may have been evicted.
     Reserved,
-    /// Its job took from this one again and again just now, itself or through others.
+    /// The preemptor evicted its job again and again just now, and lost as often, or did not start.
     Takes,
 }
 
@@ -62,7 +62,9 @@ impl Protection {
             Protection::Idle => format!("{pods} with requests, and it has none"),
             Protection::Reserved => format!("{pods} of gangs with a reservation"),
             Protection::Takes => {
-                format!("{pods} of jobs that took from it again and again within ten minutes")
+                format!(
+                    "{pods} of jobs that it evicted again and again within ten minutes without lasting success"
+                )
             }
             Protection::Kept(what) => format!("{pods} {what}"),
             Protection::Minimum { field, first, queue, others } => {

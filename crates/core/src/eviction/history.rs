@@ -7,7 +7,8 @@
 //! loses nothing, so it has all it will have after a while and evicts no more, then the second, and so on. A job that was
 //! only evicted is free to evict.
 //!
-//! Taking over a reservation counts as an eviction.
+//! Taking over a reservation counts as an eviction. A gang that evicted a job in three cycles within ten minutes and has not
+//! started evicts that job no more for that long either: what other pods did to its places would go on (pod affinity, spread).
 //!
 //! Pods without a PodGroup are made again under other names; those of a queue with equal priority and requests count as one
 //! job.
@@ -107,8 +108,24 @@ impl EvictionHistory {
         }
     }
 
-    /// The jobs that a job may not evict: it did often, and was evicted as often by them, or by jobs that they evicted.
-    pub(super) fn protected(&self, to: &JobIdentity) -> ProtectedJobs {
+    /// The jobs that a job may not evict: it did often, and was evicted as often by them, or by jobs that they evicted; and, for
+    /// a gang that is to start, those that it evicted often without a start.
+    pub(super) fn protected(&self, to: &JobIdentity, is_start: bool) -> ProtectedJobs {
+        let mut found = self.protected_by_losses(to);
+        if is_start && matches!(to, JobIdentity::Group(_)) {
+            let often = self
+                .known
+                .iter()
+                .filter(|((preemptor, _), record)| preemptor == to && record.cycles >= OFTEN);
+            for ((_, victim), record) in often {
+                found.jobs.insert(victim.clone());
+                found.until = found.until.into_iter().chain([end_of(record.last)]).min();
+            }
+        }
+        found
+    }
+
+    fn protected_by_losses(&self, to: &JobIdentity) -> ProtectedJobs {
         let mut found = ProtectedJobs::default();
         let mut victims = vec![to];
         while let Some(victim) = victims.pop() {

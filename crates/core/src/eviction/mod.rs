@@ -278,7 +278,10 @@ impl Planner {
     ) -> Result<(), Refusal> {
         self.may_ask(session, preemptor, mode)?;
         let refusal = |why| Refusal::Eviction { action: mode.action(), why };
-        let protected = session.past.history.protected(&JobIdentity::of(session.cluster, preemptor.job));
+        let protected = session
+            .past
+            .history
+            .protected(&JobIdentity::of(session.cluster, preemptor.job), !preemptor.single);
         let key = preemptor.search_key(session.cluster, mode, &protected);
         let known = session.failed_searches.answer(&key, session.cluster.news());
         for until in known.iter().filter_map(|known| known.until).chain(protected.until) {

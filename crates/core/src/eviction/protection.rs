@@ -36,7 +36,10 @@ pub(super) fn of(
             budgets: Budgets::new(session.cluster),
             surplus: FxHashMap::default(),
             may_break: mode.may_break(session),
-            history: session.past.history.protected(&JobIdentity::of(session.cluster, preemptor.job)),
+            history: session
+                .past
+                .history
+                .protected(&JobIdentity::of(session.cluster, preemptor.job), !preemptor.single),
             plugins: FxHashMap::default(),
             gangs: BTreeMap::new(),
             together: together.iter().map(|(task, _)| *task).collect(),

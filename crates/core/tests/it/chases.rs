@@ -371,7 +371,7 @@ fn who_lost_again_and_again_takes_nothing_back_for_a_while() {
     assert!(evicted.iter().sum::<usize>() < 40, "{evicted:?}");
     let told: Vec<String> =
         ["q0j0", "q0j1", "q0j2", "q1j0"].into_iter().flat_map(|job| test.reasons(job)).collect();
-    let why = "of jobs that took from it again and again within ten minutes";
+    let why = "of jobs that it evicted again and again within ten minutes without lasting success";
     assert!(told.iter().any(|reason| reason.contains(why)), "{told:#?}");
 
     test.now.0 += 600_000;
