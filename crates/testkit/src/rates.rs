@@ -54,8 +54,9 @@ impl Rate {
         let (served, missed, costly) = (self.served.get(), self.missed.get(), self.costly.get());
         println!("{name}: {served} of {} gangs served, {costly} of them at a cost too high", served + missed);
         let all = served + missed;
-        assert!(missed <= all.div_ceil(ONE_IN), "{name}: {missed} of {all} gangs were refused");
-        assert!(costly <= served.div_ceil(ONE_IN), "{name}: {costly} of {served} gangs cost too much");
+        // One more than that, for few gangs scatter.
+        assert!(missed <= all.div_ceil(ONE_IN) + 1, "{name}: {missed} of {all} gangs were refused");
+        assert!(costly <= served.div_ceil(ONE_IN) + 1, "{name}: {costly} of {served} gangs cost too much");
     }
 }
 

@@ -30,9 +30,6 @@ pub(super) fn find(
     request: Request,
     members: &[TaskId],
 ) -> Result<bool, Cut> {
-    if !may_help(statement.session().cluster, members) {
-        return Ok(false);
-    }
     statement.unplace_all(members);
     let Some(choice) = Choice::of(statement.session().cluster, members) else { return Ok(false) };
     let nodes = statement.session().cluster.nodes.len();

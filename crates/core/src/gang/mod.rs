@@ -17,7 +17,7 @@ use std::sync::Arc;
 use phalanx_cluster::Status;
 use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::Refusal;
-use phalanx_cluster::id::JobId;
+use phalanx_cluster::id::{JobId, TaskId};
 
 use crate::session::Session;
 use crate::statement::Statement;
@@ -59,24 +59,25 @@ impl Request {
 
 /// One way to find nodes for a gang. It leaves the places of the members in the Statement where it returns true.
 struct Strategy {
-    /// Whether the strategy compares many ways; then it is not repeated while its last failure stands.
-    searches: bool,
+    /// For a strategy that compares many ways: whether it may find places that the greedy strategy does not. Such a strategy is
+    /// not repeated while its last failure stands.
+    search: Option<fn(&Session<'_>, &[TaskId]) -> bool>,
     find: fn(&mut Planner<'_>, &mut Statement<'_, '_>, Request) -> Result<bool, Cut>,
 }
 
 /// The strategies, in the order in which they are tried. Each says in its file what it guarantees.
 static STRATEGIES: [Strategy; 4] = [
-    Strategy { searches: false, find: |_, statement, request| Ok(reserved::find(statement, request)) },
-    Strategy { searches: false, find: |planner, statement, request| Ok(planner.greedy(statement, request)) },
+    Strategy { search: None, find: |_, statement, request| Ok(reserved::find(statement, request)) },
+    Strategy { search: None, find: |planner, statement, request| Ok(planner.greedy(statement, request)) },
     Strategy {
-        searches: true,
+        search: Some(|session, members| domain::may_help(session.cluster, members)),
         find: |planner, statement, request| {
             let members = planner.members(statement);
             domain::find(statement, request, &members)
         },
     },
     Strategy {
-        searches: true,
+        search: Some(backtracking::may_help),
         find: |planner, statement, request| {
             let members = planner.members(statement);
             backtracking::find(statement, request, &members)

@@ -66,7 +66,7 @@ impl<'q> Planner<'q> {
     }
 
     fn try_one(&mut self, statement: &mut Statement<'_, '_>, request: Request, strategy: &Strategy) -> bool {
-        if strategy.searches && !may_find(statement.session(), request) {
+        if strategy.search.is_some_and(|may_help| !self.may_find(statement, request, may_help)) {
             return false;
         }
         let before = statement.session().searches.left();
@@ -78,11 +78,30 @@ impl<'q> Planner<'q> {
         }
         drop(attempt);
         self.cut = found.err().or(self.cut);
-        if strategy.searches && request.goal == Goal::Start {
+        if strategy.search.is_some() && request.goal == Goal::Start {
             let steps = before.saturating_sub(statement.session().searches.left());
             *self.start_steps.get_or_insert(0) += steps;
         }
         false
+    }
+
+    /// Whether a search may find what the greedy strategy and the last search did not, or resources that are being released.
+    fn may_find(
+        &mut self,
+        statement: &mut Statement<'_, '_>,
+        request: Request,
+        may_help: fn(&Session<'_>, &[TaskId]) -> bool,
+    ) -> bool {
+        if request.goal == Goal::Start && failed_before(statement.session(), self.job) {
+            return false;
+        }
+        if request.goal == Goal::Start {
+            self.start_steps.get_or_insert(0);
+        }
+        let members = self.members(statement);
+        let session = statement.session();
+        let any_releasing = || session.cluster.nodes.iter().any(|(_, node)| !node.releasing.is_zero());
+        may_help(session, &members) && (request.goal == Goal::Start || any_releasing())
     }
 
     /// Takes over the reservations of as few jobs as it takes, by the greedy strategy; then, for a gang without a reservation
@@ -109,7 +128,7 @@ impl<'q> Planner<'q> {
         if lesser.is_empty() || reserved::is_reserved(statement.session(), self.job) {
             return None;
         }
-        let searches = STRATEGIES.iter().filter(|strategy| strategy.searches);
+        let searches = STRATEGIES.iter().filter(|strategy| strategy.search.is_some());
         searches.into_iter().find_map(|strategy| {
             self.find_over(statement, &lesser, |planner, statement| {
                 (strategy.find)(planner, statement, request)
@@ -189,14 +208,6 @@ impl<'q> Planner<'q> {
         }
         refuse_all(session, self.job, refusals);
         Served::Done
-    }
-}
-
-/// Whether a search may find what it did not find before, or resources that are being released.
-fn may_find(session: &mut Session<'_>, request: Request) -> bool {
-    match request.goal {
-        Goal::Start => !failed_before(session, request.job),
-        Goal::Reserve => session.cluster.nodes.iter().any(|(_, node)| !node.releasing.is_zero()),
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn find(
     let session = statement.session();
     let queue = session.cluster.jobs[request.job].queue;
     let allowed = |item: &Item| session.allocatable(queue, item.tasks[0]).is_ok();
-    if !may_help(session, members) || !items(session, members).iter().any(allowed) {
+    if !items(session, members).iter().any(allowed) {
         return Ok(false);
     }
     let mut steps = session.searches.part(request.job);
