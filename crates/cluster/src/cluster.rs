@@ -13,8 +13,8 @@ use crate::groups::GroupHolds;
 use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};
 use crate::images::Images;
 use crate::inqueue::InqueueRequests;
+use crate::moved_pods::MovedPod;
 use crate::pdbs::Pdbs;
-use crate::seat::Seat;
 use crate::terms::Terms;
 use crate::tree::Part;
 use crate::{
@@ -101,9 +101,9 @@ pub struct Cluster {
     /// Tasks that were added with a nomination since the last cycle.
     pub(crate) promised: Vec<TaskId>,
     /// Places kept for the successors of pods that `shuffle` evicted.
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) moved_pods: Vec<MovedPod>,
     /// Tasks that took over such a place since the last cycle.
-    pub(crate) heirs: Vec<(TaskId, NodeId)>,
+    pub(crate) successors: Vec<(TaskId, NodeId)>,
     pub(crate) changes: Changes,
 }
 
@@ -183,8 +183,8 @@ impl Cluster {
             refused: Vec::new(),
             denied: Vec::new(),
             promised: Vec::new(),
-            seats: Vec::new(),
-            heirs: Vec::new(),
+            moved_pods: Vec::new(),
+            successors: Vec::new(),
             changes: Changes::default(),
         }
     }
@@ -194,7 +194,10 @@ impl Cluster {
     pub fn stand_by(&mut self, standby: bool) {
         if std::mem::replace(&mut self.standby, standby) != standby {
             self.all_jobs_changed();
-            self.seats().collect::<Vec<_>>().into_iter().for_each(|seat| self.end_seat(seat));
+            self.moved_pods()
+                .collect::<Vec<_>>()
+                .into_iter()
+                .for_each(|moved_pod| self.release_moved_pod(moved_pod));
             let nominated = self.tasks.iter().filter(|(_, task)| task.nominated.is_some());
             self.promised = nominated.map(|(id, _)| id).collect();
         }
@@ -206,9 +209,9 @@ impl Cluster {
         let mut promised = std::mem::take(&mut self.promised);
         promised.sort_unstable();
         promised.dedup();
-        let heirs = self.take_heirs();
+        let successors = self.take_successors();
         let promised = promised.into_iter().filter_map(|id| Some((id, self.promised_node(id)?)));
-        heirs.into_iter().chain(promised).collect()
+        successors.into_iter().chain(promised).collect()
     }
 
     pub(crate) fn promised_node(&self, id: TaskId) -> Option<NodeId> {
@@ -250,7 +253,7 @@ impl Cluster {
     /// The queue that a task counts in; `None` for a pod of another scheduler.
     pub fn queue_of(&self, task: TaskId) -> Option<QueueId> {
         let task = &self.tasks[task];
-        task.job.map(|job| self.jobs[job].queue).or(task.seat_in)
+        task.job.map(|job| self.jobs[job].queue).or(task.placeholder_in)
     }
 
     /// The class of a task.
@@ -323,7 +326,7 @@ impl Cluster {
         let task = &tasks[id];
         let request = &classes[task.class].request;
         let Some(of) = task.job else {
-            if let Some(queue) = task.seat_in {
+            if let Some(queue) = task.placeholder_in {
                 changes.moved.push(queue);
                 tree::shift(queues, queue, request, from.and_then(Part::of), to.and_then(Part::of));
             }

@@ -30,6 +30,7 @@ pub mod label;
 mod log;
 mod marks;
 pub mod matching;
+mod moved_pods;
 mod node;
 mod pdb;
 mod pdbs;
@@ -38,7 +39,6 @@ mod priorities;
 mod queue;
 mod request_key;
 mod running_jobs;
-mod seat;
 mod task;
 mod terms;
 #[cfg(any(test, feature = "testing"))]

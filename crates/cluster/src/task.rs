@@ -218,13 +218,13 @@ pub struct Task {
     /// Annotations that plugins read.
     pub annotations: Annotations,
     /// Set for a task that keeps the place of a moved pod: the queue that the place counts in.
-    pub seat_in: Option<QueueId>,
+    pub placeholder_in: Option<QueueId>,
 }
 
 impl Task {
     /// Whether the task is a pod, not the place kept for one.
     pub fn is_pod(&self) -> bool {
-        self.seat_in.is_none()
+        self.placeholder_in.is_none()
     }
 
     /// Whether an action may give the task a node.

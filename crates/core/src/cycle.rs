@@ -173,7 +173,7 @@ pub fn cycle(
     session.past = std::mem::take(past);
     session.failed_searches = std::mem::take(failed_searches);
     session.backlog = std::mem::take(backlog);
-    give_up_seats(&mut session);
+    release_unusable_moved_pods(&mut session);
     renew_nominations(&mut session);
     reservation::begin(&mut session);
     backlog::begin(&mut session, limits);
@@ -202,7 +202,7 @@ fn begin(cluster: &mut Cluster, state: &mut SchedulerState, now: Time) -> Option
     cluster.expire_usage(now);
     cluster.refresh_devices();
     cluster.refresh_inqueue();
-    cluster.tend_seats(now);
+    cluster.expire_moved_pods(now);
     if std::mem::take(&mut state.conf_is_new) {
         cluster.all_jobs_changed();
         cluster.note_news();
@@ -234,7 +234,7 @@ fn wake(session: &Session<'_>) -> Option<Time> {
         .chain(cluster.refusals_end(*now))
         .chain(backlog.next_retry())
         .chain(backlog.reservations.wake(*now))
-        .chain(cluster.seats_end())
+        .chain(cluster.moved_pods_end())
         .chain(again)
         .min()
 }
@@ -258,14 +258,14 @@ fn renew_nominations(session: &mut Session<'_>) {
 }
 
 /// Places that are kept where the pod they are kept for could not go any more are given back.
-fn give_up_seats(session: &mut Session<'_>) {
-    for seat in session.cluster.seats().collect::<Vec<_>>() {
-        let node = session.cluster.tasks[seat].node;
-        let before = session.simulate_place(seat, Status::Pending, None);
-        if node.is_some_and(|node| session.fits(seat, node)) {
-            session.undo_simulation(seat, &before);
+fn release_unusable_moved_pods(session: &mut Session<'_>) {
+    for placeholder in session.cluster.moved_pods().collect::<Vec<_>>() {
+        let node = session.cluster.tasks[placeholder].node;
+        let before = session.simulate_place(placeholder, Status::Pending, None);
+        if node.is_some_and(|node| session.fits(placeholder, node)) {
+            session.undo_simulation(placeholder, &before);
         } else {
-            session.cluster.end_seat(seat);
+            session.cluster.release_moved_pod(placeholder);
         }
     }
 }

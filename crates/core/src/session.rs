@@ -359,9 +359,9 @@ impl<'w> Session<'w> {
     }
 
     /// Keeps the place of an evicted task for its successor, for at most `patience` milliseconds.
-    pub(crate) fn keep_place(&mut self, moved: TaskId, node: NodeId, patience: i64) {
-        if let Some(seat) = self.cluster.add_seat(moved, self.now, patience) {
-            self.simulate_place(seat, Status::Pipelined, Some(node));
+    pub(crate) fn reserve_moved_pod(&mut self, moved: TaskId, node: NodeId, patience: i64) {
+        if let Some(placeholder) = self.cluster.reserve_for_successor(moved, self.now, patience) {
+            self.simulate_place(placeholder, Status::Pipelined, Some(node));
         }
     }
 

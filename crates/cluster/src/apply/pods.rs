@@ -129,7 +129,7 @@ impl Cluster {
             measured: false,
             annotations: info.annotations.clone(),
             claims: None,
-            seat_in: None,
+            placeholder_in: None,
         });
         self.classes[class].refs += 1;
         self.ids.tasks.insert(info.pod.uid.clone(), task);
@@ -149,7 +149,7 @@ impl Cluster {
         self.seek(task);
         self.refresh_solo(task, info);
         self.see_gate(task, info.queue_gate);
-        self.take_seat(task);
+        self.take_reservation_of_moved_pod(task);
         self.note_cooling(task, None, self.tasks[task].cools_until());
         true
     }
@@ -213,7 +213,7 @@ impl Cluster {
         self.refresh_solo(id, info);
         self.see_gate(id, info.queue_gate);
         if let_go {
-            self.take_seat(id);
+            self.take_reservation_of_moved_pod(id);
         }
         // Most often it is an echo of what was written here.
         if let Some(job) = self.tasks[id].job.filter(|_| changed) {
@@ -302,7 +302,7 @@ impl Cluster {
         self.terms.count_labels(&self.tasks[id].labels, false);
         self.note_cooling(id, self.tasks[id].cools_until(), None);
         self.indexes.queue_gates.remove(&id);
-        self.heirs.retain(|(heir, _)| *heir != id);
+        self.successors.retain(|(successor, _)| *successor != id);
         let Some(task) = self.tasks.remove(id) else { return false };
         if task.is_pod() {
             self.ids.tasks.remove(&task.pod.uid);

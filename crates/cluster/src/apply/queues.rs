@@ -102,7 +102,7 @@ impl Cluster {
     pub(crate) fn drop_unused_queue(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get(id) else { return };
         if !queue.exists && queue.jobs == 0 && queue.children == 0 {
-            self.end_seats_of(id);
+            self.release_moved_pods_of(id);
             let queue = &self.queues[id];
             let limited = !queue.group_limits.is_empty();
             self.ids.queues.remove(&queue.name.clone());
