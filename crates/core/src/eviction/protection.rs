@@ -144,6 +144,9 @@ enum PluginRefusal {
 impl Explanation<'_, '_> {
     /// Why a pod may not go, even if it alone had to.
     fn alone(&mut self, id: TaskId, job: JobId) -> Option<Protection> {
+        if self.together.contains(&id) {
+            return self.by_state(id, job);
+        }
         let cluster = &*self.session.cluster;
         let [from, by] = [job, self.preemptor.job].map(|job| cluster.jobs[job].queue);
         let keeps = cluster.keeps_its_pods(from, by);
