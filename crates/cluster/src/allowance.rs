@@ -70,7 +70,7 @@ impl Cluster {
     /// What a job's minResources add to the use of its namespace: the API server has counted the pods that exist. A pod
     /// without a group exists, so it adds nothing.
     pub fn quota_demand(&self, job: &Job) -> Amounts {
-        let Some(demand) = &job.quota_request else { return Amounts::new() };
+        let Some(demand) = &job.minimum.quota_request else { return Amounts::new() };
         if job.kind == JobKind::Solo {
             return Amounts::new();
         }

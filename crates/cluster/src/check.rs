@@ -134,7 +134,7 @@ impl Cluster {
             note(counts == job.counts, format!("counts of job {}", job.key));
             let of_job = job.roles.iter().map(|role| role.counts);
             note(of_job.eq(of_roles), format!("counts of the roles of job {}", job.key));
-            note(sums == job.sums(), format!("sums of job {}", job.key));
+            note(sums == job.sums, format!("sums of job {}", job.key));
         }
     }
 
@@ -144,7 +144,7 @@ impl Cluster {
             let of_queue = |job: &&Job| job.queue == id;
             let jobs: Vec<&Job> = self.jobs.iter().map(|(_, job)| job).filter(of_queue).collect();
             for job in &jobs {
-                own.each(&job.sums(), Amounts::add);
+                own.each(&job.sums, Amounts::add);
             }
             for task in self.moved_pods().filter(|task| self.tasks[*task].placeholder_in == Some(id)) {
                 if let Some(part) = Part::of(self.tasks[task].status) {
@@ -164,12 +164,16 @@ impl Cluster {
                 sums.each(&self.queues[other].own, Amounts::add);
             }
             note(sums == queue.subtree, format!("sums of queue {} and those below", queue.name));
-            let children = self.queues.iter().filter(|(_, child)| child.parent_id == Some(id)).count();
-            note(children == queue.children as usize, format!("children of queue {}", queue.name));
-            let named = if queue.exists && !queue.is_root() { self.queue_named(&queue.parent) } else { None };
-            note(named == queue.parent_id, format!("parent of queue {}", queue.name));
-            note(queue.up.is_none_or(|up| Some(up) == named), format!("queue above {}", queue.name));
-            let kept = queue.exists || queue.jobs > 0 || queue.children > 0;
+            let children = self.queues.iter().filter(|(_, child)| child.tree.parent_id == Some(id)).count();
+            note(children == queue.tree.children as usize, format!("children of queue {}", queue.name));
+            let named = if queue.object.exists && !queue.is_root() {
+                self.queue_named(&queue.tree.parent)
+            } else {
+                None
+            };
+            note(named == queue.tree.parent_id, format!("parent of queue {}", queue.name));
+            note(queue.tree.up.is_none_or(|up| Some(up) == named), format!("queue above {}", queue.name));
+            let kept = queue.object.exists || queue.jobs > 0 || queue.tree.children > 0;
             note(kept, format!("queue {} is kept for nothing", queue.name));
         }
     }
@@ -181,7 +185,7 @@ impl Cluster {
             used.add(&node.allocatable);
             used.sub(&node.idle);
         }
-        note(total == self.total && used == self.used, "resources of all nodes".to_owned());
+        note(total == self.sums.allocatable && used == self.sums.used, "resources of all nodes".to_owned());
         let existing = self.nodes.iter().filter(|(_, node)| node.exists).count();
         note(existing == self.indexes.existing as usize, "number of nodes".to_owned());
     }
@@ -223,7 +227,7 @@ impl Cluster {
     }
 
     fn check_queue_gates(&self, note: &mut Note<'_>) {
-        let gated = |id: &TaskId| self.tasks[*id].queue_gate != QueueGate::None;
+        let gated = |id: &TaskId| self.tasks[*id].written.queue_gate != QueueGate::None;
         let tasks = self.tasks.ids().filter(gated);
         note(
             self.indexes.queue_gates.iter().copied().eq(tasks),

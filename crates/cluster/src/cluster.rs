@@ -79,10 +79,8 @@ pub struct Cluster {
     pub allowances: Allowances,
     /// Pods counted by topology domain.
     pub terms: Terms,
-    /// Allocatable resources of all nodes.
-    pub total: Amounts,
-    /// Resources that pods use on all nodes.
-    pub used: Amounts,
+    /// Sums over all nodes.
+    pub sums: NodeSums,
     pub(crate) images: Images,
     /// Devices and ResourceClaims.
     pub devices: Devices,
@@ -90,20 +88,10 @@ pub struct Cluster {
     pub(crate) ids: Ids,
     pub(crate) indexes: Indexes,
     pub(crate) options: ClusterOptions,
-    /// A PodGroup was seen that a PodGroup controller made.
-    pub(crate) group_controller: bool,
-    /// Another scheduler process leads: statuses are read from the objects.
-    pub(crate) standby: bool,
-    /// Tasks whose eviction was refused. May hold tasks for which that is over.
-    pub(crate) refused: Vec<TaskId>,
-    /// Jobs with binds refused since the last cycle.
-    pub(crate) denied: Vec<JobId>,
-    /// Tasks that were added with a nomination since the last cycle.
-    pub(crate) promised: Vec<TaskId>,
+    pub(crate) others: OtherProcesses,
     /// Places kept for the successors of pods that `shuffle` evicted.
     pub(crate) moved_pods: Vec<MovedPod>,
-    /// Tasks that took over such a place since the last cycle.
-    pub(crate) successors: Vec<(TaskId, NodeId)>,
+    pub(crate) since_last_cycle: SinceLastCycle,
     pub(crate) changes: Changes,
 }
 
@@ -134,6 +122,37 @@ pub(crate) struct Indexes {
     pub(crate) queue_gates: BTreeSet<TaskId>,
     /// Number of nodes that have an object.
     pub(crate) existing: u32,
+    /// Tasks whose eviction was refused. May hold tasks for which that is over.
+    pub(crate) refused: Vec<TaskId>,
+}
+
+/// Sums over all nodes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeSums {
+    /// Allocatable resources.
+    pub allocatable: Amounts,
+    /// Resources that pods use.
+    pub used: Amounts,
+}
+
+/// What is known of other processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct OtherProcesses {
+    /// A PodGroup was seen that a PodGroup controller made.
+    pub(crate) group_controller: bool,
+    /// Another scheduler process leads: statuses are read from the objects.
+    pub(crate) standby: bool,
+}
+
+/// What events left for the next cycle to take.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct SinceLastCycle {
+    /// Jobs with binds that the API server refused.
+    pub(crate) denied: Vec<JobId>,
+    /// Tasks that were added with a nomination.
+    pub(crate) nominated: Vec<TaskId>,
+    /// Tasks that took the place of a moved pod over, and its node.
+    pub(crate) successors: Vec<(TaskId, NodeId)>,
 }
 
 /// Logs of changes, and clocks that count them.
@@ -170,21 +189,16 @@ impl Cluster {
             pdbs: Pdbs::default(),
             allowances: Allowances::new(),
             terms: Terms::default(),
-            total: Amounts::new(),
-            used: Amounts::new(),
+            sums: NodeSums::default(),
             images: Images::default(),
             devices: Devices::default(),
             volumes: Volumes::default(),
             ids: Ids::default(),
             indexes: Indexes::default(),
             options,
-            group_controller: false,
-            standby: false,
-            refused: Vec::new(),
-            denied: Vec::new(),
-            promised: Vec::new(),
+            others: OtherProcesses::default(),
             moved_pods: Vec::new(),
-            successors: Vec::new(),
+            since_last_cycle: SinceLastCycle::default(),
             changes: Changes::default(),
         }
     }
@@ -192,21 +206,21 @@ impl Cluster {
     /// Sets whether another scheduler process leads. While it does, statuses are read from the objects, so that this
     /// process knows them when it becomes the leader.
     pub fn stand_by(&mut self, standby: bool) {
-        if std::mem::replace(&mut self.standby, standby) != standby {
+        if std::mem::replace(&mut self.others.standby, standby) != standby {
             self.all_jobs_changed();
             self.moved_pods()
                 .collect::<Vec<_>>()
                 .into_iter()
                 .for_each(|moved_pod| self.release_moved_pod(moved_pod));
-            let nominated = self.tasks.iter().filter(|(_, task)| task.nominated.is_some());
-            self.promised = nominated.map(|(id, _)| id).collect();
+            let nominated = self.tasks.iter().filter(|(_, task)| task.written.nominated.is_some());
+            self.since_last_cycle.nominated = nominated.map(|(id, _)| id).collect();
         }
     }
 
     /// Takes the pending tasks that were added with a nomination or took over the place of a moved pod, and their
     /// nodes.
-    pub fn take_promised(&mut self) -> Vec<(TaskId, NodeId)> {
-        let mut promised = std::mem::take(&mut self.promised);
+    pub fn take_nominated(&mut self) -> Vec<(TaskId, NodeId)> {
+        let mut promised = std::mem::take(&mut self.since_last_cycle.nominated);
         promised.sort_unstable();
         promised.dedup();
         let successors = self.take_successors();
@@ -217,7 +231,7 @@ impl Cluster {
     pub(crate) fn promised_node(&self, id: TaskId) -> Option<NodeId> {
         let task = self.tasks.get(id)?;
         let waits = task.status == Status::Pending && !task.gated && task.job.is_some();
-        self.node_named(task.nominated.as_deref().filter(|_| waits)?)
+        self.node_named(task.written.nominated.as_deref().filter(|_| waits)?)
     }
 
     /// PersistentVolumes and PersistentVolumeClaims.
@@ -346,16 +360,16 @@ impl Cluster {
             return;
         }
         if let Some(part) = from {
-            job.part(part).sub(request);
+            job.sums.part(part).sub(request);
         }
         if let Some(part) = to {
-            job.part(part).add(request);
+            job.sums.part(part).add(request);
         }
         tree::shift(queues, job.queue, request, from, to);
     }
 
     pub(crate) fn leave_room(&mut self, id: TaskId) {
-        let Self { tasks, nodes, classes, used, terms, .. } = self;
+        let Self { tasks, nodes, classes, sums, terms, .. } = self;
         let task = &tasks[id];
         let (Some(node), hold) = (task.node, task.status.hold()) else { return };
         let class = &classes[task.class];
@@ -367,7 +381,7 @@ impl Cluster {
             node.free_things(&class.constraints, hold);
         }
         if node.exists && matches!(hold, Hold::Used | Hold::Releasing) {
-            used.sub(&class.request);
+            sums.used.sub(&class.request);
         }
         self.hold_claims(id, false);
         self.use_volumes(id, false);
@@ -375,7 +389,7 @@ impl Cluster {
     }
 
     pub(crate) fn take_room(&mut self, id: TaskId) {
-        let Self { tasks, nodes, classes, used, terms, .. } = self;
+        let Self { tasks, nodes, classes, sums, terms, .. } = self;
         let task = &tasks[id];
         let (Some(node), hold) = (task.node, task.status.hold()) else { return };
         let class = &classes[task.class];
@@ -387,7 +401,7 @@ impl Cluster {
             node.take_things(&class.constraints, hold);
         }
         if node.exists && matches!(hold, Hold::Used | Hold::Releasing) {
-            used.add(&class.request);
+            sums.used.add(&class.request);
         }
         self.hold_claims(id, true);
         self.use_volumes(id, true);

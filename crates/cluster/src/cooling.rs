@@ -8,9 +8,9 @@ use crate::{Cluster, Task};
 impl Task {
     /// The end of the pod's cooldown, counted from its bind.
     pub fn cools_until(&self) -> Option<Time> {
-        let label = self.labels.get(COOLDOWN_TIME).filter(|text| !text.is_empty());
-        let text = label.or_else(|| self.annotations.get(COOLDOWN_TIME))?;
-        let (cooldown, scheduled) = (parse_duration(text)?, self.scheduled?);
+        let label = self.details.labels.get(COOLDOWN_TIME).filter(|text| !text.is_empty());
+        let text = label.or_else(|| self.details.annotations.get(COOLDOWN_TIME))?;
+        let (cooldown, scheduled) = (parse_duration(text)?, self.details.scheduled?);
         Some(Time(scheduled.0.saturating_add(cooldown)))
     }
 }

@@ -37,7 +37,7 @@ impl Cluster {
         let before = self.jobs[id].denied.take();
         let (times, until) = before.map_or((0, None), |it| (it.times, it.until));
         self.jobs[id].denied = Some(Denied { pod, message, times, until });
-        self.denied.push(id);
+        self.since_last_cycle.denied.push(id);
     }
 
     /// Ends the back-off of a job that changed or had a pod bound. True when there was one.
@@ -48,7 +48,7 @@ impl Cluster {
     /// Sets the back-off of jobs with binds refused since the last cycle. Returns the ends of their back-offs.
     pub fn note_denied(&mut self, now: Time) -> Vec<(JobId, Time)> {
         let mut ends = Vec::new();
-        for id in std::mem::take(&mut self.denied) {
+        for id in std::mem::take(&mut self.since_last_cycle.denied) {
             let Some(denied) = self.jobs.get_mut(id).and_then(|job| job.denied.as_mut()) else { continue };
             // Several pods of one attempt are refused one after the other.
             if denied.until.is_none_or(|until| until <= now) {

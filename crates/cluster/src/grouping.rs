@@ -21,7 +21,7 @@ impl Cluster {
     /// Records that a PodGroup was seen which a PodGroup controller made. The controller counts as running from then
     /// on, though it may delete all its PodGroups.
     pub(super) fn see_group_controller(&mut self) {
-        if !std::mem::replace(&mut self.group_controller, true) {
+        if !std::mem::replace(&mut self.others.group_controller, true) {
             self.all_jobs_changed();
         }
     }
@@ -30,7 +30,7 @@ impl Cluster {
     fn group_wait(&self) -> Option<i64> {
         match self.options.group_wait {
             GroupWait::Never => None,
-            GroupWait::IfSeen(wait) => self.group_controller.then_some(wait),
+            GroupWait::IfSeen(wait) => self.others.group_controller.then_some(wait),
             GroupWait::Always(wait) => Some(wait),
         }
     }

@@ -115,20 +115,20 @@ impl Job {
     /// Whether its phase and its pods matter for its share; `quotas`: there are ResourceQuotas.
     #[inline]
     pub(super) fn has_share(&self, quotas: bool) -> bool {
-        self.min_resources.is_some() || quotas
+        self.minimum.resources.is_some() || quotas
     }
 
     /// The part of its minResources that its allocated pods request.
     pub fn held_of_min_resources(&self) -> Amounts {
-        let mut held = self.min_resources.clone().unwrap_or_default();
-        held.min_with(&self.allocated);
+        let mut held = self.minimum.resources.clone().unwrap_or_default();
+        held.min_with(&self.sums.allocated);
         held
     }
 
     /// The part of its minResources that it does not hold.
     pub fn missing(&self) -> Amounts {
-        let mut missing = self.min_resources.clone().unwrap_or_default();
-        missing.sub_clamped(&self.allocated);
+        let mut missing = self.minimum.resources.clone().unwrap_or_default();
+        missing.sub_clamped(&self.sums.allocated);
         missing
     }
 }
@@ -152,7 +152,7 @@ impl Cluster {
     /// Whether a pod waits behind a scheduling gate other than that of its queue.
     fn is_gated(&self, task: TaskId) -> bool {
         let task = &self.tasks[task];
-        task.gated && task.queue_gate == QueueGate::None
+        task.gated && task.written.queue_gate == QueueGate::None
     }
 
     /// What jobs hold and may still use of their minResources, by queue. A queue may come more than once.
@@ -214,18 +214,18 @@ impl Cluster {
     fn share(&self, id: JobId) -> Option<InqueueShare> {
         let job = self.jobs.get(id)?;
         let quota = self.quota_share(job);
-        if job.min_resources.is_none() && quota.is_none() {
+        if job.minimum.resources.is_none() && quota.is_none() {
             return None;
         }
         let missing = if job.may_claim() { self.inqueue_request(id) } else { Amounts::new() };
         let mut claimed = job.held_of_min_resources();
         claimed.add(&missing);
-        let asks = job.phase == Phase::Pending && job.exists && job.min_resources.is_some();
+        let asks = job.phase == Phase::Pending && job.object.exists && job.minimum.resources.is_some();
         Some(InqueueShare { queue: job.queue, claimed, missing, quota, asks })
     }
 
     fn quota_share(&self, job: &Job) -> Option<(Arc<str>, Amounts)> {
-        let admitted = !self.allowances.is_empty() && job.exists && job.phase == Phase::Inqueue;
+        let admitted = !self.allowances.is_empty() && job.object.exists && job.phase == Phase::Inqueue;
         let demand = admitted.then(|| self.quota_demand(job)).filter(|demand| !demand.is_zero())?;
         Some((job.key.namespace.clone(), demand))
     }

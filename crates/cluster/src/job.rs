@@ -5,7 +5,7 @@ use phalanx_resource::Amounts;
 
 use super::denied::Denied;
 use super::task::{Counts, Status};
-use super::tree::{Part, Sums};
+use super::tree::Sums;
 use crate::annotation::Annotations;
 use crate::event::{GroupRef, GroupStatus, Key, Phase, SubGroupPolicy, Time};
 use crate::id::{QueueId, TaskId};
@@ -30,6 +30,38 @@ pub struct Role {
     pub counts: Counts,
 }
 
+/// What a gang needs at the least besides `minMember`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GangMinimum {
+    /// The policies with `minSubGroups`.
+    pub sub_groups: Vec<SubGroupPolicy>,
+    /// `minResources`; without it the job is always admitted.
+    pub resources: Option<Amounts>,
+    /// Devices that `minResources` name, by class.
+    pub devices: Amounts,
+    /// `minResources` as ResourceQuotas count them.
+    pub quota_request: Option<Amounts>,
+}
+
+/// The PodGroup object of a job, as it was read last or written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GroupObject {
+    /// The PodGroup object was seen (always true for a solo pod).
+    pub exists: bool,
+    /// The UID.
+    pub uid: Arc<str>,
+    /// The version that was read last.
+    pub version: Arc<str>,
+    /// The status as last read or decided.
+    pub written: GroupStatus,
+    /// The status that `written` replaced and that may still be read once more.
+    pub replaced: Option<GroupStatus>,
+    /// Why a field cannot be honoured.
+    pub invalid: Option<Arc<str>>,
+    /// What people were told about its annotations.
+    pub told: Option<Arc<str>>,
+}
+
 /// A PodGroup, or a pod without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -37,28 +69,18 @@ pub struct Job {
     pub key: Key,
     /// The object of the job.
     pub kind: JobKind,
-    /// The PodGroup object was seen (always true for a solo pod).
-    pub exists: bool,
-    /// The PodGroup's UID.
-    pub uid: Arc<str>,
-    /// The version of the PodGroup that was read last.
-    pub version: Arc<str>,
+    /// The PodGroup object.
+    pub object: GroupObject,
     /// Creation.
     pub created: Time,
     /// Queue.
     pub queue: QueueId,
     /// `minMember`.
     pub min_member: u32,
-    /// The policies with `minSubGroups`.
-    pub sub_groups: Vec<SubGroupPolicy>,
+    /// What else the gang needs at the least.
+    pub minimum: GangMinimum,
     /// Roles in the order in which they were seen.
     pub roles: Vec<Role>,
-    /// `minResources`; without it the job is always admitted.
-    pub min_resources: Option<Amounts>,
-    /// Devices that `minResources` name, by class.
-    pub min_devices: Amounts,
-    /// `minResources` as ResourceQuotas count them.
-    pub quota_request: Option<Amounts>,
     /// Priority of its PriorityClass.
     pub priority: i32,
     pub(crate) priority_class: Option<Arc<str>>,
@@ -66,70 +88,47 @@ pub struct Job {
     pub preemptable: Option<bool>,
     /// The phase that the scheduler decided.
     pub phase: Phase,
-    /// The status of the PodGroup as last read or decided.
-    pub written: GroupStatus,
-    /// The status that `written` replaced and that may still be read once more.
-    pub replaced: Option<GroupStatus>,
-    /// Why a field cannot be honoured.
-    pub invalid: Option<Arc<str>>,
     /// Annotations of the object that plugins read.
     pub annotations: Annotations,
     /// Tasks.
     pub tasks: Vec<TaskId>,
     /// Tasks by status.
     pub counts: Counts,
-    /// Sum of requests of allocated tasks.
-    pub allocated: Amounts,
-    /// Sum of requests of nominated tasks.
-    pub pipelined: Amounts,
-    /// Sum of requests of pending tasks.
-    pub pending: Amounts,
+    /// Sums of requests of its tasks.
+    pub sums: Sums,
     /// The API server refused to bind a pod of the job.
     pub denied: Option<Denied>,
     /// Where it stands among those that run.
     pub(super) running_key: Option<super::running_jobs::RunningJobKey>,
-    /// What people were told about its annotations.
-    pub told: Option<Arc<str>>,
 }
 
 impl Job {
     /// The PodGroup, if it was seen.
     pub fn group_ref(&self) -> Option<GroupRef> {
-        let seen = self.kind == JobKind::Group && self.exists;
-        seen.then(|| GroupRef { key: self.key.clone(), uid: self.uid.clone() })
+        let seen = self.kind == JobKind::Group && self.object.exists;
+        seen.then(|| GroupRef { key: self.key.clone(), uid: self.object.uid.clone() })
     }
 
     pub(crate) fn new(key: Key, kind: JobKind, queue: QueueId) -> Self {
         Self {
             key,
             kind,
-            exists: kind == JobKind::Solo,
-            uid: Arc::from(""),
-            version: Arc::from(""),
+            object: GroupObject { exists: kind == JobKind::Solo, ..GroupObject::default() },
             created: Time::default(),
             queue,
             min_member: 1,
-            sub_groups: Vec::new(),
+            minimum: GangMinimum::default(),
             roles: Vec::new(),
-            min_resources: None,
-            min_devices: Amounts::new(),
-            quota_request: None,
             priority: 0,
             priority_class: None,
             preemptable: None,
             phase: Phase::Pending,
-            written: GroupStatus::default(),
-            replaced: None,
-            invalid: None,
             annotations: Annotations::default(),
             tasks: Vec::new(),
             counts: Counts::default(),
-            allocated: Amounts::new(),
-            pipelined: Amounts::new(),
-            pending: Amounts::new(),
+            sums: Sums::default(),
             denied: None,
             running_key: None,
-            told: None,
         }
     }
 
@@ -176,27 +175,13 @@ impl Job {
 
     /// Whether the PodGroup waits for admission, or a pod for a node or for resources there.
     pub fn is_pending(&self) -> bool {
-        let to_admit = self.kind == JobKind::Group && self.exists && self.phase == Phase::Pending;
+        let to_admit = self.kind == JobKind::Group && self.object.exists && self.phase == Phase::Pending;
         to_admit || self.waiting() > 0
     }
 
     /// Number of tasks that wait for a node or for resources there.
     pub fn waiting(&self) -> u32 {
         self.counts.of(Status::Pending) + self.counts.of(Status::Pipelined)
-    }
-
-    #[inline]
-    pub(super) fn part(&mut self, part: Part) -> &mut Amounts {
-        match part {
-            Part::Allocated => &mut self.allocated,
-            Part::Pipelined => &mut self.pipelined,
-            Part::Pending => &mut self.pending,
-        }
-    }
-
-    pub(super) fn sums(&self) -> Sums {
-        let Self { allocated, pipelined, pending, .. } = self;
-        Sums { allocated: allocated.clone(), pipelined: pipelined.clone(), pending: pending.clone() }
     }
 
     pub(crate) fn role(&mut self, name: &Arc<str>) -> u16 {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::priorities::Follower;
-use super::task::Task;
+use super::task::{PodWritten, Task};
 use super::{Cluster, JobKind, Status};
 use crate::event::{Key, QueueGate, Time};
 use crate::id::{NodeId, QueueId, TaskId};
@@ -57,18 +57,16 @@ impl Cluster {
             status: Status::Pending,
             gated: true,
             measured: false,
-            queue_gate: QueueGate::None,
             claims: None,
-            nominated: None,
+            written: PodWritten::default(),
             evicting: None,
-            message: None,
             ..it.clone()
         };
         let task = self.tasks.insert(placeholder);
         self.classes[class].refs += 1;
         self.count(task, None, Some(Status::Pending));
         self.follow_class(Follower::Task(task), true);
-        self.terms.count_labels(&self.tasks[task].labels, true);
+        self.terms.count_labels(&self.tasks[task].details.labels, true);
         self.moved_pods.push(MovedPod { task, of, queue, moved, since: now, gone: None, keep_ms });
         Some(task)
     }
@@ -103,7 +101,7 @@ impl Cluster {
     /// Whether a successor may still come: the PodGroup exists; what creates pods without a PodGroup is not known.
     fn awaits(&self, moved_pod: &MovedPod) -> bool {
         let (kind, key) = &moved_pod.of;
-        *kind == JobKind::Solo || self.job_named(*kind, key).is_some_and(|job| self.jobs[job].exists)
+        *kind == JobKind::Solo || self.job_named(*kind, key).is_some_and(|job| self.jobs[job].object.exists)
     }
 
     /// Releases a reservation, by its placeholder.
@@ -135,7 +133,7 @@ impl Cluster {
     /// Gives a new pod, or a pod whose gates are gone, the reservation of a moved pod like it.
     pub(super) fn take_reservation_of_moved_pod(&mut self, id: TaskId) {
         let task = &self.tasks[id];
-        if self.moved_pods.is_empty() || task.status != Status::Pending || task.gated || self.standby {
+        if self.moved_pods.is_empty() || task.status != Status::Pending || task.gated || self.others.standby {
             return;
         }
         let Some(moved_pod) = self
@@ -148,7 +146,7 @@ impl Cluster {
         };
         let node = self.tasks[moved_pod].node;
         self.release_moved_pod(moved_pod);
-        self.successors.extend(node.map(|node| (id, node)));
+        self.since_last_cycle.successors.extend(node.map(|node| (id, node)));
     }
 
     fn succeeds(&self, id: TaskId, moved_pod: &MovedPod) -> bool {
@@ -156,7 +154,7 @@ impl Cluster {
         let Some(job) = task.job.map(|job| &self.jobs[job]) else { return false };
         let alike = || {
             let named = task.pod.name == before.pod.name;
-            let labelled = task.labels == before.labels && !task.labels.is_empty();
+            let labelled = task.details.labels == before.details.labels && !task.details.labels.is_empty();
             task.pod.namespace == before.pod.namespace && job.queue == moved_pod.queue && (named || labelled)
         };
         task.class == before.class
@@ -166,7 +164,7 @@ impl Cluster {
 
     /// Pods that took a reservation since the last cycle, and its node.
     pub(super) fn take_successors(&mut self) -> Vec<(TaskId, NodeId)> {
-        let successors = std::mem::take(&mut self.successors);
+        let successors = std::mem::take(&mut self.since_last_cycle.successors);
         let waits = |(task, node): &(TaskId, NodeId)| {
             let pending = |task: &Task| task.status == Status::Pending && !task.gated;
             self.tasks.get(*task).is_some_and(pending) && self.nodes.get(*node).is_some()

@@ -56,6 +56,15 @@ impl<T: Clone + Ord> Taken<T> {
     }
 }
 
+/// The volumes that are attached to a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeVolumes {
+    /// Maximum number of attached volumes by driver, where there is one; sorted by driver.
+    pub limits: Vec<(Arc<str>, u32)>,
+    /// Attached volumes by driver, sorted by driver.
+    pub attached: Vec<(Arc<str>, ClaimUse)>,
+}
+
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq)]
 // Fields that `place` reads and writes come first, close together in memory.
@@ -89,10 +98,8 @@ pub struct Node {
     pub disks: Vec<Taken<Disk>>,
     /// Devices that can be allocated.
     pub devices: Stock,
-    /// Maximum number of attached volumes by driver, where there is one; sorted by driver.
-    pub attach_limits: Vec<(Arc<str>, u32)>,
-    /// Attached volumes by driver, sorted by driver.
-    pub attachments: Vec<(Arc<str>, ClaimUse)>,
+    /// Attached volumes.
+    pub volumes: NodeVolumes,
     /// Measured usage, if it is recent.
     pub usage: Option<Usage>,
     /// Name.
@@ -169,19 +176,19 @@ impl Node {
 
     /// The maximum number of volumes that a driver can attach.
     pub fn attach_limit(&self, driver: &str) -> Option<u32> {
-        let limit = self.attach_limits.iter().find(|(name, _)| **name == *driver);
+        let limit = self.volumes.limits.iter().find(|(name, _)| **name == *driver);
         limit.map(|(_, limit)| *limit)
     }
 
     /// The number of volumes that a driver has attached; with `later`, without those of terminating tasks.
     pub fn attached(&self, driver: &str, later: bool) -> u32 {
-        let attached = self.attachments.iter().find(|(name, _)| **name == *driver);
+        let attached = self.volumes.attached.iter().find(|(name, _)| **name == *driver);
         attached.map_or(0, |(_, on)| if later { on.held } else { on.held + on.releasing })
     }
 
     /// Changes what a driver has attached.
     pub(super) fn attach(&mut self, shift: &AttachmentShift) {
-        let list = &mut self.attachments;
+        let list = &mut self.volumes.attached;
         let at = list.binary_search_by(|(name, _)| name.cmp(&shift.driver)).unwrap_or_else(|at| {
             list.insert(at, (shift.driver.clone(), ClaimUse::default()));
             at
@@ -197,7 +204,7 @@ impl Node {
     pub fn foresee(&self) {
         let room =
             self.idle.get(DimId::CPU) ^ self.pipelined.get(DimId::CPU) ^ self.releasing.get(DimId::CPU);
-        std::hint::black_box((self.version.0, room, self.attach_limits.len(), self.name.len()));
+        std::hint::black_box((self.version.0, room, self.volumes.limits.len(), self.name.len()));
     }
 
     /// Whether no rule about resources tells two nodes apart.
@@ -231,14 +238,13 @@ impl Node {
             disks,
             images: _,
             devices,
-            attach_limits,
-            attachments,
+            volumes: NodeVolumes { limits, attached },
             version: _,
             static_version: _,
         } = self;
         let amounts = (idle, nonzero_used, allocatable, releasing, pipelined);
         // Attachments count only against limits.
-        let attached = (!attach_limits.is_empty()).then_some((attach_limits, attachments));
+        let attached = (!limits.is_empty()).then_some((limits, attached));
         (amounts, ports, disks, devices, usage.as_ref().map(Usage::state), attached)
     }
 
@@ -253,8 +259,7 @@ impl Node {
         self.ports.clone_from(&of.ports);
         self.disks.clone_from(&of.disks);
         self.devices.clone_from(&of.devices);
-        self.attach_limits.clone_from(&of.attach_limits);
-        self.attachments.clone_from(&of.attachments);
+        self.volumes.clone_from(&of.volumes);
     }
 
     pub(crate) fn take_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {

@@ -46,24 +46,24 @@ impl Cluster {
             Refused::New => true,
             Refused::At(when) => now.0 < when.0.saturating_add(REFUSED_MS),
         };
-        task.preemptable.or(of_job).unwrap_or(true) && !left_alone
+        task.details.preemptable.or(of_job).unwrap_or(true) && !left_alone
     }
 
     /// Tasks whose eviction was refused.
     pub fn refused_tasks(&self) -> impl Iterator<Item = (TaskId, &super::Task)> {
-        let known = self.refused.iter().filter_map(|id| Some((*id, self.tasks.get(*id)?)));
+        let known = self.indexes.refused.iter().filter_map(|id| Some((*id, self.tasks.get(*id)?)));
         known.filter(|(_, task)| task.refused != Refused::No)
     }
 
     /// Whether a budget that selects a pod lets it go because the pod is not ready.
     fn goes_unready(&self, task: TaskId, pdb: &Pdb) -> bool {
-        pdb.frees_unready && self.tasks[task].unready
+        pdb.frees_unready && self.tasks[task].details.unready
     }
 
     /// The PodDisruptionBudgets that select a pod.
     pub fn pdbs_of(&self, task: TaskId) -> impl Iterator<Item = (&Key, &Pdb)> {
         let task = &self.tasks[task];
-        self.pdbs.of(&task.pod.namespace, &task.labels)
+        self.pdbs.of(&task.pod.namespace, &task.details.labels)
     }
 }
 

@@ -168,7 +168,7 @@ impl Cluster {
             let right = self.priority(None, task.priority_class.as_deref()) == task.priority;
             note(right, format!("priority of task {}", task.pod));
         }
-        for (_, job) in self.jobs.iter().filter(|(_, job)| job.exists) {
+        for (_, job) in self.jobs.iter().filter(|(_, job)| job.object.exists) {
             let of_task = job.tasks.first().filter(|_| job.kind == JobKind::Solo);
             let right = of_task.map_or_else(
                 || self.priority(None, job.priority_class.as_deref()),

@@ -13,10 +13,10 @@ use crate::id::QueueId;
 pub struct Queue {
     /// Name.
     pub name: Arc<str>,
-    /// The Queue object exists; otherwise only jobs or queues that name it were seen.
-    pub exists: bool,
-    /// The Queue's UID.
-    pub uid: Arc<str>,
+    /// The Queue object.
+    pub object: QueueObject,
+    /// Where the queue is in the tree of queues.
+    pub tree: QueueLinks,
     /// Creation.
     pub created: Time,
     /// Weight, at least 1.
@@ -29,22 +29,12 @@ pub struct Queue {
     pub guarantee: Amounts,
     /// Other queues may reclaim its resources.
     pub reclaimable: bool,
-    /// Name of the parent; `root` when none is given.
-    pub parent: Arc<str>,
-    /// The parent, with or without object; `None` for `root` and for a queue without object.
-    pub parent_id: Option<QueueId>,
-    /// The parent, unless the queue is in a cycle of parents.
-    pub up: Option<QueueId>,
-    /// Number of queues with this parent.
-    pub children: u32,
     /// Priority.
     pub priority: i32,
     /// State.
     pub state: QueueState,
     /// Whether a first job that cannot be placed blocks the others.
     pub dequeue: Dequeue,
-    /// Why a field cannot be honoured.
-    pub invalid: Option<Arc<str>>,
     /// Annotations that plugins read.
     pub annotations: Annotations,
     /// Affinity of its pods to node groups, if any.
@@ -59,12 +49,36 @@ pub struct Queue {
     pub own: Sums,
     /// Sums of requests of its jobs and those of all queues below.
     pub subtree: Sums,
+}
+
+/// The Queue object, as it was read last or written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueObject {
+    /// The Queue object exists; otherwise only jobs or queues that name it were seen.
+    pub exists: bool,
+    /// The UID.
+    pub uid: Arc<str>,
+    /// Why a field cannot be honoured.
+    pub invalid: Option<Arc<str>>,
     /// The last event: why its jobs wait, or what is odd about its quotas.
     pub told: Option<Arc<str>>,
     /// `status.allocated` as last read or decided.
     pub written: Vec<(Arc<str>, String)>,
     /// What `written` was last compared with.
     pub rendered: Rendered,
+}
+
+/// Where a queue is in the tree of queues.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueLinks {
+    /// Name of the parent; `root` when none is given.
+    pub parent: Arc<str>,
+    /// The parent, with or without object; `None` for `root` and for a queue without object.
+    pub parent_id: Option<QueueId>,
+    /// The parent, unless the queue is in a cycle of parents.
+    pub up: Option<QueueId>,
+    /// Number of queues with this parent.
+    pub children: u32,
 }
 
 /// The amounts, and devices by class, that `written` is the text of: it is not rendered again for them.

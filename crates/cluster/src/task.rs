@@ -156,6 +156,38 @@ pub enum Refused {
     At(Time),
 }
 
+/// What the object of a pod says that the scheduler only reads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodDetails {
+    /// Index in the role.
+    pub index: Option<u32>,
+    /// Creation.
+    pub created: Time,
+    /// `volcano.sh/preemptable`; unset counts as true.
+    pub preemptable: Option<bool>,
+    /// `preemptionPolicy: Never`.
+    pub never_preempts: bool,
+    /// Labels.
+    pub labels: Labels,
+    /// Annotations that plugins read.
+    pub annotations: Annotations,
+    /// The pod runs and is not ready.
+    pub unready: bool,
+    /// When the pod was bound to its node.
+    pub scheduled: Option<Time>,
+}
+
+/// What the object of a pod says that the scheduler writes, as last read or decided.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodWritten {
+    /// `status.nominatedNodeName`.
+    pub nominated: Option<Arc<str>>,
+    /// The message of the condition PodScheduled.
+    pub message: Option<Arc<str>>,
+    /// The queue-admission gate.
+    pub queue_gate: QueueGate,
+}
+
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
 // Fields that `place` reads and writes come first, close together in memory.
@@ -173,16 +205,10 @@ pub struct Task {
     pub priority: i32,
     /// Position in the job's list of tasks.
     pub job_slot: u32,
-    /// Index in the role.
-    pub index: Option<u32>,
-    /// Creation.
-    pub created: Time,
     /// Status; changed by `Cluster::place` only.
     pub status: Status,
     /// Has scheduling gates.
     pub gated: bool,
-    /// The queue-admission gate, as last read or decided.
-    pub queue_gate: QueueGate,
     /// The usage figures of the node include the pod.
     pub measured: bool,
     /// Whether the pod has its priority as a number.
@@ -191,32 +217,20 @@ pub struct Task {
     pub role: u16,
     /// ResourceClaims.
     pub claims: Option<Arc<Linked>>,
-    /// `status.nominatedNodeName` as last read or decided.
-    pub nominated: Option<Arc<str>>,
+    /// What the object says that the scheduler writes.
+    pub written: PodWritten,
+    /// What the object says that the scheduler only reads.
+    pub details: PodDetails,
     /// Namespace, name and UID of the pod.
     pub pod: Arc<PodRef>,
     /// The PriorityClass of the priority, when the pod does not have a number.
     pub priority_class: Option<Arc<str>>,
-    /// `volcano.sh/preemptable`; unset counts as true.
-    pub preemptable: Option<bool>,
-    /// `preemptionPolicy: Never`.
-    pub never_preempts: bool,
     /// The status when the eviction was decided, until the API server shows the eviction.
     pub evicting: Option<Status>,
     /// Whether its eviction was refused lately.
     pub refused: Refused,
-    /// Labels.
-    pub labels: Labels,
-    /// The pod runs and is not ready.
-    pub unready: bool,
-    /// When the pod was bound to its node.
-    pub scheduled: Option<Time>,
-    /// The message of the PodScheduled condition that was last read or decided.
-    pub message: Option<Arc<str>>,
     /// By how much limits exceed requests, in cpu (milli) and memory (bytes).
     pub burst: [i64; 2],
-    /// Annotations that plugins read.
-    pub annotations: Annotations,
     /// Set for a task that keeps the place of a moved pod: the queue that the place counts in.
     pub placeholder_in: Option<QueueId>,
 }

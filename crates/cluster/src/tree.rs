@@ -97,7 +97,7 @@ pub(super) fn shift(
     while let Some(id) = at {
         let queue = &mut queues[id];
         queue.subtree.shift(request, from, to);
-        at = queue.up;
+        at = queue.tree.up;
     }
 }
 
@@ -105,17 +105,17 @@ impl Cluster {
     /// The parent of a queue, unless the queue is in a cycle.
     #[inline]
     pub fn queue_above(&self, queue: QueueId) -> Option<QueueId> {
-        self.queues[queue].up
+        self.queues[queue].tree.up
     }
 
     /// The queue that a queue names as its parent, whether or not it has an object.
     pub fn queue_parent(&self, queue: QueueId) -> Option<&Queue> {
-        Some(&self.queues[self.queues[queue].parent_id?])
+        Some(&self.queues[self.queues[queue].tree.parent_id?])
     }
 
     /// A queue, its parent, and so on to the root.
     pub fn queue_path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
-        std::iter::successors(Some(queue), |id| self.queues[*id].up)
+        std::iter::successors(Some(queue), |id| self.queues[*id].tree.up)
     }
 
     /// Number of queues above a queue.
@@ -127,14 +127,14 @@ impl Cluster {
     /// other.
     pub fn queues_part(&self, mut a: QueueId, mut b: QueueId) -> (QueueId, QueueId) {
         let (mut depth_a, mut depth_b) = (self.queue_depth(a), self.queue_depth(b));
-        while let Some(up) = self.queues[a].up.filter(|_| depth_a > depth_b) {
+        while let Some(up) = self.queues[a].tree.up.filter(|_| depth_a > depth_b) {
             (a, depth_a) = (up, depth_a - 1);
         }
-        while let Some(up) = self.queues[b].up.filter(|_| depth_b > depth_a) {
+        while let Some(up) = self.queues[b].tree.up.filter(|_| depth_b > depth_a) {
             (b, depth_b) = (up, depth_b - 1);
         }
         while a != b
-            && let (Some(up_a), Some(up_b)) = (self.queues[a].up, self.queues[b].up)
+            && let (Some(up_a), Some(up_b)) = (self.queues[a].tree.up, self.queues[b].tree.up)
             && up_a != up_b
         {
             (a, b) = (up_a, up_b);
@@ -149,7 +149,7 @@ impl Cluster {
 
     /// Whether a queue and all queues above are open, so that its jobs may be admitted and placed.
     pub fn queue_takes_jobs(&self, id: QueueId) -> bool {
-        self.queues[id].exists && self.queue_shut(id).is_none()
+        self.queues[id].object.exists && self.queue_shut(id).is_none()
     }
 
     /// The queue that keeps pods of queue `from` from being reclaimed for queue `by`, if any: `from` itself or a queue
@@ -177,27 +177,27 @@ impl Cluster {
 
     fn own_fault(&self, id: QueueId) -> Option<QueueFault> {
         let queue = &self.queues[id];
-        if let Some(why) = &queue.invalid {
+        if let Some(why) = &queue.object.invalid {
             return Some(QueueFault::Field(why.clone()));
         }
         let parent = self.queue_parent(id)?;
-        if queue.up.is_none() {
+        if queue.tree.up.is_none() {
             let alone = parent.name == queue.name;
             return Some(if alone { QueueFault::Loop } else { QueueFault::Ring(parent.name.clone()) });
         }
-        (!parent.exists && !parent.is_root()).then(|| QueueFault::NoParent(parent.name.clone()))
+        (!parent.object.exists && !parent.is_root()).then(|| QueueFault::NoParent(parent.name.clone()))
     }
 
     /// Sets the parent of a queue.
     pub(super) fn set_parent(&mut self, id: QueueId, parent: Option<&Arc<str>>) {
         let parent = parent.map(|name| self.ensure_queue(name));
-        let before = self.queues[id].parent_id;
+        let before = self.queues[id].tree.parent_id;
         if before == parent {
             return;
         }
-        let ring = if self.queues[id].up.is_none() { self.ring(id) } else { Vec::new() };
+        let ring = if self.queues[id].tree.up.is_none() { self.ring(id) } else { Vec::new() };
         self.unlink(id);
-        self.queues[id].parent_id = parent;
+        self.queues[id].tree.parent_id = parent;
         for member in ring.into_iter().filter(|member| *member != id) {
             self.link(member);
         }
@@ -207,10 +207,10 @@ impl Cluster {
             self.link(id);
         }
         if let Some(parent) = parent {
-            self.queues[parent].children += 1;
+            self.queues[parent].tree.children += 1;
         }
         if let Some(before) = before {
-            self.queues[before].children -= 1;
+            self.queues[before].tree.children -= 1;
             self.drop_unused_queue(before);
         }
     }
@@ -218,35 +218,35 @@ impl Cluster {
     /// The ring that a queue's named parents lead round; empty when they do not lead back to it.
     fn ring(&self, id: QueueId) -> Vec<QueueId> {
         let mut ring = vec![id];
-        let mut at = self.queues[id].parent_id;
+        let mut at = self.queues[id].tree.parent_id;
         while let Some(next) = at {
             if next == id {
                 return ring;
             }
             ring.push(next);
-            at = self.queues[next].parent_id;
+            at = self.queues[next].tree.parent_id;
         }
         Vec::new()
     }
 
     fn link(&mut self, id: QueueId) {
-        self.queues[id].up = self.queues[id].parent_id;
+        self.queues[id].tree.up = self.queues[id].tree.parent_id;
         self.carry(id, Amounts::add);
     }
 
     fn unlink(&mut self, id: QueueId) {
         self.carry(id, Amounts::sub);
-        self.queues[id].up = None;
+        self.queues[id].tree.up = None;
     }
 
     /// Adds what a queue and those below it have to all above it, or takes it from them.
     fn carry(&mut self, id: QueueId, how: fn(&mut Amounts, &Amounts)) {
         let sums = self.queues[id].subtree.clone();
-        let mut at = self.queues[id].up;
+        let mut at = self.queues[id].tree.up;
         while let Some(above) = at {
             let queue = &mut self.queues[above];
             queue.subtree.each(&sums, how);
-            at = queue.up;
+            at = queue.tree.up;
         }
     }
 
@@ -257,7 +257,7 @@ impl Cluster {
         while let Some(id) = at {
             let queue = &mut self.queues[id];
             queue.subtree.each(sums, how);
-            at = queue.up;
+            at = queue.tree.up;
         }
     }
 }

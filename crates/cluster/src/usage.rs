@@ -76,7 +76,7 @@ impl Cluster {
         let Some(id) = self.node_named(&info.node).filter(|id| self.nodes[*id].exists) else { return false };
         for at in 0..self.nodes[id].tasks.len() {
             let task = &mut self.tasks[self.nodes[id].tasks[at]];
-            let ran = task.scheduled.is_none_or(|scheduled| scheduled <= info.since);
+            let ran = task.details.scheduled.is_none_or(|scheduled| scheduled <= info.since);
             task.measured |= task.status == Status::Running && ran;
         }
         let parts = [self.millionths(id, 0, info.cpu), self.millionths(id, 1, info.memory)];

@@ -248,7 +248,7 @@ fn flush(session: &Session<'_>, limits: RetryLimits) -> Option<Time> {
 /// Restores nominations that another scheduler process decided. Whether they still hold is decided when the job is
 /// served.
 fn renew_nominations(session: &mut Session<'_>) {
-    for (task, node) in session.cluster.take_promised() {
+    for (task, node) in session.cluster.take_nominated() {
         if session.fits(task, node) {
             let mut statement = session.statement();
             statement.pipeline(task, node);

@@ -113,7 +113,7 @@ fn groups(cluster: &Cluster, refusals: &Refusals) -> Vec<GroupReport> {
         waiting: job.waiting(),
         nominated: job.counts.of(Status::Pipelined),
         reasons: refusals(id).iter().map(|refusal| refusal.text(&cluster.dims)).collect(),
-        problem: job.told.clone(),
+        problem: job.object.told.clone(),
         lack: lack(cluster, refusals(id)),
     };
     let mut groups: Vec<GroupReport> = cluster.jobs.iter().map(of).collect();
@@ -137,7 +137,7 @@ fn queues(cluster: &Cluster, conf: &Conf, now: Time) -> Vec<QueueReport> {
     let mut queues: Vec<QueueReport> = cluster
         .queues
         .iter()
-        .filter(|(_, queue)| queue.exists)
+        .filter(|(_, queue)| queue.object.exists)
         .map(|(id, queue)| QueueReport {
             name: queue.name.clone(),
             allocated: cluster.render_allocated(id, &cluster.devices_given(id)),
@@ -148,8 +148,8 @@ fn queues(cluster: &Cluster, conf: &Conf, now: Time) -> Vec<QueueReport> {
                 .unwrap_or_default(),
             request: cluster.render(&queue.request()),
             weight: queue.weight,
-            parent: Some(queue.parent.clone()).filter(|parent| **parent != *ROOT),
-            problem: queue.told.clone(),
+            parent: Some(queue.tree.parent.clone()).filter(|parent| **parent != *ROOT),
+            problem: queue.object.told.clone(),
         })
         .collect();
     queues.sort_by(|a, b| a.name.cmp(&b.name));

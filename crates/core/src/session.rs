@@ -184,7 +184,11 @@ impl<'w> Session<'w> {
     pub fn task_order(&self, a: TaskId, b: TaskId) -> Ordering {
         self.tiers.first(Flag::TaskOrder, |plugin| plugin.task_order(self.cluster, a, b)).then_with(|| {
             let (a, b) = (&self.cluster.tasks[a], &self.cluster.tasks[b]);
-            a.index.cmp(&b.index).then(a.created.cmp(&b.created)).then_with(|| a.pod.cmp(&b.pod))
+            a.details
+                .index
+                .cmp(&b.details.index)
+                .then(a.details.created.cmp(&b.details.created))
+                .then_with(|| a.pod.cmp(&b.pod))
         })
     }
 
@@ -192,10 +196,10 @@ impl<'w> Session<'w> {
     /// will put its pod into a PodGroup, or back-off after a refused bind.
     pub fn job_blocked(&self, job: JobId) -> Result<(), Refusal> {
         let it = &self.cluster.jobs[job];
-        if !it.exists {
+        if !it.object.exists {
             return Err(Refusal::NoPodGroup(it.key.clone()));
         }
-        if let Some(why) = &it.invalid {
+        if let Some(why) = &it.object.invalid {
             return Err(Refusal::Invalid(why.clone()));
         }
         self.cluster.awaits_group(job, self.now).map_or(Ok(()), Err)?;
@@ -212,7 +216,7 @@ impl<'w> Session<'w> {
     /// Why a queue takes no jobs.
     pub(crate) fn queue_refuses(&self, id: QueueId) -> Result<(), Refusal> {
         let queue = &self.cluster.queues[id];
-        if !queue.exists {
+        if !queue.object.exists {
             return Err(Refusal::QueueMissing(queue.name.clone()));
         }
         if let Some(fault) = self.queue_fault(id) {
@@ -313,7 +317,7 @@ impl<'w> Session<'w> {
     pub fn best_node(&mut self, task: TaskId) -> Option<BestNode> {
         let Self { cluster, tiers, placement, .. } = self;
         let (it, class) = (&cluster.tasks[task], tiers.scoped_class(cluster, task));
-        let nominated = it.nominated.as_ref().and_then(|name| cluster.node_named(name));
+        let nominated = it.written.nominated.as_ref().and_then(|name| cluster.node_named(name));
         let held = nominated.and_then(|node| {
             let room = placement.fit(cluster, tiers, class, node)?;
             Some(BestNode { node, fit: room })

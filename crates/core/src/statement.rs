@@ -182,7 +182,7 @@ impl<'s, 'w> Statement<'s, 'w> {
             match it.status {
                 Status::Allocated => {
                     let Some(node) = it.node else { continue };
-                    let (pod, created) = (it.pod.clone(), it.created);
+                    let (pod, created) = (it.pod.clone(), it.details.created);
                     let by = session.tiers.binder(session.cluster, task);
                     let mut prepare = session.cluster.volume_bindings(task);
                     job = job.or(it.job);
@@ -247,11 +247,11 @@ fn ungrouped(session: &mut Session<'_>, job: JobId, bound: &[Binding]) {
 fn nominate(session: &mut Session<'_>, task: TaskId) {
     let it = &session.cluster.tasks[task];
     let node = it.node.map(|node| session.cluster.nodes[node].name.clone());
-    if it.nominated == node {
+    if it.written.nominated == node {
         return;
     }
     session.decisions.push(Decision::Nominate { pod: it.pod.clone(), node: node.clone() });
-    session.cluster.tasks[task].nominated = node;
+    session.cluster.tasks[task].written.nominated = node;
 }
 
 impl Drop for Statement<'_, '_> {

@@ -38,12 +38,12 @@ impl GangState {
     fn of(session: &Session<'_>, id: JobId) -> Self {
         let job = &session.cluster.jobs[id];
         // A PodGroup that cannot be read has no minimum.
-        if job.invalid.is_none() && session.job_ready(id) {
+        if job.object.invalid.is_none() && session.job_ready(id) {
             return GangState::Ready;
         }
         let terminating = terminating(session.cluster, job);
         let counts = terminating > 0 && job.waiting() == 0 && scheduled(job) + terminating >= job.min_member;
-        if job.invalid.is_none() && counts { GangState::Terminating } else { GangState::Short }
+        if job.object.invalid.is_none() && counts { GangState::Terminating } else { GangState::Short }
     }
 }
 
@@ -86,7 +86,7 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
     let gang = GangState::of(session, id);
     let job = &session.cluster.jobs[id];
     let short = job.waiting() == 0 && job.counts.valid() < job.min_member && !has_ended(job);
-    if gang == GangState::Short && job.exists && short && job.phase != Phase::Pending {
+    if gang == GangState::Short && job.object.exists && short && job.phase != Phase::Pending {
         let refusal = Refusal::NotEnoughTasks { found: job.counts.valid(), wanted: job.min_member };
         session.refuse(id, refusal);
     }
@@ -113,7 +113,7 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
 fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut ConditionClock) {
     let Session { cluster, decisions, .. } = session;
     let job = &cluster.jobs[id];
-    if !job.exists {
+    if !job.object.exists {
         return;
     }
     let unschedulable =
@@ -122,22 +122,22 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
     let job = &mut cluster.jobs[id];
     let change = StatusWrite::of(job, verdict);
     if job.kind == JobKind::Solo
-        || (same_counts(&counts(job), &job.written) && change.is_made(&job.written.conditions))
+        || (same_counts(&counts(job), &job.object.written) && change.is_made(&job.object.written.conditions))
     {
         return;
     }
-    let told = job.written.conditions.iter().find(|condition| &*condition.kind == UNSCHEDULABLE);
-    let (group, uid) = (job.key.clone(), job.uid.clone());
+    let told = job.object.written.conditions.iter().find(|condition| &*condition.kind == UNSCHEDULABLE);
+    let (group, uid) = (job.key.clone(), job.object.uid.clone());
     if let Some(message) = verdict.message.as_ref().filter(|_| verdict.gang == GangState::Short)
         && told.is_none_or(|told| !says_the_same(&told.message, message))
     {
         let (group, uid) = (group.clone(), uid.clone());
         decisions.push(Decision::PodGroupUnschedulable { group, uid, message: message.clone() });
     }
-    let conditions = change.make(&job.written.conditions, stamp);
+    let conditions = change.make(&job.object.written.conditions, stamp);
     let status = GroupStatus { conditions, ..counts(job) };
-    job.replaced = Some(std::mem::replace(&mut job.written, status.clone()));
-    let version = job.version.clone();
+    job.object.replaced = Some(std::mem::replace(&mut job.object.written, status.clone()));
+    let version = job.object.version.clone();
     decisions.push(Decision::PodGroupStatus { group, uid, version, status });
 }
 
@@ -145,17 +145,20 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
 fn warn_of(session: &mut Session<'_>, id: JobId) {
     let Session { cluster, tiers, decisions, .. } = session;
     let job = &cluster.jobs[id];
-    if job.kind == JobKind::Solo || !job.exists || (job.annotations.is_empty() && job.told.is_none()) {
+    if job.kind == JobKind::Solo
+        || !job.object.exists
+        || (job.annotations.is_empty() && job.object.told.is_none())
+    {
         return;
     }
     let message = tiers.every().find_map(|plugin| plugin.warnings()?.job_warning(cluster, id));
     let job = &mut cluster.jobs[id];
-    if job.told == message {
+    if job.object.told == message {
         return;
     }
-    job.told.clone_from(&message);
+    job.object.told.clone_from(&message);
     if let Some(message) = message {
-        let (group, uid) = (job.key.clone(), job.uid.clone());
+        let (group, uid) = (job.key.clone(), job.object.uid.clone());
         decisions.push(Decision::PodGroupInvalid { group, uid, message });
     }
 }
@@ -307,12 +310,12 @@ fn tell_pods(session: &mut Session<'_>, id: JobId, verdict: &Verdict) {
             Status::Pipelined => "Schedulable",
             _ => continue,
         };
-        let known = it.message.as_ref().is_some_and(|old| match &last {
+        let known = it.written.message.as_ref().is_some_and(|old| match &last {
             Some((text, known)) if Arc::ptr_eq(text, old) => *known,
             _ => last.insert((old.clone(), says(old))).1,
         });
         if !known {
-            it.message = Some(message.clone());
+            it.written.message = Some(message.clone());
             let pod = it.pod.clone();
             decisions.push(Decision::PodUnscheduled { pod, reason, message: message.clone() });
         }
@@ -328,7 +331,7 @@ fn end_nominations(session: &mut Session<'_>, id: JobId) {
     }
     for task in &jobs[id].tasks {
         let it = &mut tasks[*task];
-        if it.status == Status::Pending && it.nominated.take().is_some() {
+        if it.status == Status::Pending && it.written.nominated.take().is_some() {
             decisions.push(Decision::Nominate { pod: it.pod.clone(), node: None });
         }
     }
@@ -351,28 +354,31 @@ fn same_shape(a: &str, b: &str) -> bool {
 fn close_queues(session: &mut Session<'_>) {
     let doubted = session.cluster.take_doubted_queues();
     for id in session.cluster.queues.ids().collect::<Vec<_>>() {
-        if !session.cluster.queues[id].exists {
+        if !session.cluster.queues[id].object.exists {
             continue;
         }
         write_allocated(session, id);
         if doubted {
             tell_queue(session, id);
         }
-        debug_assert!(fault_of(session, id) == session.cluster.queues[id].told, "another fault of a queue");
+        debug_assert!(
+            fault_of(session, id) == session.cluster.queues[id].object.told,
+            "another fault of a queue"
+        );
     }
 }
 
 fn write_allocated(session: &mut Session<'_>, id: QueueId) {
     let given = session.cluster.devices_given(id);
     let queue = &session.cluster.queues[id];
-    if queue.rendered.is_of(&queue.subtree.allocated, &given) {
+    if queue.object.rendered.is_of(&queue.subtree.allocated, &given) {
         return;
     }
     let allocated = session.cluster.render_allocated(id, &given);
     let queue = &mut session.cluster.queues[id];
-    queue.rendered = Rendered::new(&queue.subtree.allocated, given);
-    if queue.written != allocated {
-        queue.written.clone_from(&allocated);
+    queue.object.rendered = Rendered::new(&queue.subtree.allocated, given);
+    if queue.object.written != allocated {
+        queue.object.written.clone_from(&allocated);
         session.decisions.push(Decision::QueueStatus { queue: queue.name.clone(), allocated });
     }
 }
@@ -387,7 +393,7 @@ fn unheld(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
 /// The fault of `root` when its object names a parent.
 fn topped(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
     let queue = &session.cluster.queues[id];
-    (queue.is_root() && queue.parent != queue.name).then(|| QueueFault::Top(queue.parent.clone()))
+    (queue.is_root() && queue.tree.parent != queue.name).then(|| QueueFault::Top(queue.tree.parent.clone()))
 }
 
 /// What is wrong with a queue, or odd about it. Depends on Queue objects, the tree, and which queues have jobs.
@@ -402,12 +408,12 @@ fn fault_of(session: &Session<'_>, id: QueueId) -> Option<Arc<str>> {
 fn tell_queue(session: &mut Session<'_>, id: QueueId) {
     let message = fault_of(session, id);
     let queue = &mut session.cluster.queues[id];
-    if queue.told == message {
+    if queue.object.told == message {
         return;
     }
-    queue.told.clone_from(&message);
+    queue.object.told.clone_from(&message);
     if let Some(message) = message {
-        let (queue, uid) = (queue.name.clone(), queue.uid.clone());
+        let (queue, uid) = (queue.name.clone(), queue.object.uid.clone());
         session.decisions.push(Decision::QueueInvalid { queue, uid, message });
     }
 }

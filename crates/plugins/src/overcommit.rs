@@ -51,8 +51,8 @@ impl Overcommit {
         let PluginContext { cluster, args, .. } = opening;
         let factor = Some(args.float(FACTOR, DEFAULT_FACTOR)).filter(|factor| *factor >= 1.0);
         let factor = factor.unwrap_or(DEFAULT_FACTOR);
-        let mut free = cluster.total.scaled(factor);
-        free.sub(&cluster.used);
+        let mut free = cluster.sums.allocatable.scaled(factor);
+        free.sub(&cluster.sums.used);
         if cluster.any_asks() {
             free.sub(&cluster.inqueue_requests());
         }
@@ -74,7 +74,7 @@ fn free_devices(cluster: &Cluster, factor: f64) -> Amounts {
     }
     let of_phase = |phase| cluster.jobs_with_devices().filter(move |id| cluster.jobs[*id].phase == phase);
     for id in of_phase(Phase::Pending) {
-        for (dim, _) in cluster.jobs[id].min_devices.iter() {
+        for (dim, _) in cluster.jobs[id].minimum.devices.iter() {
             free.set(dim, cluster.devices_there(dim));
         }
     }

@@ -69,7 +69,7 @@ fn waiting_ms(text: &str) -> Option<i64> {
 
 /// Whether a job is not admitted yet, or has a task without a node.
 fn waits(job: &Job) -> bool {
-    job.exists && (job.phase == Phase::Pending || job.waiting() > 0)
+    job.object.exists && (job.phase == Phase::Pending || job.waiting() > 0)
 }
 
 impl Plugin for Sla {

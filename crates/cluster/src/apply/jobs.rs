@@ -32,7 +32,7 @@ impl Cluster {
         if kind == JobKind::Solo {
             let job = &mut self.jobs[id];
             job.created = info.created;
-            job.uid = info.pod.uid.clone();
+            job.object.uid = info.pod.uid.clone();
         }
         Some(id)
     }
@@ -85,11 +85,12 @@ impl Cluster {
         let asks = GroupSpec { queue: &name, min_resources, min_devices, quota_request, priority };
         let job = &self.jobs[id];
         // Of another UID, it is another object: what was known of the one before says nothing about it.
-        let first = !job.exists || job.uid != info.uid;
+        let first = !job.object.exists || job.object.uid != info.uid;
         let changed = first || !self.is_spec(job, &info, &asks);
         // If it is no echo of what we wrote, nor of what stood there before, somebody else wrote it.
-        let rewritten = job.replaced.as_ref() != Some(&info.status) && job.written != info.status;
-        if changed || rewritten || self.standby {
+        let rewritten =
+            job.object.replaced.as_ref() != Some(&info.status) && job.object.written != info.status;
+        if changed || rewritten || self.others.standby {
             self.job_changed(id);
         }
         if changed {
@@ -104,19 +105,19 @@ impl Cluster {
         }
         let GroupSpec { min_resources, min_devices, quota_request, priority, .. } = asks;
         let job = &mut self.jobs[id];
-        job.exists = true;
-        job.uid = info.uid;
-        job.version = info.version;
+        job.object.exists = true;
+        job.object.uid = info.uid;
+        job.object.version = info.version;
         job.created = info.created;
         job.min_member = info.min_member;
-        job.sub_groups = info.sub_groups;
-        job.min_resources = min_resources;
+        job.minimum.sub_groups = info.sub_groups;
+        job.minimum.resources = min_resources;
         let asks_devices = !min_devices.is_zero();
-        job.min_devices = min_devices;
-        job.quota_request = quota_request;
+        job.minimum.devices = min_devices;
+        job.minimum.quota_request = quota_request;
         job.priority = priority;
         job.preemptable = info.preemptable;
-        job.invalid = info.invalid.or(info.unsupported);
+        job.object.invalid = info.invalid.or(info.unsupported);
         job.annotations = info.annotations;
         for role in &mut job.roles {
             role.min = 0;
@@ -125,13 +126,13 @@ impl Cluster {
             let role = job.role(&name);
             job.roles[usize::from(role)].min = min;
         }
-        if first || self.standby {
+        if first || self.others.standby {
             job.phase = info.status.phase;
-            job.written = info.status;
-            job.replaced = None;
-        } else if job.replaced.as_ref() != Some(&info.status) {
-            job.written = info.status;
-            job.replaced = None;
+            job.object.written = info.status;
+            job.object.replaced = None;
+        } else if job.object.replaced.as_ref() != Some(&info.status) {
+            job.object.written = info.status;
+            job.object.replaced = None;
         }
         self.note_asking(id, asks_devices);
         self.note_running(id);
@@ -148,15 +149,15 @@ impl Cluster {
         let known = |(name, _): &(Arc<str>, u32)| job.roles.iter().any(|role| role.name == *name);
         self.queues[job.queue].name == *asks.queue
             && job.min_member == info.min_member
-            && job.sub_groups == info.sub_groups
-            && job.min_resources == asks.min_resources
-            && job.min_devices == asks.min_devices
-            && job.quota_request == asks.quota_request
+            && job.minimum.sub_groups == info.sub_groups
+            && job.minimum.resources == asks.min_resources
+            && job.minimum.devices == asks.min_devices
+            && job.minimum.quota_request == asks.quota_request
             && job.priority == asks.priority
             && job.created == info.created
             && job.preemptable == info.preemptable
             && job.annotations == info.annotations
-            && job.invalid.as_ref() == info.invalid.as_ref().or(info.unsupported.as_ref())
+            && job.object.invalid.as_ref() == info.invalid.as_ref().or(info.unsupported.as_ref())
             && job.roles.iter().all(|role| role.min == least(role))
             && info.min_task_member.iter().all(known)
     }
@@ -168,7 +169,7 @@ impl Cluster {
             return;
         }
         self.devices_moved_about();
-        let sums = self.jobs[id].sums();
+        let sums = self.jobs[id].sums.clone();
         self.count_job(from, false);
         self.carry_job(from, &sums, Amounts::sub);
         self.count_job(to, true);
@@ -181,10 +182,10 @@ impl Cluster {
         let Some(id) = self.job_named(JobKind::Group, key) else { return false };
         self.job_changed(id);
         let job = &mut self.jobs[id];
-        job.exists = false;
+        job.object.exists = false;
         job.phase = Phase::Pending;
-        job.written = crate::event::GroupStatus::default();
-        job.replaced = None;
+        job.object.written = crate::event::GroupStatus::default();
+        job.object.replaced = None;
         self.mark_pending(id);
         self.drop_unused_job(id);
         true
@@ -192,7 +193,7 @@ impl Cluster {
 
     pub(super) fn drop_unused_job(&mut self, id: JobId) {
         let job = &self.jobs[id];
-        if !job.tasks.is_empty() || (job.exists && job.kind == JobKind::Group) {
+        if !job.tasks.is_empty() || (job.object.exists && job.kind == JobKind::Group) {
             return;
         }
         self.note_asking(id, false);

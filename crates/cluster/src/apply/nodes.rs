@@ -6,7 +6,7 @@ use phalanx_resource::Amounts;
 use crate::devices::Stock;
 use crate::event::NodeInfo;
 use crate::id::{NodeId, TaskId};
-use crate::{Cluster, Node, Stamp, Status};
+use crate::{Cluster, Node, NodeVolumes, Stamp, Status};
 
 impl Cluster {
     pub(super) fn apply_node(&mut self, info: NodeInfo) -> bool {
@@ -71,12 +71,12 @@ impl Cluster {
         used.sub(&node.idle);
         if add {
             self.indexes.existing += 1;
-            self.total.add(&node.allocatable);
-            self.used.add(&used);
+            self.sums.allocatable.add(&node.allocatable);
+            self.sums.used.add(&used);
         } else {
             self.indexes.existing -= 1;
-            self.total.sub(&node.allocatable);
-            self.used.sub(&used);
+            self.sums.allocatable.sub(&node.allocatable);
+            self.sums.used.sub(&used);
         }
     }
 
@@ -84,8 +84,8 @@ impl Cluster {
         if let Some(id) = self.ids.nodes.get(name) {
             return *id;
         }
-        let attach_limits = self.volumes.limits_of(name);
-        let id = self.nodes.insert(Node { name: name.clone(), attach_limits, ..Node::default() });
+        let volumes = NodeVolumes { limits: self.volumes.limits_of(name), ..NodeVolumes::default() };
+        let id = self.nodes.insert(Node { name: name.clone(), volumes, ..Node::default() });
         self.ids.nodes.insert(name.clone(), id);
         self.attachments_come(name);
         self.devices_come(name);

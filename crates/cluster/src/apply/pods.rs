@@ -9,7 +9,7 @@ use crate::event::{BindFailure, BindFault, PodInfo, PodPhase, QueueGate, Resourc
 use crate::id::{ClassId, NodeId, TaskId};
 use crate::priorities::Follower;
 use crate::usage::MEASURED;
-use crate::{Cluster, JobKind, Refused, Status, Task};
+use crate::{Cluster, JobKind, PodDetails, PodWritten, Refused, Status, Task};
 
 impl Cluster {
     pub(super) fn settle(&mut self, uid: &str, status: Status) -> bool {
@@ -45,11 +45,11 @@ impl Cluster {
         let Some(status) = self.tasks[id].evicting else { return false };
         self.set_evicting(id, None);
         self.tasks[id].refused = Refused::New;
-        self.refused.push(id);
-        self.refused.sort_unstable();
+        self.indexes.refused.push(id);
+        self.indexes.refused.sort_unstable();
         let tasks = &self.tasks;
-        self.refused.retain(|id| tasks.get(*id).is_some_and(|task| task.refused != Refused::No));
-        self.refused.dedup();
+        self.indexes.refused.retain(|id| tasks.get(*id).is_some_and(|task| task.refused != Refused::No));
+        self.indexes.refused.dedup();
         if self.tasks[id].status == Status::Releasing {
             self.place(id, status, self.tasks[id].node);
         }
@@ -109,32 +109,27 @@ impl Cluster {
             node_slot: 0,
             job_slot,
             role,
-            index: info.index,
             priority: 0,
             priority_class: info.priority_class.clone(),
             own_priority: info.priority.is_some(),
-            created: info.created,
             gated: info.gated,
-            queue_gate: QueueGate::None,
-            preemptable: info.preemptable,
-            never_preempts: info.never_preempts,
             evicting: None,
             refused: Refused::No,
-            labels: info.labels.clone(),
-            unready: info.unready,
-            scheduled: info.scheduled,
-            nominated: info.nominated.clone(),
-            message: info.unscheduled_message.clone(),
+            written: PodWritten {
+                nominated: info.nominated.clone(),
+                message: info.unscheduled_message.clone(),
+                queue_gate: QueueGate::None,
+            },
+            details: details(info),
             burst,
             measured: false,
-            annotations: info.annotations.clone(),
             claims: None,
             placeholder_in: None,
         });
         self.classes[class].refs += 1;
         self.ids.tasks.insert(info.pod.uid.clone(), task);
-        if info.nominated.is_some() && !self.standby {
-            self.promised.push(task);
+        if info.nominated.is_some() && !self.others.standby {
+            self.since_last_cycle.nominated.push(task);
         }
         self.link_claims(task, info.claims.as_ref());
         if let Some(job) = job {
@@ -171,42 +166,42 @@ impl Cluster {
         let moved = self.follow(id, info);
         let priority = self.priority(info.priority, info.priority_class.as_deref());
         self.name_class(id, info);
-        if self.tasks[id].labels != info.labels {
-            self.terms.count_labels(&self.tasks[id].labels, false);
+        if self.tasks[id].details.labels != info.labels {
+            self.terms.count_labels(&self.tasks[id].details.labels, false);
             self.terms.count_labels(&info.labels, true);
         }
         let task = &mut self.tasks[id];
         let let_go = task.gated && !info.gated;
         let edited = changed_class
-            || (task.unready != info.unready && !self.pdbs.is_empty())
+            || (task.details.unready != info.unready && !self.pdbs.is_empty())
             || changed_burst
             || changed_claims
             || task.gated != info.gated
-            || (task.queue_gate == QueueGate::None) != (info.queue_gate == QueueGate::None)
+            || (task.written.queue_gate == QueueGate::None) != (info.queue_gate == QueueGate::None)
             || task.priority != priority
-            || task.preemptable != info.preemptable
-            || task.labels != info.labels
-            || task.annotations != info.annotations;
-        let changed = edited || moved || task.scheduled != info.scheduled;
+            || task.details.preemptable != info.preemptable
+            || task.details.labels != info.labels
+            || task.details.annotations != info.annotations;
+        let changed = edited || moved || task.details.scheduled != info.scheduled;
         task.priority = priority;
         task.gated = info.gated;
-        task.preemptable = info.preemptable;
-        task.labels.clone_from(&info.labels);
-        task.unready = info.unready;
-        task.scheduled = info.scheduled;
+        task.details.preemptable = info.preemptable;
+        task.details.labels.clone_from(&info.labels);
+        task.details.unready = info.unready;
+        task.details.scheduled = info.scheduled;
         let evicting = match (task.evicting, info.phase) {
             _ if info.deleting => None,
             (Some(_), PodPhase::Running) => Some(Status::Running),
             (before, _) => before,
         };
-        task.annotations.clone_from(&info.annotations);
-        if self.standby {
-            task.nominated.clone_from(&info.nominated);
-            task.message.clone_from(&info.unscheduled_message);
+        task.details.annotations.clone_from(&info.annotations);
+        if self.others.standby {
+            task.written.nominated.clone_from(&info.nominated);
+            task.written.message.clone_from(&info.unscheduled_message);
         }
         // Until then it stands on the object, also while a bind is under way, which may fail.
         if info.node.is_some() {
-            task.nominated = None;
+            task.written.nominated = None;
         }
         self.set_evicting(id, evicting);
         self.note_cooling(id, cooled, self.tasks[id].cools_until());
@@ -299,10 +294,10 @@ impl Cluster {
         self.unlink_claims(id);
         self.set_evicting(id, None);
         self.follow_class(Follower::Task(id), false);
-        self.terms.count_labels(&self.tasks[id].labels, false);
+        self.terms.count_labels(&self.tasks[id].details.labels, false);
         self.note_cooling(id, self.tasks[id].cools_until(), None);
         self.indexes.queue_gates.remove(&id);
-        self.successors.retain(|(successor, _)| *successor != id);
+        self.since_last_cycle.successors.retain(|(successor, _)| *successor != id);
         let Some(task) = self.tasks.remove(id) else { return false };
         if task.is_pod() {
             self.ids.tasks.remove(&task.pod.uid);
@@ -381,5 +376,18 @@ impl Cluster {
         }
         let request = &self.classes[class].request;
         MEASURED.map(|dim| (limits.get(dim) - request.get(dim)).max(0))
+    }
+}
+
+fn details(info: &PodInfo) -> PodDetails {
+    PodDetails {
+        index: info.index,
+        created: info.created,
+        preemptable: info.preemptable,
+        never_preempts: info.never_preempts,
+        labels: info.labels.clone(),
+        annotations: info.annotations.clone(),
+        unready: info.unready,
+        scheduled: info.scheduled,
     }
 }

@@ -52,34 +52,34 @@ impl Cluster {
             GroupLimits::Unreadable(why) => (Vec::new(), Some(why)),
         };
         let parent = if info.parent.is_empty() { ROOT.into() } else { info.parent };
-        if !self.queues[id].exists || self.standby {
-            self.queues[id].rendered = Rendered::default();
+        if !self.queues[id].object.exists || self.others.standby {
+            self.queues[id].object.rendered = Rendered::default();
         }
         let before = self.queues[id].clone();
         self.set_parent(id, Some(&parent).filter(|_| *info.name != *ROOT));
         let queue = &mut self.queues[id];
-        if !queue.exists || self.standby {
-            queue.written = written;
-            queue.told = None;
+        if !queue.object.exists || self.others.standby {
+            queue.object.written = written;
+            queue.object.told = None;
             self.doubt_queues();
         }
         let queue = &mut self.queues[id];
-        queue.exists = true;
-        queue.uid = info.uid;
+        queue.object.exists = true;
+        queue.object.uid = info.uid;
         queue.created = info.created;
         queue.weight = info.weight.max(1);
         queue.capability = capability;
         queue.deserved = deserved;
         queue.guarantee = guarantee;
         queue.reclaimable = info.reclaimable;
-        queue.parent = parent;
+        queue.tree.parent = parent;
         queue.priority = info.priority;
         queue.state = info.state;
         queue.dequeue = info.dequeue;
         queue.annotations = info.annotations;
         queue.node_groups = info.node_groups;
         (queue.group_limits, queue.group_limits_fault) = group_limits;
-        queue.invalid = invalid;
+        queue.object.invalid = invalid;
         let changed = *queue != before;
         if changed {
             self.queue_changed(id);
@@ -91,8 +91,10 @@ impl Cluster {
     }
 
     pub(super) fn remove_queue(&mut self, name: &str) -> bool {
-        let Some(id) = self.queue_named(name).filter(|id| self.queues[*id].exists) else { return false };
-        self.queues[id].exists = false;
+        let Some(id) = self.queue_named(name).filter(|id| self.queues[*id].object.exists) else {
+            return false;
+        };
+        self.queues[id].object.exists = false;
         self.queue_changed(id);
         self.set_parent(id, None);
         self.drop_unused_queue(id);
@@ -101,7 +103,7 @@ impl Cluster {
 
     pub(crate) fn drop_unused_queue(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get(id) else { return };
-        if !queue.exists && queue.jobs == 0 && queue.children == 0 {
+        if !queue.object.exists && queue.jobs == 0 && queue.tree.children == 0 {
             self.release_moved_pods_of(id);
             let queue = &self.queues[id];
             let limited = !queue.group_limits.is_empty();

@@ -12,7 +12,7 @@ impl Cluster {
     pub(super) fn learn_terms(&mut self, constraints: &Constraints) {
         let Some(rules) = &constraints.pod_rules else { return };
         let Some(learned) = self.terms.learn(rules) else { return };
-        let concerned = |(id, task): (TaskId, &Task)| learned.concerns(&task.labels).then_some(id);
+        let concerned = |(id, task): (TaskId, &Task)| learned.concerns(&task.details.labels).then_some(id);
         for id in self.tasks.iter().filter_map(concerned).collect::<Vec<_>>() {
             self.reclassify(id);
         }
@@ -22,7 +22,7 @@ impl Cluster {
         let task = &self.tasks[id];
         let class = &self.classes[task.class];
         let (request, constraints) = (class.request.clone(), class.constraints.clone());
-        let (pod, labels) = (task.pod.clone(), task.labels.clone());
+        let (pod, labels) = (task.pod.clone(), task.details.labels.clone());
         let profile = self.profile_of(&pod.namespace, &labels);
         let class = self.class_of_key((request, constraints, profile));
         if self.tasks[id].class == class {

@@ -90,8 +90,8 @@ impl Cluster {
     /// What a job's minResources ask for of device classes and it does not hold.
     pub fn devices_missing(&self, id: JobId) -> Amounts {
         let job = &self.jobs[id];
-        let classes: Vec<DimId> = job.min_devices.iter().map(|(dim, _)| dim).collect();
-        let mut missing = job.min_devices.clone();
+        let classes: Vec<DimId> = job.minimum.devices.iter().map(|(dim, _)| dim).collect();
+        let mut missing = job.minimum.devices.clone();
         if !classes.is_empty() {
             missing.sub_clamped(&self.devices_held(job.tasks.iter().copied(), &classes));
         }
@@ -101,8 +101,9 @@ impl Cluster {
     /// How many devices of these classes a job needs at the least to start: what its minResources say, or else what its
     /// pods claim, as many of them as it cannot do without. A claim that several share counts once.
     pub fn devices_needed(&self, id: JobId, classes: &[DimId]) -> Amounts {
-        let (job, mut needed) = (&self.jobs[id], self.jobs[id].min_devices.clone());
-        let open: Vec<DimId> = classes.iter().copied().filter(|dim| job.min_devices.get(*dim) == 0).collect();
+        let (job, mut needed) = (&self.jobs[id], self.jobs[id].minimum.devices.clone());
+        let open: Vec<DimId> =
+            classes.iter().copied().filter(|dim| job.minimum.devices.get(*dim) == 0).collect();
         if open.is_empty() || job.tasks.iter().all(|task| self.claims_of(*task).is_empty()) {
             return needed;
         }

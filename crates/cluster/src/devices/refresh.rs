@@ -115,7 +115,7 @@ impl Cluster {
             *claiming.entry(job).or_default() += 1;
         }
         note(self.devices.claiming == claiming, "jobs with claims".into());
-        let asking = self.jobs.iter().filter(|(_, job)| !job.min_devices.is_zero()).map(|(id, _)| id);
+        let asking = self.jobs.iter().filter(|(_, job)| !job.minimum.devices.is_zero()).map(|(id, _)| id);
         note(self.devices.asking == asking.collect(), "jobs whose minResources name devices".into());
         for (id, claim) in self.devices.claims.iter() {
             let found = holders.get(&id).copied().unwrap_or_default();

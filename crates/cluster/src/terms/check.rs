@@ -31,7 +31,7 @@ impl Cluster {
             note(levels == term.levels, format!("levels of term {:?}", term.pods));
         }
         let mut labelled: FxHashMap<std::sync::Arc<str>, u32> = FxHashMap::default();
-        for (key, _) in self.tasks.iter().flat_map(|(_, task)| task.labels.iter()) {
+        for (key, _) in self.tasks.iter().flat_map(|(_, task)| task.details.labels.iter()) {
             *labelled.entry(key.clone()).or_default() += 1;
         }
         note(labelled == self.terms.labelled, "labels of tasks".to_owned());
@@ -42,7 +42,7 @@ impl Cluster {
         let mut placed: FxHashMap<ProfileId, FxHashMap<_, Held<u32>>> = FxHashMap::default();
         for (_, task) in self.tasks.iter() {
             let class = &self.classes[task.class];
-            let look = self.terms.look(&task.pod.namespace, &task.labels);
+            let look = self.terms.look(&task.pod.namespace, &task.details.labels);
             let right = class.profile.map(|id| &*self.terms.profiles[id].look) == look.as_ref();
             note(right, format!("profile of task {}", task.pod));
             if let (Some(node), Some(held), Some(profile)) =

@@ -197,7 +197,7 @@ impl Cluster {
 
     fn refresh_limits(&mut self, name: &str) {
         if let Some(node) = self.node_named(name) {
-            self.nodes[node].attach_limits = self.volumes.limits_of(name);
+            self.nodes[node].volumes.limits = self.volumes.limits_of(name);
             self.touch_node(node);
         }
     }

@@ -60,10 +60,10 @@ impl Cluster {
                 rebuilt.entry(driver).or_default().releasing += 1;
             }
             let kept: FxHashMap<&str, ClaimUse> =
-                node.attachments.iter().map(|(name, on)| (&**name, *on)).collect();
+                node.volumes.attached.iter().map(|(name, on)| (&**name, *on)).collect();
             note(kept == rebuilt, format!("attachments of node {}", node.name));
             note(
-                node.attach_limits == self.volumes.limits_of(&node.name),
+                node.volumes.limits == self.volumes.limits_of(&node.name),
                 format!("limits of node {}", node.name),
             );
         }

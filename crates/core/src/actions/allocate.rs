@@ -87,7 +87,7 @@ fn may_be_placed(session: &mut Session<'_>, job: JobId) -> bool {
 /// Whether a job is admitted. Pods whose PodGroup does not exist count as admitted: `job_blocked` refuses them with that reason.
 fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
     let job = &session.cluster.jobs[job];
-    job.phase != Phase::Pending || !job.exists
+    job.phase != Phase::Pending || !job.object.exists
 }
 
 /// Puts the next one in line of those that waited for the same as one that was served.

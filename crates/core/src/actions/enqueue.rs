@@ -24,7 +24,7 @@ fn run(session: &mut Session<'_>) {
         .into_iter()
         .filter(|id| {
             let job = &session.cluster.jobs[*id];
-            job.phase == Phase::Pending && job.exists
+            job.phase == Phase::Pending && job.object.exists
         })
         .collect();
     let mut admissible = Vec::with_capacity(pending.len());
@@ -64,12 +64,12 @@ fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
 /// Whether a pod without PodGroup has a node, so that nothing is to be admitted. Its admission is on no object, so
 /// after a restart each running one is pending here.
 fn has_all(job: &Job) -> bool {
-    job.kind == JobKind::Solo && job.min_resources.is_none() && job.waiting() == 0
+    job.kind == JobKind::Solo && job.minimum.resources.is_none() && job.waiting() == 0
 }
 
 /// Admits or refuses a job.
 fn admit(session: &mut Session<'_>, job: JobId) -> bool {
-    if session.cluster.jobs[job].min_resources.is_some()
+    if session.cluster.jobs[job].minimum.resources.is_some()
         && let Err(refusal) = session.job_enqueueable(job)
     {
         session.refuse(job, refusal);

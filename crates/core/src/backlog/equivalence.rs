@@ -544,7 +544,8 @@ fn demand_of(cluster: &Cluster, of: TaskDemand) -> Demand {
     }
     // An index by the scarcer of two resources rules out more classes.
     let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
-    let parts = request.iter().map(|(dim, amount)| (part(amount, cluster.total.get(dim)), dim, amount));
+    let parts =
+        request.iter().map(|(dim, amount)| (part(amount, cluster.sums.allocatable.get(dim)), dim, amount));
     let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
     let largest_part = largest.map_or((0, 0), |(_, dim, amount)| (usize::from(dim.0), amount));
     Demand { request, min_request, largest_part }

@@ -38,7 +38,7 @@ impl JobClasses {
 impl Backlog {
     /// Drops ranks that were computed with other node capacities than the current ones.
     pub(super) fn refresh_ranks(&mut self, cluster: &Cluster) {
-        self.classes.order_by(&cluster.total);
+        self.classes.order_by(&cluster.sums.allocatable);
     }
 
     /// Classes whose first job is tried in each cycle.

@@ -360,7 +360,7 @@ impl Backlog {
 
     /// Whether nothing is to be decided for a job until it changes.
     pub(super) fn has_nothing_pending(&self, id: JobId, job: &Job) -> bool {
-        let to_admit = job.phase == Phase::Pending && job.exists;
+        let to_admit = job.phase == Phase::Pending && job.object.exists;
         job.waiting() == 0 && !to_admit && !self.is_deferred(id) && self.refusals.of(id).is_empty()
     }
 
@@ -412,7 +412,7 @@ impl Backlog {
         };
         for id in self.active_jobs(cluster) {
             let job = &cluster.jobs[id];
-            let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.exists);
+            let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.object.exists);
             let refused = !self.refusals.of(id).is_empty()
                 && (!job.has_places() || job.grows())
                 && !self.is_deferred(id);

@@ -93,7 +93,7 @@ fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> TaskDemand {
 fn is_blocked(session: &Session<'_>, id: JobId) -> bool {
     let cluster = &*session.cluster;
     let job = &cluster.jobs[id];
-    if job.phase == Phase::Pending && job.exists {
+    if job.phase == Phase::Pending && job.object.exists {
         return session.conf.has_action("enqueue") && session.queue_refuses(job.queue).is_err();
     }
     // The phase becomes Unknown only a cycle after the refusal.
@@ -109,7 +109,7 @@ fn is_blocked(session: &Session<'_>, id: JobId) -> bool {
 /// Whether a job has pods that wait for admission by the queue-admission gate, which each cycle decides for all pods.
 fn waits_at_gate(cluster: &Cluster, job: &Job) -> bool {
     job.phase != Phase::Pending
-        && job.tasks.iter().any(|task| cluster.tasks[*task].queue_gate == QueueGate::Shut)
+        && job.tasks.iter().any(|task| cluster.tasks[*task].written.queue_gate == QueueGate::Shut)
 }
 
 /// The step that a job waits for which waits only behind another job; `None` if it waits for anything else, or for two
@@ -160,7 +160,7 @@ fn awaits(session: &Session<'_>, refusals: &[Refusal], pending: &[TaskId], evict
 
 /// Whether tasks may be evicted for a job.
 fn may_evict(session: &Session<'_>, id: JobId, pending: &[TaskId]) -> bool {
-    let never_preempts = pending.iter().all(|task| session.cluster.tasks[*task].never_preempts);
+    let never_preempts = pending.iter().all(|task| session.cluster.tasks[*task].details.never_preempts);
     let has_enough = || session.cluster.jobs[id].has_places() && !session.job_starving(id);
     !never_preempts && EVICTING_ACTIONS.iter().any(|action| session.conf.has_action(action)) && !has_enough()
 }
@@ -203,7 +203,7 @@ fn signature(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool)
     let cluster = &*session.cluster;
     let job = &cluster.jobs[id];
     let placed = || PlacedMembers {
-        allocated: job.allocated.clone(),
+        allocated: job.sums.allocated.clone(),
         counts: job.counts,
         of_roles: job.roles.iter().map(|role| role.counts).collect(),
         only: evicts.then_some(id),
@@ -215,9 +215,9 @@ fn signature(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool)
         phase: job.phase,
         min_member: job.min_member,
         role_minimums: job.roles.iter().map(|role| role.min).collect(),
-        min_resources: job.min_resources.clone(),
-        min_devices: job.min_devices.clone(),
-        quota_request: job.quota_request.clone(),
+        min_resources: job.minimum.resources.clone(),
+        min_devices: job.minimum.devices.clone(),
+        quota_request: job.minimum.quota_request.clone(),
         priority: job.priority,
         preemptable: job.preemptable,
         annotations: job.annotations.clone(),
@@ -235,9 +235,9 @@ fn runs(session: &Session<'_>, pending: &[TaskId]) -> Vec<TaskRun> {
             gated: task.gated,
             role: task.role,
             priority: task.priority,
-            preemptable: task.preemptable,
-            never_preempts: task.never_preempts,
-            annotations: task.annotations.clone(),
+            preemptable: task.details.preemptable,
+            never_preempts: task.details.never_preempts,
+            annotations: task.details.annotations.clone(),
             count: 1,
         }
     };

@@ -228,7 +228,7 @@ impl Planner {
             }
             let it = &session.cluster.tasks[*task];
             let like = (it.class, it.priority);
-            if it.never_preempts || failed.contains_key(&like) {
+            if it.details.never_preempts || failed.contains_key(&like) {
                 continue;
             }
             let preemptor = Preemptor::single(job, *task);

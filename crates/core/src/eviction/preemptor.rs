@@ -37,7 +37,7 @@ pub(super) struct Preemptor {
 impl Preemptor {
     /// The gang: as many of its tasks as make it whole. `None` when all of them do not.
     pub(super) fn gang(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Option<Self> {
-        let non_preempting = |task: &&TaskId| session.cluster.tasks[**task].never_preempts;
+        let non_preempting = |task: &&TaskId| session.cluster.tasks[**task].details.never_preempts;
         let (non_preempting, tasks): (Vec<TaskId>, Vec<TaskId>) = tasks.iter().partition(non_preempting);
         let with_all: Vec<TaskId> = non_preempting.iter().chain(&tasks).copied().collect();
         let wanted = count_to_whole(session, job, &with_all)?.saturating_sub(non_preempting.len());
@@ -63,11 +63,11 @@ impl Preemptor {
             TaskRequest {
                 class: Some(task.class),
                 priority: task.priority,
-                never_preempts: task.never_preempts,
+                never_preempts: task.details.never_preempts,
             }
         };
         let request = RequestClass {
-            holds: [job.allocated.clone(), job.pipelined.clone()],
+            holds: [job.sums.allocated.clone(), job.sums.pipelined.clone()],
             tasks: self.non_preempting.iter().chain(&self.tasks).map(of).collect(),
             wanted: self.wanted,
             ..self.any_request(cluster)

@@ -82,7 +82,7 @@ fn none(cluster: &Cluster, preemptor: &Preemptor, mode: EvictionMode) -> NoPoten
     let pods = |amounts: &Amounts| amounts.get(DimId::PODS).max(0) as u32;
     let job = &cluster.jobs[preemptor.job];
     let queue = &cluster.queues[job.queue];
-    let own = pods(&job.allocated);
+    let own = pods(&job.sums.allocated);
     let of_queue = pods(&queue.own.allocated);
     let ours: u32 = cluster.queues.iter().map(|(_, queue)| pods(&queue.own.allocated)).sum();
     NoPotentialVictims {
@@ -91,7 +91,7 @@ fn none(cluster: &Cluster, preemptor: &Preemptor, mode: EvictionMode) -> NoPoten
         own,
         beside: of_queue.saturating_sub(own),
         elsewhere: ours.saturating_sub(of_queue),
-        rest: pods(&cluster.used).saturating_sub(ours),
+        rest: pods(&cluster.sums.used).saturating_sub(ours),
     }
 }
 
@@ -155,7 +155,7 @@ impl Explanation<'_, '_> {
         }
         let task = &cluster.tasks[id];
         if !cluster.lets_itself_go(id, self.session.now) {
-            let refused = task.refused != Refused::No && task.preemptable != Some(false);
+            let refused = task.refused != Refused::No && task.details.preemptable != Some(false);
             return Some(if refused { Protection::Refused } else { Protection::Preemptable });
         }
         let mut parts = self.session.tiers.with(self.mode.protection_flag()).filter_map(Plugin::protection);

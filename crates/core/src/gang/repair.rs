@@ -137,7 +137,7 @@ fn node_that_lacks_least(session: &mut Session<'_>, task: TaskId) -> Option<Node
     let it = &cluster.tasks[task];
     let admits = placement.admits(cluster, tiers, it.class);
     let may = |node: &NodeId| admits(*node) && cluster.nodes[*node].exists && could_fit(cluster, task, *node);
-    let known = it.nominated.as_ref().and_then(|name| cluster.node_named(name)).filter(&may);
+    let known = it.written.nominated.as_ref().and_then(|name| cluster.node_named(name)).filter(&may);
     let lack = |node: NodeId| {
         let room = cluster.nodes[node].future_idle();
         let share = |(dim, asked): (_, i64)| {

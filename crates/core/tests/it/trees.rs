@@ -504,7 +504,7 @@ fn places(cluster: &Cluster) -> Vec<String> {
         .map(|(id, queue)| {
             let way: Vec<&str> = cluster.queue_path(id).map(|above| &*cluster.queues[above].name).collect();
             let held = queue.subtree.pending.get(DimId::CPU);
-            format!("{way:?} {held} {:?} {}", cluster.queue_fault(id), queue.children)
+            format!("{way:?} {held} {:?} {}", cluster.queue_fault(id), queue.tree.children)
         })
         .collect();
     places.sort();

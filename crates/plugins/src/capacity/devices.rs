@@ -46,8 +46,8 @@ impl DeviceQuotas {
             let job = &cluster.jobs[id];
             // A pipelined gang holds the devices that it needs to start, unless minResources name more.
             let is_pipelined = job.counts.ready() + job.counts.of(Status::Pipelined) >= job.min_member;
-            let counts = !is_pipelined || !job.min_devices.is_zero();
-            if counts && job.exists && matches!(job.phase, Phase::Inqueue | Phase::Running) {
+            let counts = !is_pipelined || !job.minimum.devices.is_zero();
+            if counts && job.object.exists && matches!(job.phase, Phase::Inqueue | Phase::Running) {
                 self.add_inqueue(cluster, id);
             }
         }
@@ -147,7 +147,7 @@ pub(super) fn total(cluster: &Cluster, dim: DimId) -> i64 {
     if cluster.device_class(dim).is_some() {
         cluster.devices_there(dim)
     } else {
-        cluster.total.get(dim).max(0)
+        cluster.sums.allocatable.get(dim).max(0)
     }
 }
 

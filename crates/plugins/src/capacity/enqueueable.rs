@@ -10,7 +10,7 @@ use phalanx_framework::plugin::EnqueueVote;
 impl Capacity {
     pub(super) fn check_enqueueable(&self, cluster: &Cluster, id: JobId) -> EnqueueVote {
         let job = &cluster.jobs[id];
-        let Some(min_resources) = &job.min_resources else { return EnqueueVote::Permit };
+        let Some(min_resources) = &job.minimum.resources else { return EnqueueVote::Permit };
         let held = job.held_of_min_resources();
         let devices = if self.devices.is_any() { self.devices.missing(cluster, id) } else { Amounts::new() };
         for queue in self.path(cluster, job.queue) {

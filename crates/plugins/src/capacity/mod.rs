@@ -204,8 +204,8 @@ impl Plugin for Capacity {
             return flat_queues::check(cluster, id, NAME);
         }
         let queue = &cluster.queues[id];
-        if queue.jobs > 0 && queue.children > 0 {
-            return Err(QueueFault::NotLeaf { plugin: NAME, children: queue.children });
+        if queue.jobs > 0 && queue.tree.children > 0 {
+            return Err(QueueFault::NotLeaf { plugin: NAME, children: queue.tree.children });
         }
         Ok(())
     }
@@ -307,7 +307,7 @@ impl QueueTree for Capacity {
             return Some(Vec::new());
         }
         // The order of a queue with children depends on what all its descendants hold.
-        (cluster.queues[queue].children == 0).then(|| {
+        (cluster.queues[queue].tree.children == 0).then(|| {
             let mut path: Vec<u32> = cluster.queue_path(queue).map(|id| id.index() as u32).collect();
             path.reverse();
             path
@@ -332,7 +332,7 @@ impl QueueGuard for Capacity {
     }
 
     fn deserved(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
-        cluster.queues.get(id).filter(|queue| queue.exists)?;
+        cluster.queues.get(id).filter(|queue| queue.object.exists)?;
         Some(self.attributes.get(id.index())?.deserved.iter().collect())
     }
 }

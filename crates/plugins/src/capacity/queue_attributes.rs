@@ -106,7 +106,7 @@ impl AttributesBuilder<'_> {
         let attributes = &mut self.attributes[id.index()];
         (attributes.guarantee, attributes.deserved) = (guarantee, deserved);
         (attributes.warning, attributes.is_faulty) = (warning.filter(|_| !is_faulty), is_faulty);
-        if let Some(parent) = self.parent(id).filter(|_| queue.exists && !is_faulty) {
+        if let Some(parent) = self.parent(id).filter(|_| queue.object.exists && !is_faulty) {
             self.add_to_parent(parent, id);
         }
     }
@@ -125,7 +125,7 @@ impl AttributesBuilder<'_> {
         let mut sum = Amounts::new();
         for (id, queue) in self.cluster.queues.iter() {
             let attributes = &self.attributes[id.index()];
-            if !self.tree && queue.exists && !attributes.is_faulty {
+            if !self.tree && queue.object.exists && !attributes.is_faulty {
                 sum.add(&attributes.guarantee);
             }
         }

@@ -17,7 +17,7 @@ impl Capacity {
 
     /// Of two queues in a tree, leaves go before others, then the queues are compared where their paths to `root` part.
     fn compare_in_tree(&self, cluster: &Cluster, a: QueueId, b: QueueId) -> Ordering {
-        let [a_is_leaf, b_is_leaf] = [a, b].map(|id| cluster.queues[id].children == 0);
+        let [a_is_leaf, b_is_leaf] = [a, b].map(|id| cluster.queues[id].tree.children == 0);
         if !a_is_leaf || !b_is_leaf {
             return b_is_leaf.cmp(&a_is_leaf).then_with(|| self.compare_shares(cluster, a, b));
         }

@@ -90,7 +90,7 @@ enum KeepReason {
 fn with_gang(cluster: &Cluster, task: TaskId, request: &Amounts) -> Amounts {
     let mut all = request.clone();
     if let Some(job) = cluster.tasks[task].job {
-        all.add(&cluster.jobs[job].pipelined);
+        all.add(&cluster.jobs[job].sums.pipelined);
     }
     all
 }
@@ -182,7 +182,7 @@ impl Capacity {
             let freed = remaining.freed(queue, task);
             let helps = |request: &Amounts| requested(request).any(|(dim, _)| freed.get(dim) > 0);
             let reclaimee = Reclaimee { queue, task, freed: &freed };
-            let is_victim = cluster.queues[queue].exists
+            let is_victim = cluster.queues[queue].object.exists
                 && self.is_outside(cluster, &entitled, queue)
                 && request.is_none_or(helps)
                 && self.check_reclaimable(&remaining, to, request, reclaimee).is_ok();
@@ -208,7 +208,7 @@ impl Capacity {
         };
         let remaining = RemainingHoldings::new(self, cluster);
         let name = |queue: QueueId| &cluster.queues[queue].name;
-        if !cluster.queues[from].exists {
+        if !cluster.queues[from].object.exists {
             return format!("in queue {}, which does not exist", name(from));
         }
         if !self.is_outside(cluster, &self.entitled(cluster, to, reclaimer), from) {

@@ -72,7 +72,7 @@ impl HierarchicalDrf {
             tree: Mutex::new(HdrfTree::new(cluster)),
         };
         let mut queues: Vec<(QueueId, &Queue)> =
-            cluster.queues.iter().filter(|(_, queue)| queue.exists).collect();
+            cluster.queues.iter().filter(|(_, queue)| queue.object.exists).collect();
         queues.sort_by(|a, b| a.1.name.cmp(&b.1.name));
         let contradictions = contradictions(&queues);
         let tree = hdrf.tree.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -173,17 +173,17 @@ impl HierarchicalDrf {
     }
 
     fn node_of(&self, cluster: &Cluster, queue: QueueId) -> Option<usize> {
-        self.paths[queue.index()].last().copied().filter(|_| cluster.queues[queue].exists)
+        self.paths[queue.index()].last().copied().filter(|_| cluster.queues[queue].object.exists)
     }
 
     /// A job with its present amounts.
     fn job(&self, cluster: &Cluster, id: JobId) -> HdrfJob {
         let job = &cluster.jobs[id];
-        let mut held = job.allocated.clone();
-        held.add(&job.pipelined);
+        let mut held = job.sums.allocated.clone();
+        held.add(&job.sums.pipelined);
         let mut request = held.clone();
         if self.takes_jobs[job.queue.index()] {
-            request.add(&job.pending);
+            request.add(&job.sums.pending);
         }
         let node = self.node_of(cluster, job.queue);
         HdrfJob { node, queue: job.queue.index(), held, request, saturated: false }

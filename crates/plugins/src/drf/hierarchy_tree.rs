@@ -79,7 +79,7 @@ impl HdrfTree {
             jobs: FxHashMap::default(),
             queues: vec![QueueHoldings::default(); cluster.queues.bound()],
             held: Amounts::new(),
-            total: cluster.total.clone(),
+            total: cluster.sums.allocatable.clone(),
             has_free: vec![true; cluster.dims.len()],
             changed_jobs: Vec::new(),
             changed_queues: Vec::new(),

@@ -66,7 +66,7 @@ impl Plugin for Drf {
     fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
         // A shortcut, since long backlogs of jobs that hold nothing are sorted.
         let (one, other) = (&cluster.jobs[a], &cluster.jobs[b]);
-        if one.allocated == other.allocated && one.pipelined == other.pipelined {
+        if one.sums.allocated == other.sums.allocated && one.sums.pipelined == other.sums.pipelined {
             return Ordering::Equal;
         }
         share(cluster, a).cmp(&share(cluster, b))
@@ -184,8 +184,8 @@ impl QueueGuard for Drf {}
 fn share(cluster: &Cluster, job: JobId) -> Share {
     // Most jobs have no nominated tasks, so that no sum is needed.
     let job_state = &cluster.jobs[job];
-    if job_state.pipelined.is_zero() {
-        dominant_share(cluster, &job_state.allocated)
+    if job_state.sums.pipelined.is_zero() {
+        dominant_share(cluster, &job_state.sums.allocated)
     } else {
         dominant_share(cluster, &held(cluster, job))
     }
@@ -193,13 +193,13 @@ fn share(cluster: &Cluster, job: JobId) -> Share {
 
 fn held(cluster: &Cluster, job: JobId) -> Amounts {
     let job = &cluster.jobs[job];
-    let mut held = job.allocated.clone();
-    held.add(&job.pipelined);
+    let mut held = job.sums.allocated.clone();
+    held.add(&job.sums.pipelined);
     held
 }
 
 fn dominant_share(cluster: &Cluster, held: &Amounts) -> Share {
-    Share::largest(held.iter().map(|(dim, amount)| Share::new(amount, cluster.total.get(dim))))
+    Share::largest(held.iter().map(|(dim, amount)| Share::new(amount, cluster.sums.allocatable.get(dim))))
 }
 
 #[cfg(test)]

@@ -79,10 +79,10 @@ impl Plugin for Gang {
         if found < wanted {
             return Err(Refusal::NotEnoughTasks { found, wanted });
         }
-        if job.sub_groups.is_empty() {
+        if job.minimum.sub_groups.is_empty() {
             return Ok(());
         }
-        job.sub_groups.iter().try_for_each(|policy| sub_groups_exist(cluster, job, policy))?;
+        job.minimum.sub_groups.iter().try_for_each(|policy| sub_groups_exist(cluster, job, policy))?;
         if found > wanted {
             Err(Refusal::SubGroups(SubGroupFault::Optional { found, min_member: wanted }))
         } else {
@@ -133,8 +133,8 @@ impl Plugin for Gang {
 fn sub_groups_exist(cluster: &Cluster, job: &Job, policy: &SubGroupPolicy) -> Result<(), Refusal> {
     let mut sizes: FxHashMap<Vec<&str>, u32> = FxHashMap::default();
     let tasks = job.tasks.iter().map(|task| &cluster.tasks[*task]);
-    for task in tasks.filter(|task| task.status.is_valid() && policy.selector.matches(&task.labels)) {
-        let values: Option<Vec<&str>> = policy.keys.iter().map(|key| task.labels.get(key)).collect();
+    for task in tasks.filter(|task| task.status.is_valid() && policy.selector.matches(&task.details.labels)) {
+        let values: Option<Vec<&str>> = policy.keys.iter().map(|key| task.details.labels.get(key)).collect();
         if let Some(values) = values {
             *sizes.entry(values).or_default() += 1;
         }

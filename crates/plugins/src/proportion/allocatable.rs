@@ -35,7 +35,7 @@ impl Proportion {
     /// has reached them, else the weight.
     pub(super) fn limit(&self, cluster: &Cluster, id: QueueId, dim: DimId) -> Limit {
         let (queue, attributes) = (&cluster.queues[id], self.of(id));
-        let (deserved, total) = (attributes.deserved.get(dim), cluster.total.get(dim));
+        let (deserved, total) = (attributes.deserved.get(dim), cluster.sums.allocatable.get(dim));
         match attributes.limits.get(dim) == queue.capability.get(dim) {
             true => Limit::Capability,
             false if deserved >= attributes.real_capability.get(dim) => {

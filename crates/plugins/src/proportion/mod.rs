@@ -99,7 +99,9 @@ impl Proportion {
         let capability = &cluster.queues[id].capability;
         let limit = |(dim, _): &(DimId, i64)| match self.of(id).real_capability.get(*dim) {
             real if capability.get(*dim) == Some(real) => Limit::Capability,
-            real if real < cluster.total.get(*dim) => Limit::Guarantees(guaranteed_beside(cluster, id, *dim)),
+            real if real < cluster.sums.allocatable.get(*dim) => {
+                Limit::Guarantees(guaranteed_beside(cluster, id, *dim))
+            }
             _ => Limit::Nodes,
         };
         Limit::of_all(missing.iter().map(limit))
@@ -109,7 +111,7 @@ impl Proportion {
 /// The other queues that are guaranteed an amount of a resource.
 fn guaranteed_beside(cluster: &Cluster, id: QueueId, dim: DimId) -> Beside {
     let is_usable = |other: QueueId| {
-        cluster.queues[other].exists
+        cluster.queues[other].object.exists
             && cluster.queue_fault(other).is_none()
             && flat_queues::check(cluster, other, NAME).is_ok()
     };
@@ -173,7 +175,7 @@ impl Plugin for Proportion {
 
     fn job_enqueueable(&self, cluster: &Cluster, id: JobId) -> EnqueueVote {
         let job = &cluster.jobs[id];
-        let Some(min_resources) = &job.min_resources else { return EnqueueVote::Permit };
+        let Some(min_resources) = &job.minimum.resources else { return EnqueueVote::Permit };
         let attributes = self.of(job.queue);
         let mut free = attributes.real_capability.clone();
         free.sub(&attributes.inqueue);
@@ -203,7 +205,7 @@ impl QueueGuard for Proportion {
     }
 
     fn deserved(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
-        cluster.queues.get(id).filter(|queue| queue.exists)?;
+        cluster.queues.get(id).filter(|queue| queue.object.exists)?;
         Some(self.attributes.get(id.index())?.deserved.clone())
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct ProportionAttributes {
 /// The attributes of all queues, by queue id.
 pub(super) fn attributes_of_queues(cluster: &Cluster) -> Vec<ProportionAttributes> {
     let mut attributes = vec![ProportionAttributes::default(); cluster.queues.bound()];
-    let queues = cluster.queues.iter().filter(|(_, queue)| queue.exists);
+    let queues = cluster.queues.iter().filter(|(_, queue)| queue.object.exists);
     let demands: Vec<QueueDemand> = queues.map(|(id, _)| QueueDemand::new(cluster, id)).collect();
     for (dim, _) in cluster.dims.iter() {
         divide(cluster, dim, &demands, &mut attributes);
@@ -50,7 +50,7 @@ impl QueueDemand {
 
 /// Divides one resource among the queues.
 fn divide(cluster: &Cluster, dim: DimId, demands: &[QueueDemand], attributes: &mut [ProportionAttributes]) {
-    let total = cluster.total.get(dim).max(0);
+    let total = cluster.sums.allocatable.get(dim).max(0);
     let guaranteed = guaranteed(cluster, dim, demands, total);
     let not_guaranteed = total - guaranteed.iter().sum::<i64>();
     let mut weighted = Vec::with_capacity(demands.len());

@@ -29,7 +29,7 @@ impl Proportion {
             let exceeds = |(dim, held)| {
                 dim != DimId::PODS && held > self.of(queue).deserved.get(dim) && request.get(dim) > 0
             };
-            let is_victim = cluster.queues[queue].exists && held.iter().any(exceeds);
+            let is_victim = cluster.queues[queue].object.exists && held.iter().any(exceeds);
             if is_victim {
                 held.sub(request);
             }

@@ -163,7 +163,8 @@ impl LowNodeUtilization {
         let mut capacity = self.capacity_of(&low);
         high.sort_by(busiest_first);
         let mut pods: FxHashMap<NodeId, Vec<TaskId>> = FxHashMap::default();
-        for task in of.iter().copied().filter(|task| cluster.tasks[*task].preemptable != Some(false)) {
+        for task in of.iter().copied().filter(|task| cluster.tasks[*task].details.preemptable != Some(false))
+        {
             if let Some(node) = cluster.tasks[task].node {
                 pods.entry(node).or_default().push(task);
             }

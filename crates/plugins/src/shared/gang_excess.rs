@@ -17,7 +17,7 @@ pub(crate) fn gang_excess(cluster: &Cluster, task: TaskId, over: &[(DimId, i64)]
     }
     let request = cluster.request_of(task);
     let others = |dim: DimId| {
-        let (own, all) = (request.get(dim), job.pending.get(dim));
+        let (own, all) = (request.get(dim), job.sums.pending.get(dim));
         let are_equal = own.checked_mul(i64::from(pending)) == Some(all);
         if needed == pending { Some(all - own) } else { are_equal.then(|| own * i64::from(needed - 1)) }
     };

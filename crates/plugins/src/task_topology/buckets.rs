@@ -51,7 +51,7 @@ impl JobBuckets {
             let it = &cluster.tasks[*task];
             let node =
                 it.node.filter(|_| has_node(cluster, *task)).map(|node| cluster.nodes[node].name.clone());
-            (node.is_none(), node, Reverse(rules.rank(it.role)), it.index, it.pod.clone())
+            (node.is_none(), node, Reverse(rules.rank(it.role)), it.details.index, it.pod.clone())
         });
         let mut buckets = Self { rules, buckets: Vec::new(), of_task: FxHashMap::default(), largest: 0 };
         let mut of_node = FxHashMap::default();

@@ -179,7 +179,7 @@ impl Tdm {
 
 /// A pod is preemptable unless its annotation is `false`.
 fn is_preemptable(task: &Task) -> bool {
-    task.preemptable != Some(false)
+    task.details.preemptable != Some(false)
 }
 
 /// Whether a pod is evicted outside the hours of its node's zone.

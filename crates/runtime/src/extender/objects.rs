@@ -25,7 +25,7 @@ pub(super) fn pod(cluster: &Cluster, id: TaskId) -> Value {
     requests.set(phalanx_resource::DimId::PODS, 0);
     let extended = requests.iter().filter(|(dim, _)| cluster.dims.name(*dim).contains('/')).collect();
     let labels: Map<String, Value> =
-        task.labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect();
+        task.details.labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect();
     let job = task.job.map(|job| &cluster.jobs[job]);
     let group = job.filter(|job| job.kind == phalanx_cluster::JobKind::Group);
     let annotations =
@@ -36,7 +36,7 @@ pub(super) fn pod(cluster: &Cluster, id: TaskId) -> Value {
         "kind": "Pod",
         "metadata": {
             "name": task.pod.name, "namespace": task.pod.namespace, "uid": task.pod.uid,
-            "labels": labels, "annotations": annotations, "creationTimestamp": time(task.created),
+            "labels": labels, "annotations": annotations, "creationTimestamp": time(task.details.created),
         },
         "spec": {
             "nodeName": node.filter(|_| is_bound(task.status)),
@@ -48,7 +48,7 @@ pub(super) fn pod(cluster: &Cluster, id: TaskId) -> Value {
                 },
             }],
         },
-        "status": {"phase": phase(task.status), "nominatedNodeName": task.nominated},
+        "status": {"phase": phase(task.status), "nominatedNodeName": task.written.nominated},
     })
 }
 

@@ -116,7 +116,7 @@ pub(super) fn task(cluster: &Cluster, id: TaskId) -> Value {
         "NodeName": it.node.map(|node| &*cluster.nodes[node].name).unwrap_or_default(),
         "Status": status(it.status),
         "Priority": it.priority,
-        "Preemptable": it.preemptable != Some(false),
+        "Preemptable": it.details.preemptable != Some(false),
         "BestEffort": class.best_effort,
         "SchGated": it.gated,
         "RevocableZone": if class.constraints.revocable { "*" } else { "" },
@@ -154,9 +154,9 @@ fn revocable_zone(node: &phalanx_cluster::Node) -> &str {
 /// api.JobInfo.
 fn job(cluster: &Cluster, id: JobId) -> Value {
     let it = &cluster.jobs[id];
-    let mut request = it.allocated.clone();
-    request.add(&it.pipelined);
-    request.add(&it.pending);
+    let mut request = it.sums.allocated.clone();
+    request.add(&it.sums.pipelined);
+    request.add(&it.sums.pending);
     let tasks: Map<String, Value> =
         it.tasks.iter().map(|id| (cluster.tasks[*id].pod.uid.to_string(), task(cluster, *id))).collect();
     let minimums: Map<String, Value> = it
@@ -167,7 +167,7 @@ fn job(cluster: &Cluster, id: JobId) -> Value {
         .collect();
     json!({
         "UID": it.key.to_string(),
-        "PgUID": it.uid,
+        "PgUID": it.object.uid,
         "Name": it.key.name,
         "Namespace": it.key.namespace,
         "Queue": cluster.queues[it.queue].name,
@@ -175,7 +175,7 @@ fn job(cluster: &Cluster, id: JobId) -> Value {
         "MinAvailable": it.min_member,
         "Tasks": tasks,
         "TaskMinAvailable": minimums,
-        "Allocated": resource(cluster, &it.allocated),
+        "Allocated": resource(cluster, &it.sums.allocated),
         "TotalRequest": resource(cluster, &request),
         "CreationTimestamp": objects::time(it.created),
         "Preemptable": it.preemptable == Some(true),
@@ -190,13 +190,13 @@ fn pod_group(cluster: &Cluster, id: JobId) -> Value {
     }
     json!({
         "metadata": {
-            "name": it.key.name, "namespace": it.key.namespace, "uid": it.uid,
+            "name": it.key.name, "namespace": it.key.namespace, "uid": it.object.uid,
             "creationTimestamp": objects::time(it.created),
         },
         "spec": {
             "minMember": it.min_member,
             "queue": cluster.queues[it.queue].name,
-            "minResources": it.min_resources.as_ref().map(|min| objects::resources(cluster, min)),
+            "minResources": it.minimum.resources.as_ref().map(|min| objects::resources(cluster, min)),
         },
         "status": {
             "phase": it.phase.as_str(),
@@ -223,14 +223,14 @@ fn queue(cluster: &Cluster, id: QueueId) -> Value {
         "Name": it.name,
         "Weight": it.weight,
         "Queue": {
-            "metadata": {"name": it.name, "uid": it.uid, "creationTimestamp": objects::time(it.created)},
+            "metadata": {"name": it.name, "uid": it.object.uid, "creationTimestamp": objects::time(it.created)},
             "spec": {
                 "weight": it.weight,
                 "capability": limits(&it.capability),
                 "deserved": limits(&it.deserved),
                 "guarantee": {"resource": objects::resources(cluster, &it.guarantee)},
                 "reclaimable": it.reclaimable,
-                "parent": it.parent,
+                "parent": it.tree.parent,
                 "priority": it.priority,
             },
             "status": {"state": state, "allocated": objects::resources(cluster, &it.own.allocated)},

@@ -137,7 +137,9 @@ impl VictimSearch<'_, '_> {
     /// What victims hold, in millionths of all there is, added up over resources.
     fn held_by(&self, victims: &[Victim]) -> i128 {
         let cluster = &*self.session.cluster;
-        let part = |(dim, amount)| i128::from(amount) * 1_000_000 / i128::from(cluster.total.get(dim)).max(1);
+        let part = |(dim, amount)| {
+            i128::from(amount) * 1_000_000 / i128::from(cluster.sums.allocatable.get(dim)).max(1)
+        };
         let of = |victim: &Victim| cluster.request_of(victim.task).iter().map(part).sum::<i128>();
         victims.iter().map(of).sum()
     }

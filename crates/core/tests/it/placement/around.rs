@@ -103,7 +103,7 @@ fn means(cluster: &Cluster, pods: &PodSelector, task: &Task) -> bool {
     let selected = pods.namespace_selector.as_ref();
     (pods.namespaces.contains(namespace)
         || selected.is_some_and(|selector| selector.matches(&cluster.terms.namespace(namespace))))
-        && pods.labels.as_ref().is_some_and(|selector| selector.matches(&task.labels))
+        && pods.labels.as_ref().is_some_and(|selector| selector.matches(&task.details.labels))
 }
 
 fn same_domain(cluster: &Cluster, key: &str, a: NodeId, b: NodeId) -> bool {
