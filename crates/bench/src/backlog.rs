@@ -3,7 +3,7 @@ mod like;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use phalanx_cluster::event::{Event, PodInfo, PodPhase, Time};
+use phalanx_cluster::event::{Event, PodInfo, PodLife, PodPhase, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::decision::Decision;
 use phalanx_core::{Outcome, RetryLimits, Scheduler};
@@ -194,7 +194,8 @@ fn while_finishing(options: &Options, waiting: usize) -> Result<(f64, f64)> {
         pods.into_iter().filter_map(|event| if let Event::Pod(pod) = event { Some(pod) } else { None });
     let finished = options.finish.clamp(1, running);
     for pod in pods.take(finished) {
-        cluster.apply(PodInfo { phase: PodPhase::Succeeded, ..*pod }.into());
+        let life = PodLife { phase: PodPhase::Succeeded, ..pod.life };
+        cluster.apply(PodInfo { life, ..*pod }.into());
         let (cycle, outcome) = scheduler.measured(&mut cluster);
         seconds += cycle;
         worst = worst.max(cycle);

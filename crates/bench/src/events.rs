@@ -113,7 +113,8 @@ fn value(key: &str, at: usize) -> String {
 
 fn running(at: usize, options: &Options) -> Vec<Event> {
     let (mut events, index) = (Vec::new(), at % options.nodes);
-    let mut pod = PodInfo { phase: PodPhase::Running, node: Some(node(index)), ..pod(at) };
+    let mut pod = pod(at);
+    (pod.life.phase, pod.life.node) = (PodPhase::Running, Some(node(index)));
     if at < 10 {
         pod.priority_class = Some("rare".into());
     }

@@ -3,8 +3,8 @@ use phalanx_cluster::annotation::{
     Annotations, COOLDOWN_TIME, NODEGROUP_NAME, REVOCABLE_ZONE, TASK_TOPOLOGY_AFFINITY,
 };
 use phalanx_cluster::event::{
-    Event, GroupLimits, GroupStatus, Key, NodeGroups, NodeInfo, Phase, PodGroupInfo, PodInfo, PodPhase,
-    QueueInfo, QuotaInfo, Time,
+    Event, GroupLimits, GroupStatus, Key, NodeGroups, NodeInfo, Phase, PodGroupInfo, PodInfo, PodLife,
+    PodPhase, QueueInfo, QuotaInfo, Time,
 };
 use phalanx_framework::conf::{Arg, Conf, Flag, Flags, PluginConf, Position, Value};
 use phalanx_plugins::PLUGINS;
@@ -66,13 +66,16 @@ fn member(at: usize, nodes: usize) -> [Event; 2] {
         ..PodGroupInfo::default()
     };
     let pod = PodInfo {
-        phase: PodPhase::Running,
-        node: Some(format!("node-{:06}", at % nodes).into()),
         group: Some(name),
         role: "worker".into(),
         preemptable: Some(false),
-        scheduled: Some(Time(0)),
         annotations: pairs(COOLDOWN_TIME, "10m"),
+        life: PodLife {
+            phase: PodPhase::Running,
+            node: Some(format!("node-{:06}", at % nodes).into()),
+            scheduled: Some(Time(0)),
+            ..pod.life
+        },
         ..pod
     };
     [group.into(), pod.into()]

@@ -2,8 +2,8 @@
 use std::sync::Arc;
 
 use phalanx_cluster::event::{
-    Constraints, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PodRequests, QueueInfo,
-    Resources, Time,
+    Constraints, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodLife, PodPhase, PodRef, PodRequests,
+    QueueInfo, Resources, Time,
 };
 use phalanx_resource::Quantity;
 
@@ -117,7 +117,8 @@ impl Gang<'_> {
             match (event, self.on.get(index)) {
                 (Event::Pod(info), Some(node)) => {
                     let node = Some(format!("node-{node:06}").into());
-                    PodInfo { phase: PodPhase::Running, node, ..*info }.into()
+                    let life = PodLife { phase: PodPhase::Running, node, ..info.life };
+                    PodInfo { life, ..*info }.into()
                 }
                 (event, _) => event,
             }
@@ -166,11 +167,7 @@ fn pod_info(
     PodInfo {
         pod: PodRef { namespace: namespace.clone(), name: name.clone(), uid: name },
         created,
-        phase: PodPhase::Pending,
-        unready: false,
-        deleting: false,
-        node: None,
-        nominated: None,
+        life: PodLife::default(),
         ours: true,
         group: Some(group.clone()),
         queue: None,
@@ -184,9 +181,7 @@ fn pod_info(
         queue_gate: phalanx_cluster::event::QueueGate::None,
         requests: PodRequests { containers: vec![requests], ..PodRequests::default() },
         constraints,
-        unscheduled_message: None,
         labels: phalanx_cluster::label::Labels::default(),
-        scheduled: None,
         claims: None,
         annotations: phalanx_cluster::annotation::Annotations::default(),
     }

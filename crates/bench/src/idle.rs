@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodPhase, Time};
+use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodLife, PodPhase, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use serde_json::{Value, json};
@@ -176,7 +176,8 @@ fn on_node(at: usize, options: &Options) -> Event {
     let node = Some(format!("node-{:06}", at % options.nodes).into());
     let constraints = generate::constraints(at % options.classes.max(1));
     let queue = options.queue(at);
-    PodInfo { phase: PodPhase::Running, node, constraints, queue, ..generate::solo(at) }.into()
+    let life = PodLife { phase: PodPhase::Running, node, ..PodLife::default() };
+    PodInfo { life, constraints, queue, ..generate::solo(at) }.into()
 }
 
 fn in_queue(event: Event, queue: Option<Arc<str>>) -> Event {

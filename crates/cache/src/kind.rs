@@ -96,8 +96,8 @@ impl Kind for slim::Pod {
 
 /// Another scheduler's pod counts while it uses a node, or as a member of a group.
 fn matters(pod: &PodInfo) -> bool {
-    let ended = matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed);
-    pod.ours || (pod.node.is_some() && (!ended || pod.group.is_some()))
+    let ended = matches!(pod.life.phase, PodPhase::Succeeded | PodPhase::Failed);
+    pod.ours || (pod.life.node.is_some() && (!ended || pod.group.is_some()))
 }
 
 impl Kind for slim::Node {

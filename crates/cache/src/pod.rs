@@ -6,7 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
 use phalanx_cluster::annotation::{self, Annotations};
-use phalanx_cluster::event::{Constraints, PodInfo, PodPhase, PodRef, QueueGate, Scoring, Strategy, Time};
+use phalanx_cluster::event::{
+    Constraints, PodInfo, PodLife, PodPhase, PodRef, QueueGate, Scoring, Strategy, Time,
+};
 use phalanx_framework::conf::parse_bool;
 
 use crate::invalid::{At, Invalid};
@@ -39,11 +41,7 @@ pub(crate) fn reduce(
     Ok(PodInfo {
         pod: PodRef { namespace: key.namespace, name: key.name, uid },
         created: created(metadata),
-        phase,
-        unready: unready(status, phase),
-        deleting: metadata.deletion_timestamp.is_some(),
-        node: spec.node_name.as_deref().map(|name| interner.string(name)),
-        nominated: status.nominated_node_name.as_deref().map(|name| interner.string(name)),
+        life: life(pod, interner),
         ours,
         group: group.map(|name| interner.string(name)),
         queue: queue.map(|name| interner.string(name)),
@@ -57,12 +55,24 @@ pub(crate) fn reduce(
         queue_gate: queue_gate(pod, &marks),
         requests: requests::requests(pod, interner)?,
         constraints: constraints_of(spec, identity, &marks, ours, phase, interner).at("spec")?,
-        unscheduled_message: unscheduled(status).map(|message| interner.string(message)),
         annotations: annotations(&marks, group, interner),
         labels: metadata.labels.as_ref().map(|labels| interner.labels(labels)).unwrap_or_default(),
-        scheduled: scheduled(status),
         claims: device::claims_of(pod, interner),
     })
+}
+
+fn life(pod: &slim::Pod, interner: &mut Interner) -> PodLife {
+    let slim::Pod { metadata, spec, status } = pod;
+    let phase = phase(status.phase.as_deref());
+    PodLife {
+        phase,
+        unready: unready(status, phase),
+        deleting: metadata.deletion_timestamp.is_some(),
+        node: spec.node_name.as_deref().map(|name| interner.string(name)),
+        nominated: status.nominated_node_name.as_deref().map(|name| interner.string(name)),
+        unscheduled_message: unscheduled(status).map(|message| interner.string(message)),
+        scheduled: scheduled(status),
+    }
 }
 
 /// The constraints stay with a pod of ours for life: its class is to be the same before and after

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::priorities::Follower;
 use super::task::{PodWritten, Task};
 use super::{Cluster, JobKind, Status};
-use crate::event::{Key, QueueGate, Time};
+use crate::event::{Key, Time};
 use crate::id::{NodeId, QueueId, TaskId};
 
 /// The place of a pod that has not terminated yet is kept so many times as long.

@@ -144,7 +144,7 @@ mod tests {
             cluster_of([running(labelled("a", "web"), "n"), running(labelled("b", "web"), "n")]);
         cluster.apply(running(labelled("c", "db"), "n").into());
         let mut bound = labelled("d", "web");
-        bound.node = Some("n".into());
+        bound.life.node = Some("n".into());
         cluster.apply(bound.into());
         let takes = |cluster: &Cluster, names: &[&str]| {
             let mut budgets = Budgets::new(cluster);
@@ -179,7 +179,9 @@ mod tests {
         cluster.apply(with(true, 0).into());
         for name in ["ill", "worse"] {
             cluster.apply(running(labelled(name, "web"), "n").into());
-            cluster.apply(PodInfo { unready: true, ..running(labelled(name, "web"), "n") }.into());
+            let mut pod = running(labelled(name, "web"), "n");
+            pod.life.unready = true;
+            cluster.apply(pod.into());
         }
         let takes = |cluster: &Cluster| {
             let mut budgets = Budgets::new(cluster);

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use crate::annotation::Annotations;
 use crate::event::{
-    Constraints, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PodRequests, QueueInfo,
-    Resources, Time,
+    Constraints, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodLife, PodPhase, PodRef, PodRequests,
+    QueueInfo, Resources, Time,
 };
 use crate::id::{JobId, QueueId, TaskId};
 use crate::{Cluster, ClusterOptions, JobKind};
@@ -43,11 +43,7 @@ pub fn pod(name: &str, requests: &str) -> PodInfo {
     PodInfo {
         pod: PodRef { namespace: "ns".into(), name: name.into(), uid: name.into() },
         created: Time(0),
-        phase: PodPhase::Pending,
-        unready: false,
-        deleting: false,
-        node: None,
-        nominated: None,
+        life: PodLife::default(),
         ours: true,
         group: None,
         queue: None,
@@ -61,9 +57,7 @@ pub fn pod(name: &str, requests: &str) -> PodInfo {
         queue_gate: crate::event::QueueGate::None,
         requests: PodRequests { containers: vec![resources(requests)], ..PodRequests::default() },
         constraints: Arc::new(Constraints::default()),
-        unscheduled_message: None,
         labels: std::iter::empty().collect(),
-        scheduled: None,
         annotations: Annotations::default(),
         claims: None,
     }
@@ -76,12 +70,13 @@ pub fn member(group: &str, index: u32, requests: &str) -> PodInfo {
 
 /// The same pod, running on a node.
 pub fn running(pod: PodInfo, node: &str) -> PodInfo {
-    PodInfo { phase: PodPhase::Running, node: Some(node.into()), ..pod }
+    let life = PodLife { phase: PodPhase::Running, node: Some(node.into()), ..pod.life };
+    PodInfo { life, ..pod }
 }
 
 /// The same pod, being deleted.
 pub fn leaving(pod: PodInfo) -> PodInfo {
-    PodInfo { deleting: true, ..pod }
+    PodInfo { life: PodLife { deleting: true, ..pod.life }, ..pod }
 }
 
 /// A cluster with the queue `default` and what the events say.

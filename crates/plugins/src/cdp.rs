@@ -87,22 +87,22 @@ impl VictimGuard for Cdp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_cluster::event::PodInfo;
+    use phalanx_cluster::event::{PodInfo, PodLife};
     use phalanx_framework::testing::{cluster_of, pod, running};
 
     #[test]
     fn a_pod_is_protected_until_its_cooldown_is_over() {
-        let since = |name: &str, cooldown: Option<&str>, scheduled: Option<i64>| PodInfo {
-            annotations: cooldown.map(|text| (COOLDOWN_TIME.into(), text.into())).into_iter().collect(),
-            scheduled: scheduled.map(Time),
-            ..pod(name, "cpu=1")
+        let since = |name: &str, cooldown: Option<&str>, scheduled: Option<i64>| {
+            let life = PodLife { scheduled: scheduled.map(Time), ..PodLife::default() };
+            let annotations = cooldown.map(|text| (COOLDOWN_TIME.into(), text.into())).into_iter().collect();
+            PodInfo { life, annotations, ..pod(name, "cpu=1") }
         };
         let by_label = PodInfo {
             labels: [(COOLDOWN_TIME.into(), "1h".into())].into_iter().collect(),
             ..since("label", Some("1ms"), Some(0))
         };
         let mut bound = since("bound", Some("1h"), Some(0));
-        bound.node = Some("n".into());
+        bound.life.node = Some("n".into());
         let cluster = cluster_of([
             running(since("young", Some("10s"), Some(0)), "n"),
             running(since("old", Some("9s"), Some(0)), "n"),

@@ -217,7 +217,7 @@ impl ResourceScorer for UsageScorer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_cluster::event::{Measure, NodeUsage, PodInfo, Time};
+    use phalanx_cluster::event::{Measure, NodeUsage, PodInfo, PodLife, Time};
     use phalanx_framework::testing::{cluster_of, node, opened, pod, resources, running, task_of};
 
     fn measured(cpu: &str, memory: &str, at: i64) -> NodeUsage {
@@ -329,7 +329,10 @@ mod tests {
             all.extend(list.iter().cloned());
             100.0 - score(&cluster, &all)
         };
-        let at = |scheduled, pod: PodInfo| PodInfo { scheduled, ..running(pod, "n") };
+        let at = |scheduled, pod: PodInfo| {
+            let pod = running(pod, "n");
+            PodInfo { life: PodLife { scheduled, ..pod.life }, ..pod }
+        };
         let with_limit = |text: &str| {
             let mut info = pod("p", "cpu=2");
             info.requests.limits = vec![resources(text)];

@@ -91,11 +91,11 @@ impl ApiServer {
         self.makers.count(&pod);
         let uid = pod.info.pod.uid.clone();
         self.echoes.push(Event::Pod(Box::new(pod.info.clone())));
-        if pod.info.deleting {
+        if pod.info.life.deleting {
             self.agenda.put(after(now, pod.grace_ms), Step::Remove(uid.clone()));
-        } else if pod.info.phase == PodPhase::Running {
+        } else if pod.info.life.phase == PodPhase::Running {
             self.plan_finish(&pod, now);
-        } else if pod.info.phase == PodPhase::Pending && self.has_kubelet(&pod.info) {
+        } else if pod.info.life.phase == PodPhase::Pending && self.has_kubelet(&pod.info) {
             self.agenda.put(after(now, START_DELAY_MS), Step::Start(uid.clone()));
         }
         self.pods.insert(uid, pod);
@@ -176,7 +176,7 @@ impl ApiServer {
                 }
             }
             Decision::PodUnscheduled { pod, message, .. } => {
-                self.change(&pod.uid, |pod| pod.info.unscheduled_message = Some(message.clone()));
+                self.change(&pod.uid, |pod| pod.info.life.unscheduled_message = Some(message.clone()));
             }
             // An event for people changes no object.
             Decision::PodUngrouped { .. }
@@ -204,7 +204,8 @@ impl ApiServer {
     fn bind(&mut self, binding: &Binding, now: Time) {
         let uid = &binding.pod.uid;
         let node = binding.node.clone();
-        let free = self.pods.get(uid).is_some_and(|pod| pod.info.node.is_none() && !pod.info.deleting);
+        let free =
+            self.pods.get(uid).is_some_and(|pod| pod.info.life.node.is_none() && !pod.info.life.deleting);
         if !free {
             let failure =
                 BindFailure { message: "the pod is gone or bound already".into(), fault: BindFault::Gone };
@@ -218,9 +219,9 @@ impl ApiServer {
         self.echoes.push(Event::Bound(uid.clone()));
         let started = self.ready.contains(&node);
         self.change(uid, |pod| {
-            (pod.info.node, pod.info.scheduled) = (Some(node), Some(now));
-            pod.info.nominated = None;
-            pod.info.unscheduled_message = None;
+            (pod.info.life.node, pod.info.life.scheduled) = (Some(node), Some(now));
+            pod.info.life.nominated = None;
+            pod.info.life.unscheduled_message = None;
         });
         if started {
             self.agenda.put(after(now, START_DELAY_MS), Step::Start(uid.clone()));
@@ -228,16 +229,16 @@ impl ApiServer {
     }
 
     fn evict(&mut self, pod: &PodRef, cause: &Arc<Cause>, now: Time) {
-        let Some(known) = self.pods.get(&pod.uid).filter(|known| !known.info.deleting) else { return };
-        let grace = if known.info.node.is_some() { known.grace_ms } else { 0 };
-        if known.info.phase == PodPhase::Running {
+        let Some(known) = self.pods.get(&pod.uid).filter(|known| !known.info.life.deleting) else { return };
+        let grace = if known.info.life.node.is_some() { known.grace_ms } else { 0 };
+        if known.info.life.phase == PodPhase::Running {
             count_off(&mut self.pdbs, &known.info, &mut self.echoes);
         }
         self.steps += 1;
         self.evictions.push((pod.to_string(), cause.clone()));
         self.nominated.remove(&pod.uid);
         let next = self.makers.replace(known, false, now);
-        self.change(&pod.uid, |pod| pod.info.deleting = true);
+        self.change(&pod.uid, |pod| pod.info.life.deleting = true);
         self.agenda.put(after(now, grace), Step::Remove(pod.uid.clone()));
         if let Some(next) = next {
             self.add_pod(next, now);
@@ -253,23 +254,24 @@ impl ApiServer {
                 self.nominated.remove(&pod.uid);
             }
         }
-        self.change(&pod.uid, |pod| pod.info.nominated = node);
+        self.change(&pod.uid, |pod| pod.info.life.nominated = node);
     }
 
     fn step(&mut self, at: Time, step: &Step) {
         match step {
             Step::Start(uid) => {
-                let waits = |pod: &SimulatedPod| pod.info.phase == PodPhase::Pending && !pod.info.deleting;
+                let waits =
+                    |pod: &SimulatedPod| pod.info.life.phase == PodPhase::Pending && !pod.info.life.deleting;
                 if let Some(pod) = self.pods.get(uid).filter(|pod| waits(pod)).cloned() {
                     self.change(uid, |pod| {
-                        pod.info.phase = PodPhase::Running;
-                        pod.info.scheduled.get_or_insert(at);
+                        pod.info.life.phase = PodPhase::Running;
+                        pod.info.life.scheduled.get_or_insert(at);
                     });
                     self.plan_finish(&pod, at);
                 }
             }
             Step::Finish(uid) => {
-                self.change(uid, |pod| pod.info.phase = PodPhase::Succeeded);
+                self.change(uid, |pod| pod.info.life.phase = PodPhase::Succeeded);
                 self.plan_detach(uid, at);
                 self.echoes.extend(self.claims.release(uid));
                 if let Some(next) = self.pods.get(uid).and_then(|pod| self.makers.follow(pod, at)) {
@@ -279,8 +281,8 @@ impl ApiServer {
             Step::Detach { claim, node } => {
                 let has = |pod: &SimulatedPod| {
                     let claims = &pod.info.constraints.volumes;
-                    let ended = matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed);
-                    let there = pod.info.node.as_ref() == Some(node) && !ended;
+                    let ended = matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed);
+                    let there = pod.info.life.node.as_ref() == Some(node) && !ended;
                     there && claims.iter().any(|volume| volume.claim == *claim)
                 };
                 if !self.pods.values().any(has) {
@@ -310,7 +312,7 @@ impl ApiServer {
     /// The volumes of a pod that ends are detached, but for those that other pods have.
     fn plan_detach(&mut self, uid: &Arc<str>, at: Time) {
         let Some(pod) = self.pods.get(uid) else { return };
-        let Some(node) = &pod.info.node else { return };
+        let Some(node) = &pod.info.life.node else { return };
         for volume in &pod.info.constraints.volumes {
             let step = Step::Detach { claim: volume.claim.clone(), node: node.clone() };
             self.agenda.put(after(at, DETACH_DELAY_MS), step);
@@ -318,7 +320,7 @@ impl ApiServer {
     }
 
     fn has_kubelet(&self, pod: &PodInfo) -> bool {
-        pod.node.as_ref().is_some_and(|node| self.ready.contains(node))
+        pod.life.node.as_ref().is_some_and(|node| self.ready.contains(node))
     }
 
     /// Changes a pod, if it is still there, and tells the watches.
@@ -332,7 +334,7 @@ impl ApiServer {
 
 /// A pod that runs is evicted: its budgets allow one less, as the eviction API counts, unless it may go as not ready.
 fn count_off(pdbs: &mut [PdbInfo], pod: &PodInfo, echoes: &mut Vec<Event>) {
-    let counts = |pdb: &&mut PdbInfo| !(pdb.frees_unready && pod.unready);
+    let counts = |pdb: &&mut PdbInfo| !(pdb.frees_unready && pod.life.unready);
     for pdb in pdbs.iter_mut().filter(|pdb| pdb.key.namespace == pod.pod.namespace).filter(counts) {
         if pdb.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels)) {
             pdb.allowed = pdb.allowed.saturating_sub(1);
@@ -393,7 +395,7 @@ mod tests {
     }
 
     fn phase(api_server: &ApiServer, name: &str) -> Option<PodPhase> {
-        api_server.pods.get(name).map(|pod| pod.info.phase)
+        api_server.pods.get(name).map(|pod| pod.info.life.phase)
     }
 
     #[test]
@@ -404,7 +406,7 @@ mod tests {
         bind(&mut api_server, "p", "n");
         assert_eq!(api_server.bindings["a/p"], "n");
         assert!(
-            api_server.pods().all(|pod| pod.scheduled == Some(Time(0))),
+            api_server.pods().all(|pod| pod.life.scheduled == Some(Time(0))),
             "since when its cooldown counts"
         );
         for (now, expected) in [
@@ -457,7 +459,7 @@ mod tests {
         api_server.carry_out(&evict("p-0"), Time(2_000));
         assert_eq!(names(&api_server), ["p-0", "p-2", "p-1"], "a new name, at once");
         let new = api_server.pods().find(|pod| &*pod.pod.name == "p-2").unwrap();
-        assert!(new.node.is_none() && !new.deleting && new.index == Some(2));
+        assert!(new.life.node.is_none() && !new.life.deleting && new.index == Some(2));
         api_server.run_kubelets(Time(40_000));
         assert_eq!(names(&api_server), ["p-2", "p-1"]);
         assert!(!api_server.makers.go_round());
@@ -493,10 +495,14 @@ mod tests {
         api_server.add_pod(made("p-0", true), Time(0));
         api_server
             .carry_out(&Decision::Evict { pod: named("p-0"), group: None, cause: because("") }, Time(2_000));
-        assert_eq!(api_server.pods().filter(|pod| pod.deleting).count(), 1);
+        assert_eq!(api_server.pods().filter(|pod| pod.life.deleting).count(), 1);
         api_server.run_kubelets(Time(40_000));
         assert_eq!(names(&api_server), ["p-0"]);
-        assert!(api_server.pods().all(|pod| !pod.deleting && pod.node.is_none() && &*pod.pod.uid != "p-0"));
+        assert!(
+            api_server
+                .pods()
+                .all(|pod| !pod.life.deleting && pod.life.node.is_none() && &*pod.pod.uid != "p-0")
+        );
     }
 
     #[test]
@@ -531,6 +537,6 @@ mod tests {
         bind(&mut api_server, "p", "n");
         api_server.carry_out(&Decision::Nominate { pod: named("q"), node: None }, Time(0));
         assert!(api_server.nominations().is_empty());
-        assert!(api_server.pods().all(|pod| pod.nominated.is_none()));
+        assert!(api_server.pods().all(|pod| pod.life.nominated.is_none()));
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn count_allowed(objects: &mut [Object]) {
 fn allowed(pdb: &PdbInfo, budget: Budget, objects: &[Object]) -> (u32, bool) {
     let meant = |pod: &&PodInfo| {
         pod.pod.namespace == pdb.key.namespace
-            && !matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
+            && !matches!(pod.life.phase, PodPhase::Succeeded | PodPhase::Failed)
             && pdb.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
     };
     let pods = objects.iter().filter_map(|object| match object {
@@ -105,7 +105,7 @@ fn allowed(pdb: &PdbInfo, budget: Budget, objects: &[Object]) -> (u32, bool) {
     let (mut count, mut healthy) = (0, 0);
     for pod in pods.filter(meant) {
         count += 1;
-        healthy += u64::from(pod.node.is_some() && !pod.deleting && !pod.unready);
+        healthy += u64::from(pod.life.node.is_some() && !pod.life.deleting && !pod.life.unready);
     }
     let needed = budget.needed(count);
     let allowed = u32::try_from(budget.allowed(count, healthy)).unwrap_or(u32::MAX);

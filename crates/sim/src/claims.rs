@@ -49,7 +49,7 @@ impl Claims {
 
     /// Makes the claims that a pod has only templates for.
     fn make(&mut self, pod: &mut SimulatedPod, templates: &BTreeMap<Key, ClaimInfo>) {
-        let ended = matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed);
+        let ended = matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed);
         let Some(named) = pod.info.claims.as_ref().filter(|_| !ended) else { return };
         let (namespace, owner) = (&pod.info.pod.namespace, &pod.info.pod.uid);
         let one = |claim: &PodClaim| {

@@ -111,7 +111,7 @@ fn find<'r>(core: &'r CoreReport, solo: bool, namespace: &str, name: &str) -> Op
 }
 
 fn state(pod: &PodInfo) -> String {
-    match (&pod.node, &pod.nominated) {
+    match (&pod.life.node, &pod.life.nominated) {
         (Some(node), _) => format!("on node {node}"),
         (None, _) if !pod.ours => "left to another scheduler, by its spec.schedulerName".into(),
         (None, Some(node)) => format!("waits for room on node {node}"),

@@ -188,7 +188,7 @@ fn settle_times(entries: &mut [Entry]) -> Time {
 /// A pod without a creation time may carry the time at which it was given its node: the run begins after that.
 fn scheduled(object: &Object) -> Option<Time> {
     match object {
-        Object::Pod(pod) => pod.info.scheduled,
+        Object::Pod(pod) => pod.info.life.scheduled,
         _ => None,
     }
 }
@@ -275,7 +275,10 @@ mod tests {
         let manifests = read(&[text("f", &(pod("p") + since))], &options()).unwrap();
         let Some(Object::Pod(pod)) = manifests.objects.first() else { panic!("{manifests:?}") };
         assert!(
-            pod.info.scheduled.is_some_and(|time| time < manifests.end && manifests.end.0 - time.0 < 10_000)
+            pod.info
+                .life
+                .scheduled
+                .is_some_and(|time| time < manifests.end && manifests.end.0 - time.0 < 10_000)
         );
     }
 

@@ -216,8 +216,8 @@ impl<'d> Notes<'d> {
 /// The node, the field that names it, and what becomes of the object without it.
 fn node_of(object: &Object) -> Option<(&str, &'static str, &'static str)> {
     match object {
-        Object::Pod(pod) if !matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed) => {
-            let node = pod.info.node.as_deref()?;
+        Object::Pod(pod) if !matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed) => {
+            let node = pod.info.life.node.as_deref()?;
             Some((node, "spec.nodeName", "the pod is kept and uses no known node"))
         }
         Object::Slice(slice) => match &slice.nodes {

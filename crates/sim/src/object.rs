@@ -332,7 +332,8 @@ fn ageless(pod: &slim::Pod, info: &PodInfo) -> Option<Invalid> {
         "found {text:?} on a pod that runs and does not say since when, so it is not protected, expected status.startTime or a \
          condition PodScheduled with lastTransitionTime"
     );
-    let known = info.scheduled.is_some() || info.phase != PodPhase::Running || info.node.is_none();
+    let known =
+        info.life.scheduled.is_some() || info.life.phase != PodPhase::Running || info.life.node.is_none();
     (!known).then(|| invalid(&format!("metadata.{marks}.{COOLDOWN_TIME}"), &problem))
 }
 

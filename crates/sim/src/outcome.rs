@@ -38,7 +38,7 @@ fn eviction((pod, cause): &(String, Arc<Cause>)) -> Eviction {
 }
 
 fn waits(pod: &PodInfo) -> bool {
-    pod.ours && pod.node.is_none() && pod.phase == PodPhase::Pending && !pod.deleting
+    pod.ours && pod.life.node.is_none() && pod.life.phase == PodPhase::Pending && !pod.life.deleting
 }
 
 /// `namespace/name` of the PodGroup that a pod names.
@@ -68,8 +68,8 @@ fn groups(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, GroupOu
         .collect();
     for pod in api_server.pods() {
         if let Some(group) = group_of(pod).and_then(|name| groups.get_mut(&name)) {
-            match &pod.node {
-                Some(_) if pod.phase == PodPhase::Failed => {}
+            match &pod.life.node {
+                Some(_) if pod.life.phase == PodPhase::Failed => {}
                 Some(node) => *group.nodes.entry(node.to_string()).or_default() += 1,
                 None => group.waiting += u32::from(waits(pod)),
             }
@@ -136,8 +136,8 @@ fn nodes(cluster: &Cluster, api_server: &ApiServer) -> BTreeMap<String, NodeOutc
         .filter(|(_, node)| node.exists)
         .map(|(_, node)| (node.name.to_string(), NodeOutcome { pods: 0, resources: usage(cluster, node) }))
         .collect();
-    let placed = api_server.pods().filter(|pod| pod.phase != PodPhase::Failed);
-    for node in placed.filter_map(|pod| pod.node.as_deref()) {
+    let placed = api_server.pods().filter(|pod| pod.life.phase != PodPhase::Failed);
+    for node in placed.filter_map(|pod| pod.life.node.as_deref()) {
         if let Some(node) = nodes.get_mut(node) {
             node.pods += 1;
         }

@@ -315,7 +315,11 @@ impl<'d> Reader<'d> {
     /// Counts a pod that another scheduler should bind; an API server names default-scheduler where nobody is named.
     fn leave(&mut self, pod: &SimulatedPod, scheduler: Option<String>) {
         let info = &pod.info;
-        if !info.ours && info.node.is_none() && info.phase == PodPhase::Pending && !info.deleting {
+        if !info.ours
+            && info.life.node.is_none()
+            && info.life.phase == PodPhase::Pending
+            && !info.life.deleting
+        {
             let scheduler = scheduler.filter(|name| !name.is_empty());
             *self.left.entry(scheduler.unwrap_or_else(|| "default-scheduler".to_owned())).or_default() += 1;
         }

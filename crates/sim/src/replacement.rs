@@ -53,7 +53,7 @@ impl Makers {
     /// The one in place of a pod that is evicted, or, with `gone`, of one that was and is gone.
     pub(crate) fn replace(&mut self, pod: &SimulatedPod, gone: bool, now: Time) -> Option<SimulatedPod> {
         let maker = pod.maker.as_ref().filter(|maker| maker.keeps_names == gone)?;
-        if matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed) {
+        if matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed) {
             return None;
         }
         let new = self.copy(pod, maker, now)?;
@@ -66,7 +66,7 @@ impl Makers {
         let maker = pod.maker.as_ref()?;
         let succeeded = self.succeeded.entry(maker.label.clone()).or_default();
         *succeeded += 1;
-        if *succeeded > maker.later || pod.info.deleting {
+        if *succeeded > maker.later || pod.info.life.deleting {
             return None;
         }
         self.copy(pod, maker, now)
@@ -85,8 +85,9 @@ impl Makers {
                 info.index.map(|index| if ends_with(&old.name, index) { number as u32 } else { index });
         }
         info.pod = PodRef { uid: format!("{}/{number}", old.uid).into(), ..info.pod.clone() };
-        (info.created, info.phase, info.deleting) = (now, PodPhase::Pending, false);
-        (info.node, info.nominated, info.scheduled, info.unscheduled_message) = (None, None, None, None);
+        (info.created, info.life.phase, info.life.deleting) = (now, PodPhase::Pending, false);
+        (info.life.node, info.life.nominated, info.life.scheduled, info.life.unscheduled_message) =
+            (None, None, None, None);
         if info.queue_gate == QueueGate::Open {
             (info.gated, info.queue_gate) = (true, QueueGate::Shut);
         }

@@ -122,8 +122,8 @@ fn pod(group: &str, index: usize, (state, request, role): (State, &'static str, 
         State::RunsOn(node) => pod = running(pod, &format!("n{node}")),
         State::LeavesFrom(node) => pod = leaving(running(pod, &format!("n{node}"))),
         State::Finished(well) => {
-            pod.node = Some("n0".into());
-            pod.phase = if well { PodPhase::Succeeded } else { PodPhase::Failed };
+            pod.life.node = Some("n0".into());
+            pod.life.phase = if well { PodPhase::Succeeded } else { PodPhase::Failed };
         }
     }
     pod
@@ -238,9 +238,9 @@ impl Script {
         match happening {
             Happening::Supply(at) => self.supply.happen(at).map(|event| test.add(event)),
             Happening::Delete(at) => pick(at).map(|pod| test.gone(pod)),
-            Happening::Leave(at) => pick(at).map(|pod| test.change(pod, |pod| pod.deleting = true)),
+            Happening::Leave(at) => pick(at).map(|pod| test.change(pod, |pod| pod.life.deleting = true)),
             Happening::Finish(at) => {
-                pick(at).map(|pod| test.change(pod, |pod| pod.phase = PodPhase::Succeeded))
+                pick(at).map(|pod| test.change(pod, |pod| pod.life.phase = PodPhase::Succeeded))
             }
             Happening::NodeGone(at) => {
                 of_node(at).map(|(name, _)| test.add(Event::NodeGone(name.as_str().into())))

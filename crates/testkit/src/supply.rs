@@ -45,7 +45,7 @@ pub fn wish(pod: PodInfo, (volumes, device): Wishes) -> PodInfo {
         .collect();
     volumes.sort();
     volumes.dedup();
-    let device = device.filter(|_| pod.node.is_none()).map(|at| format!("d{at}").into());
+    let device = device.filter(|_| pod.life.node.is_none()).map(|at| format!("d{at}").into());
     let claims = device.map(|name: Arc<str>| [PodClaim { name: name.clone(), claim: Some(name) }].into());
     PodInfo { constraints: Arc::new(Constraints { volumes, ..Constraints::default() }), claims, ..pod }
 }

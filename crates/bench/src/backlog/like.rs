@@ -141,7 +141,7 @@ impl Like {
         match self {
             Like::Equal | Like::NotAdmitted | Like::Preempt => {}
             Like::Elastic => {
-                if pod.node.is_some() {
+                if pod.life.node.is_some() {
                     pod.requests.containers = vec![resources(&[(DRIVER, "1")])];
                 }
             }

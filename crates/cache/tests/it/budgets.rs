@@ -82,7 +82,11 @@ fn pods_that_are_not_ready_go_by_the_policy_and_by_what_is_healthy() {
         ("{phase: Running, conditions: [{type: Ready, status: 'False'}]}", true),
         ("{phase: Pending, conditions: [{type: Ready, status: 'False'}]}", false),
     ] {
-        assert_eq!(pod(&format!("metadata: {{name: p}}\nstatus: {status}")).unready, expected, "{status}");
+        assert_eq!(
+            pod(&format!("metadata: {{name: p}}\nstatus: {status}")).life.unready,
+            expected,
+            "{status}"
+        );
     }
 }
 
@@ -106,7 +110,7 @@ fn equal_labels_are_held_once_and_the_time_of_binding_is_read() {
 metadata: {name: p, labels: {b: '1', a: ''}}
 status: {conditions: [{type: PodScheduled, status: 'True', lastTransitionTime: 2026-11-01T10:00:00Z}]}");
     assert_eq!((info.labels.get("a"), info.labels.get("b")), (Some(""), Some("1")));
-    assert_eq!(info.scheduled, Some(Time(1_793_527_200_000)));
+    assert_eq!(info.life.scheduled, Some(Time(1_793_527_200_000)));
 }
 
 /// The condition says it, or the kubelet where there is none.
@@ -121,8 +125,8 @@ fn since_when_a_pod_has_its_node() {
         (String::new(), Some(1_793_530_800_000)),
     ] {
         let status = format!("{{startTime: 2026-11-01T11:00:00Z, conditions: [{conditions}]}}");
-        let found = pod(&format!("metadata: {{name: p}}\nstatus: {status}")).scheduled;
+        let found = pod(&format!("metadata: {{name: p}}\nstatus: {status}")).life.scheduled;
         assert_eq!(found, expected.map(Time), "{status}");
     }
-    assert_eq!(pod("metadata: {name: p}").scheduled, None);
+    assert_eq!(pod("metadata: {name: p}").life.scheduled, None);
 }

@@ -88,7 +88,7 @@ fn a_whole_pod_of_a_real_cluster() {
     assert_eq!(info.pod.to_string(), "ml/train-worker-3");
     assert_eq!((info.group.as_deref(), &*info.role, info.index), (Some("train"), "worker", Some(3)));
     assert_eq!(shown(&info.requests.containers[0]), "cpu=96 memory=549755813888 nvidia.com/gpu=8");
-    assert_eq!(info.unscheduled_message.as_deref(), Some("0/5 nodes are available"));
+    assert_eq!(info.life.unscheduled_message.as_deref(), Some("0/5 nodes are available"));
     assert!(info.constraints.host_ports.is_empty());
 }
 

@@ -197,7 +197,7 @@ fn tell(cluster: &mut Cluster, folded: &Folded) {
     for event in &folded.events {
         match event {
             Event::Pod(pod) => {
-                cluster.insert(pod.pod.uid.to_string(), pod.node.as_deref().map(str::to_owned));
+                cluster.insert(pod.pod.uid.to_string(), pod.life.node.as_deref().map(str::to_owned));
             }
             Event::PodGone(uid) => {
                 assert!(cluster.remove(&**uid).is_some(), "{uid} ends without a beginning");

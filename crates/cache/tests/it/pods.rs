@@ -29,10 +29,10 @@ status: {phase: Running, nominatedNodeName: n2}");
     assert_eq!(info.pod.to_string(), "team/w-0");
     assert_eq!(&*info.pod.uid, "u-1");
     assert_eq!(info.created, Time(1_793_527_200_000));
-    assert!(info.deleting && info.ours && info.never_preempts && !info.gated);
-    assert_eq!((info.node.as_deref(), info.nominated.as_deref()), (Some("n1"), Some("n2")));
+    assert!(info.life.deleting && info.ours && info.never_preempts && !info.gated);
+    assert_eq!((info.life.node.as_deref(), info.life.nominated.as_deref()), (Some("n1"), Some("n2")));
     assert_eq!((info.priority, info.priority_class.as_deref()), (Some(7), Some("high")));
-    assert_eq!(info.phase, PodPhase::Running);
+    assert_eq!(info.life.phase, PodPhase::Running);
 }
 
 #[test]
@@ -43,11 +43,14 @@ spec: {nodeName: '', priorityClassName: '', containers: null, affinity: null, no
 status: {}");
     assert_eq!(info.pod.to_string(), "default/p");
     assert_eq!(&*info.pod.uid, "default/p");
-    assert_eq!((info.created, info.phase), (Time(0), PodPhase::Pending));
-    assert_eq!((info.node, info.nominated, info.priority_class, info.priority), (None, None, None, None));
+    assert_eq!((info.created, info.life.phase), (Time(0), PodPhase::Pending));
+    assert_eq!(
+        (info.life.node, info.life.nominated, info.priority_class, info.priority),
+        (None, None, None, None)
+    );
     assert_eq!((info.group, info.queue, &*info.role, info.index), (None, None, "", None));
-    assert_eq!((info.preemptable, info.unscheduled_message), (None, None));
-    assert!(!info.deleting && !info.never_preempts && !info.gated);
+    assert_eq!((info.preemptable, info.life.unscheduled_message), (None, None));
+    assert!(!info.life.deleting && !info.never_preempts && !info.gated);
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn phases() {
         ("Unknown", PodPhase::Unknown),
         ("Hibernating", PodPhase::Unknown),
     ] {
-        assert_eq!(pod(&format!("status: {{phase: {phase}}}")).phase, expected, "{phase}");
+        assert_eq!(pod(&format!("status: {{phase: {phase}}}")).life.phase, expected, "{phase}");
     }
 }
 
@@ -162,7 +165,7 @@ fn gates_and_conditions() {
         ("null", None),
     ] {
         let info = pod(&format!("status: {{conditions: {conditions}}}"));
-        assert_eq!(info.unscheduled_message.as_deref(), expected, "{conditions}");
+        assert_eq!(info.life.unscheduled_message.as_deref(), expected, "{conditions}");
     }
 }
 

@@ -58,9 +58,9 @@ impl Cluster {
 
     pub(super) fn apply_pod(&mut self, info: &PodInfo) -> bool {
         let known = self.task_of(&info.pod.uid);
-        let finished = matches!(info.phase, PodPhase::Succeeded | PodPhase::Failed);
+        let finished = matches!(info.life.phase, PodPhase::Succeeded | PodPhase::Failed);
         let counts = info.ours || info.group.is_some();
-        if (!info.ours && info.node.is_none()) || (finished && !counts) {
+        if (!info.ours && info.life.node.is_none()) || (finished && !counts) {
             return known.is_some_and(|task| self.remove_task(task));
         }
         let class = self.class_for(info);
@@ -116,8 +116,8 @@ impl Cluster {
             evicting: None,
             refused: Refused::No,
             written: PodWritten {
-                nominated: info.nominated.clone(),
-                message: info.unscheduled_message.clone(),
+                nominated: info.life.nominated.clone(),
+                message: info.life.unscheduled_message.clone(),
                 queue_gate: QueueGate::None,
             },
             details: details(info),
@@ -128,7 +128,7 @@ impl Cluster {
         });
         self.classes[class].refs += 1;
         self.ids.tasks.insert(info.pod.uid.clone(), task);
-        if info.nominated.is_some() && !self.others.standby {
+        if info.life.nominated.is_some() && !self.others.standby {
             self.since_last_cycle.nominated.push(task);
         }
         self.link_claims(task, info.claims.as_ref());
@@ -173,7 +173,7 @@ impl Cluster {
         let task = &mut self.tasks[id];
         let let_go = task.gated && !info.gated;
         let edited = changed_class
-            || (task.details.unready != info.unready && !self.pdbs.is_empty())
+            || (task.details.unready != info.life.unready && !self.pdbs.is_empty())
             || changed_burst
             || changed_claims
             || task.gated != info.gated
@@ -182,25 +182,25 @@ impl Cluster {
             || task.details.preemptable != info.preemptable
             || task.details.labels != info.labels
             || task.details.annotations != info.annotations;
-        let changed = edited || moved || task.details.scheduled != info.scheduled;
+        let changed = edited || moved || task.details.scheduled != info.life.scheduled;
         task.priority = priority;
         task.gated = info.gated;
         task.details.preemptable = info.preemptable;
         task.details.labels.clone_from(&info.labels);
-        task.details.unready = info.unready;
-        task.details.scheduled = info.scheduled;
-        let evicting = match (task.evicting, info.phase) {
-            _ if info.deleting => None,
+        task.details.unready = info.life.unready;
+        task.details.scheduled = info.life.scheduled;
+        let evicting = match (task.evicting, info.life.phase) {
+            _ if info.life.deleting => None,
             (Some(_), PodPhase::Running) => Some(Status::Running),
             (before, _) => before,
         };
         task.details.annotations.clone_from(&info.annotations);
         if self.others.standby {
-            task.written.nominated.clone_from(&info.nominated);
-            task.written.message.clone_from(&info.unscheduled_message);
+            task.written.nominated.clone_from(&info.life.nominated);
+            task.written.message.clone_from(&info.life.unscheduled_message);
         }
         // Until then it stands on the object, also while a bind is under way, which may fail.
-        if info.node.is_some() {
+        if info.life.node.is_some() {
             task.written.nominated = None;
         }
         self.set_evicting(id, evicting);
@@ -264,20 +264,20 @@ impl Cluster {
     /// The status and node by a pod's object. A decision that the API server does not show yet stays.
     fn seen(&mut self, id: TaskId, info: &PodInfo) -> (Status, Option<NodeId>) {
         let before = (self.tasks[id].status, self.tasks[id].node);
-        let status = match info.phase {
+        let status = match info.life.phase {
             PodPhase::Succeeded => return (Status::Succeeded, None),
             PodPhase::Failed => return (Status::Failed, None),
-            _ if info.deleting => Status::Releasing,
+            _ if info.life.deleting => Status::Releasing,
             PodPhase::Running => Status::Running,
             PodPhase::Unknown => Status::Unknown,
-            PodPhase::Pending if info.node.is_some() => Status::Bound,
+            PodPhase::Pending if info.life.node.is_some() => Status::Bound,
             // A pod never loses its node, so the object is older than the bind.
             PodPhase::Pending if matches!(before.0, Status::Binding | Status::Bound | Status::Pipelined) => {
                 return before;
             }
             PodPhase::Pending => Status::Pending,
         };
-        let node = info.node.as_ref().map(|name| self.ensure_node(name));
+        let node = info.life.node.as_ref().map(|name| self.ensure_node(name));
         let task = &self.tasks[id];
         if task.evicting.is_some() && node.is_some() {
             return (Status::Releasing, node);
@@ -387,7 +387,7 @@ fn details(info: &PodInfo) -> PodDetails {
         never_preempts: info.never_preempts,
         labels: info.labels.clone(),
         annotations: info.annotations.clone(),
-        unready: info.unready,
-        scheduled: info.scheduled,
+        unready: info.life.unready,
+        scheduled: info.life.scheduled,
     }
 }

@@ -26,7 +26,7 @@ pub use device::{
 pub use figures::Contradiction;
 pub use group::{Condition, GroupRef, GroupStatus, Phase, PodGroupInfo, SubGroupPolicy};
 pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
-pub use pod::{PodInfo, PodPhase, PodRef, PodRequests, QueueGate};
+pub use pod::{PodInfo, PodLife, PodPhase, PodRef, PodRequests, QueueGate};
 pub use pod_rules::{NamespaceInfo, PodRules, PodSelector, PodTerm, Spread};
 pub use queue::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
 pub use volume::{

@@ -69,16 +69,8 @@ pub struct PodInfo {
     pub pod: PodRef,
     /// Creation.
     pub created: Time,
-    /// Phase.
-    pub phase: PodPhase,
-    /// It runs, and its condition Ready says otherwise.
-    pub unready: bool,
-    /// Has a deletion timestamp.
-    pub deleting: bool,
-    /// `spec.nodeName`.
-    pub node: Option<Arc<str>>,
-    /// `status.nominatedNodeName`.
-    pub nominated: Option<Arc<str>>,
+    /// Where it is in its life.
+    pub life: PodLife,
     /// Its `schedulerName` is ours; otherwise it only counts as usage.
     pub ours: bool,
     /// The PodGroup of the group annotation, in the pod's namespace.
@@ -105,14 +97,29 @@ pub struct PodInfo {
     pub requests: PodRequests,
     /// Constraints.
     pub constraints: Arc<Constraints>,
-    /// The message of a PodScheduled=False condition that is on the object.
-    pub unscheduled_message: Option<Arc<str>>,
     /// Its claims to devices; `None` for a pod without any.
     pub claims: Option<Arc<[PodClaim]>>,
     /// Annotations that plugins read.
     pub annotations: Annotations,
     /// Labels.
     pub labels: Labels,
+}
+
+/// Where a pod is in its life.
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+pub struct PodLife {
+    /// Phase.
+    pub phase: PodPhase,
+    /// It runs, and its condition Ready says otherwise.
+    pub unready: bool,
+    /// Has a deletion timestamp.
+    pub deleting: bool,
+    /// `spec.nodeName`.
+    pub node: Option<Arc<str>>,
+    /// `status.nominatedNodeName`.
+    pub nominated: Option<Arc<str>>,
+    /// The message of a PodScheduled=False condition that is on the object.
+    pub unscheduled_message: Option<Arc<str>>,
     /// When it was given its node: since when its condition PodScheduled is True.
     pub scheduled: Option<Time>,
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use phalanx_cluster::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
-use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Time};
+use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodLife, PodPhase, QueueInfo, Time};
 use phalanx_framework::conf::{Arg, Conf, Flag, PluginConf, Position, Value};
 use proptest::prelude::*;
 
@@ -254,7 +254,7 @@ impl Contest {
             for victim in &cycle.evicted {
                 let pod = test.pod(victim);
                 if lingers {
-                    test.change(victim, |pod| pod.deleting = true);
+                    test.change(victim, |pod| pod.life.deleting = true);
                     test.cycle();
                 }
                 test.gone(victim);
@@ -271,11 +271,8 @@ pub(crate) fn again(test: &mut TestCluster, made: &mut BTreeMap<String, u32>, po
     let number = made.entry(job.clone()).and_modify(|number| *number += 1).or_insert(100);
     let name: std::sync::Arc<str> = format!("{job}-{number}").into();
     let mut next = PodInfo {
-        node: None,
-        phase: PodPhase::Pending,
         index: Some(*number),
-        nominated: None,
-        deleting: false,
+        life: PodLife { node: None, phase: PodPhase::Pending, nominated: None, deleting: false, ..pod.life },
         ..pod
     };
     (next.pod.name, next.pod.uid) = (name.clone(), name);

@@ -151,7 +151,7 @@ fn what_says_nothing_new_does_not_end_the_wait() {
     test.nodes(1, "cpu=9").gang(group("g", 2), 2, "cpu=1");
     tries(&mut test, "g-1", 15);
     for _ in 0..3 {
-        test.change("g-1", |pod| pod.unscheduled_message = Some("our own words".into()));
+        test.change("g-1", |pod| pod.life.unscheduled_message = Some("our own words".into()));
         test.add(group("g", 2)).add(node("n1", "cpu=9"));
         assert!(!cycle(&mut test, "g-1").bound.contains_key("g-1"));
     }

@@ -28,7 +28,9 @@ fn an_echo_of_what_was_written_wakes_nobody() {
     let status = status.expect("a status");
     let echo = PodGroupInfo { status: status.clone(), ..group("g", 1) };
     cluster.apply(echo.clone().into());
-    cluster.apply(PodInfo { unscheduled_message: Some("no room".into()), ..pod.clone() }.into());
+    let mut refused = pod.clone();
+    refused.life.unscheduled_message = Some("no room".into());
+    cluster.apply(refused.into());
     assert_eq!(scheduler.active_jobs(&mut cluster), []);
 
     let job = job_of(&cluster, "g");

@@ -121,7 +121,7 @@ impl Course {
             }
             let lingers = at % self.linger == 0;
             for victim in &cycle.evicted {
-                test.change(victim, |pod| pod.deleting = lingers);
+                test.change(victim, |pod| pod.life.deleting = lingers);
             }
             for victim in std::mem::take(&mut leaving)
                 .into_iter()

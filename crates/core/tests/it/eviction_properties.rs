@@ -1,7 +1,7 @@
 //! What holds in every cluster whose gangs evict each other.
 use std::cell::RefCell;
 
-use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodPhase};
+use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodLife, PodPhase};
 use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
@@ -82,7 +82,13 @@ impl std::fmt::Debug for Play {
                 Event::Pod(pod) => writeln!(
                     f,
                     "  {} {:?} {:?} on {:?} deleting {} gated {} role {:?}",
-                    pod.pod, pod.requests.containers, pod.phase, pod.node, pod.deleting, pod.gated, pod.role
+                    pod.pod,
+                    pod.requests.containers,
+                    pod.life.phase,
+                    pod.life.node,
+                    pod.life.deleting,
+                    pod.gated,
+                    pod.role
                 )?,
                 _ => {}
             }
@@ -129,7 +135,7 @@ impl Play {
                 if (at + 1) % self.refused == 0 {
                     test.add(Event::EvictFailed(victim.as_str().into(), "no".into()));
                 } else if *fails {
-                    test.change(victim, |pod| pod.deleting = true);
+                    test.change(victim, |pod| pod.life.deleting = true);
                 } else {
                     test.gone(victim);
                 }
@@ -209,7 +215,7 @@ proptest! {
                 test.gone(victim);
                 made += 1;
                 let name: std::sync::Arc<str> = format!("{}-{made}", pod.group.as_deref().unwrap_or("solo")).into();
-                let mut next = PodInfo { node: None, phase: PodPhase::Pending, index: Some(made), nominated: None, ..pod };
+                let mut next = PodInfo { index: Some(made), life: PodLife { node: None, phase: PodPhase::Pending, nominated: None, ..pod.life }, ..pod };
                 (next.pod.name, next.pod.uid) = (name.clone(), name);
                 test.add(next);
             }

@@ -143,7 +143,7 @@ fn who_may_not_be_evicted_is_not() {
         ("annotation", |pod| pod.preemptable = Some(false)),
         ("kube-system", |pod| pod.pod.namespace = "kube-system".into()),
         ("critical", |pod| pod.priority_class = Some("system-node-critical".into())),
-        ("leaving", |pod| pod.deleting = true),
+        ("leaving", |pod| pod.life.deleting = true),
         ("another scheduler's", |pod| (pod.ours, pod.group) = (false, None)),
     ];
     for (what, change) in protected {

@@ -319,10 +319,9 @@ fn what_was_sent_before_a_bind_does_not_take_it_back() {
     assert_eq!(test.cycle().names(), ["z"]);
     test.add(Event::Bound("z".into()));
     // The echo of a condition that was written before, without a node.
-    test.add(phalanx_cluster::event::PodInfo {
-        unscheduled_message: Some("0/1 nodes".into()),
-        ..pod("z", "cpu=4")
-    });
+    let mut refused = pod("z", "cpu=4");
+    refused.life.unscheduled_message = Some("0/1 nodes".into());
+    test.add(refused);
     test.add(pod("a", "cpu=4"));
     assert!(test.cycle().names().is_empty());
 }

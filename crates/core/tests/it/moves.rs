@@ -70,7 +70,7 @@ fn moved() -> TestCluster {
 fn the_place_of_a_pod_that_is_moved_is_kept_for_its_successor() {
     let mut test = moved();
     assert!(test.cycle().bound.is_empty());
-    test.change("web-0", |pod| pod.deleting = true);
+    test.change("web-0", |pod| pod.life.deleting = true);
     assert!(test.cycle().bound.is_empty());
     test.gone("web-0");
     assert!(test.cycle().bound.is_empty(), "the place is not the other's");
@@ -82,7 +82,7 @@ fn the_place_of_a_pod_that_is_moved_is_kept_for_its_successor() {
 #[test]
 fn a_successor_may_come_before_the_pod_is_gone() {
     let mut test = moved();
-    test.change("web-0", |pod| pod.deleting = true);
+    test.change("web-0", |pod| pod.life.deleting = true);
     test.add(labelled(pod("web-1", "cpu=2")));
     assert_eq!(test.run().names(), ["web-1"]);
 }
@@ -103,7 +103,7 @@ fn a_place_is_kept_for_a_time_only() {
 #[test]
 fn a_pod_that_does_not_go_keeps_a_place_for_ten_times_as_long() {
     let mut test = moved();
-    test.change("web-0", |pod| pod.deleting = true);
+    test.change("web-0", |pod| pod.life.deleting = true);
     let at = (0..40).position(|_| !test.run().bound.is_empty());
     assert_eq!(at, Some(29));
 }

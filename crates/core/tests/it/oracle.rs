@@ -323,7 +323,7 @@ impl Placed {
             .map(|topology| PodRules { anti_affinity: vec![topology.term(0)], ..PodRules::default() });
         pod.constraints = Arc::new(Constraints { pod_rules: apart.map(Arc::new), ..Constraints::default() });
         if self.bound {
-            pod.phase = PodPhase::Pending;
+            pod.life.phase = PodPhase::Pending;
         }
         pod
     }

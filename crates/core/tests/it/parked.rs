@@ -346,12 +346,12 @@ impl Backlog {
             Step::Arrive(at) => self.arrive(test, at, 100 + number),
             Step::Finish(at) => {
                 if let Some(pod) = with(test, &[Status::Running], at) {
-                    test.change(&pod, |pod| pod.phase = PodPhase::Succeeded);
+                    test.change(&pod, |pod| pod.life.phase = PodPhase::Succeeded);
                 }
             }
             Step::Leave(at) => {
                 if let Some(pod) = with(test, &[Status::Running], at) {
-                    test.change(&pod, |pod| pod.deleting = true);
+                    test.change(&pod, |pod| pod.life.deleting = true);
                 }
             }
             Step::Gone(at) => {
@@ -410,7 +410,7 @@ fn many_that_are_looked_at_in_vain_take_turns() {
     assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 20));
     let of_runs: Vec<String> = (0..4).map(|at| format!("runs-{at}")).collect();
     for pod in of_runs {
-        test.change(&pod, |pod| pod.phase = PodPhase::Succeeded);
+        test.change(&pod, |pod| pod.life.phase = PodPhase::Succeeded);
     }
     // Three go first, and three of the others have their turn.
     let cycles = (0..20).position(|_| !test.cycle().bound.is_empty());

@@ -39,7 +39,7 @@ fn ends_alike(
         test.set_retry_limits(patience);
         run(&mut test);
         let nodes = test.pod_names().into_iter().filter_map(|pod| {
-            let node = test.pod(&pod).node?.to_string();
+            let node = test.pod(&pod).life.node?.to_string();
             Some((pod, node))
         });
         nodes.collect::<BTreeMap<_, _>>()
@@ -68,9 +68,9 @@ fn frees_one_by_one(test: &mut TestCluster) {
         }
     }
     test.cycle();
-    test.change("x", |pod| pod.deleting = true);
+    test.change("x", |pod| pod.life.deleting = true);
     assert_eq!(test.cycle().nominated["low-0"].as_deref(), Some("n0"));
-    test.change("y", |pod| pod.deleting = true);
+    test.change("y", |pod| pod.life.deleting = true);
     test.cycle();
     test.cycle();
 }
@@ -253,7 +253,7 @@ fn another_order_of_jobs_is_one_of_those_that_are_parked_too() {
         test.set_conf(conf_with(""));
         test.run();
         test.run();
-        test.change("runs-0", |pod| pod.phase = PodPhase::Succeeded);
+        test.change("runs-0", |pod| pod.life.phase = PodPhase::Succeeded);
         test.run();
     });
     assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "runs-0"]);
@@ -326,7 +326,7 @@ fn gangs_that_run_and_would_grow_are_parked() {
         let pending = test.pending();
         assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 20));
     }
-    test.change("f", |pod| pod.phase = PodPhase::Succeeded);
+    test.change("f", |pod| pod.life.phase = PodPhase::Succeeded);
     assert_eq!(test.run().names(), ["g19-1"], "the eldest");
     test.add(node("n1", "cpu=1 pods=100"));
     assert_eq!(test.run().names(), ["g18-1"]);
@@ -345,7 +345,7 @@ fn gangs_that_would_grow_in_a_strict_queue_wait_for_those_ahead_and_no_longer() 
         assert!(test.run().bound.is_empty());
         test.add(PodGroupInfo { created: Time(0), ..group("ahead", 1) }).add(member("ahead", 0, "cpu=3"));
         assert!(test.run().bound.is_empty());
-        test.change("f", |pod| pod.phase = PodPhase::Succeeded);
+        test.change("f", |pod| pod.life.phase = PodPhase::Succeeded);
         assert!(test.run().bound.is_empty(), "held up");
         test.gone("ahead-0");
         assert_eq!(test.run().names(), ["g19-1"], "the eldest");
@@ -364,7 +364,7 @@ fn what_nodes_can_give_tells_which_of_them_holds_more() {
         (0..3).for_each(|_| drop(test.run()));
         test.add(node("n1", "memory=90Gi pods=100"));
         test.run();
-        test.change("f", |pod| pod.phase = PodPhase::Succeeded);
+        test.change("f", |pod| pod.life.phase = PodPhase::Succeeded);
         test.run();
     });
     assert!(ends.contains_key("memory-1") && !ends.contains_key("cores-1"), "{ends:?}");

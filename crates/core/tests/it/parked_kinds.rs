@@ -362,9 +362,9 @@ impl Backlog {
         match step {
             Step::Arrive(at) => self.arrive(test, at, 100 + number),
             Step::Finish(at) => {
-                change(test, &[Status::Running], at, |pod| pod.phase = PodPhase::Succeeded);
+                change(test, &[Status::Running], at, |pod| pod.life.phase = PodPhase::Succeeded);
             }
-            Step::Leave(at) => change(test, &[Status::Running], at, |pod| pod.deleting = true),
+            Step::Leave(at) => change(test, &[Status::Running], at, |pod| pod.life.deleting = true),
             Step::Gone(at) => {
                 let wanted = [Status::Releasing, Status::Pending, Status::Pipelined];
                 if let Some(pod) = named_with(test, &wanted, at) {
@@ -394,7 +394,7 @@ impl Backlog {
             Step::Slice(node, count) => drop(test.add(slice(node % nodes, count))),
             Step::ClaimGone(at) => {
                 let pods: Vec<PodInfo> = test.pod_names().iter().map(|pod| test.pod(pod)).collect();
-                let pods: Vec<&PodInfo> = pods.iter().filter(|pod| pod.node.is_none()).collect();
+                let pods: Vec<&PodInfo> = pods.iter().filter(|pod| pod.life.node.is_none()).collect();
                 let Some(pod) = pods.get(at % pods.len().max(1)) else { return };
                 for named in &pod.constraints.volumes {
                     test.add(Event::PvcGone(named.claim.clone()));
@@ -439,7 +439,7 @@ fn make(test: &mut TestCluster, pod: &PodInfo) {
     }
     for named in pod.claims.iter().flat_map(|claims| claims.iter()) {
         // Not again: it may have been given devices.
-        if let Some(name) = named.claim.as_ref().filter(|_| pod.node.is_none()) {
+        if let Some(name) = named.claim.as_ref().filter(|_| pod.life.node.is_none()) {
             test.add(claim(name));
         }
     }
@@ -448,7 +448,7 @@ fn make(test: &mut TestCluster, pod: &PodInfo) {
 /// The controller binds a claim of a pod that waits.
 fn bind(test: &mut TestCluster, at: usize, zone: usize) {
     let pods: Vec<PodInfo> = test.pod_names().iter().map(|pod| test.pod(pod)).collect();
-    let waits = pods.iter().filter(|pod| pod.node.is_none());
+    let waits = pods.iter().filter(|pod| pod.life.node.is_none());
     let claims: Vec<&PodVolume> = waits.flat_map(|pod| &pod.constraints.volumes).collect();
     let Some(named) = claims.get(at % claims.len().max(1)) else { return };
     let name = &named.claim.name;

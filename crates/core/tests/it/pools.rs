@@ -52,7 +52,7 @@ fn what_was_reserved_for_a_gang_that_can_not_be_whole_any_more_is_had_by_one_tha
     test.nodes(1, "cpu=2 pods=10").gang(group("runs", 1), 2, "cpu=1");
     test.run();
     for pod in ["runs-0", "runs-1"] {
-        test.change(pod, |pod| pod.deleting = true);
+        test.change(pod, |pod| pod.life.deleting = true);
     }
     test.gang(created("first", 2, 1), 2, "cpu=1").gang(created("second", 1, 2), 1, "cpu=1");
     let nominated = test.cycle().nominated;
@@ -93,10 +93,10 @@ fn room_that_is_reserved_for_lesser_gangs_counts_for_those_that_go_first() {
         }
         test.gang(group("small", 2), 2, "cpu=1");
         for pod in ["runs-0", "runs-1"] {
-            test.change(pod, |pod| pod.deleting = true);
+            test.change(pod, |pod| pod.life.deleting = true);
         }
         assert_eq!(test.cycle().nominated.len(), 2, "the small one waits for two");
-        test.change("runs-2", |pod| pod.phase = PodPhase::Succeeded);
+        test.change("runs-2", |pod| pod.life.phase = PodPhase::Succeeded);
         let nominated = test.cycle().nominated;
         let places = nominated.iter().filter(|(_, node)| node.is_some()).map(|(pod, _)| pod.as_str());
         assert_eq!(places.collect::<Vec<_>>(), ["large-0", "large-1", "large-2"]);

@@ -110,7 +110,7 @@ fn a_nomination_outlives_a_restart() {
     let mut test = leaving_four();
     test.gang(group("g", 2), 2, "cpu=1");
     for name in ["g-0", "g-1"] {
-        test.change(name, |pod| pod.nominated = Some("n0".into()));
+        test.change(name, |pod| pod.life.nominated = Some("n0".into()));
     }
     // As after a restart: pods are new to the Cluster, with the node they were nominated for.
     let mut restarted = TestCluster::new();
@@ -120,7 +120,7 @@ fn a_nomination_outlives_a_restart() {
     }
     for index in 0..2 {
         let mut member = phalanx_framework::testing::member("g", index, "cpu=1");
-        member.nominated = Some("n0".into());
+        member.life.nominated = Some("n0".into());
         restarted.add(member);
     }
     let cycle = restarted.cycle();
@@ -138,7 +138,7 @@ fn a_nomination_is_not_lost_to_those_that_go_first() {
         test.add(group("g", 3));
         for index in 0..3 {
             let mut member = phalanx_framework::testing::member("g", index, "cpu=1");
-            member.nominated = Some("n0".into());
+            member.life.nominated = Some("n0".into());
             test.add(member);
         }
         let urgent = PodGroupInfo { created: Time(-1), ..group("urgent", 2) };
@@ -159,7 +159,7 @@ fn a_nomination_is_not_lost_to_those_that_go_first() {
 fn a_nomination_that_cannot_be_kept_is_taken_back() {
     let nominated = |name: &str, node: &str| {
         let mut pod = pod(name, "cpu=1");
-        pod.nominated = Some(node.into());
+        pod.life.nominated = Some(node.into());
         pod
     };
     let mut test = leaving_four();
@@ -243,7 +243,7 @@ fn room_that_is_reserved_and_free_is_taken_at_once() {
 fn a_promise_of_before_a_restart_gives_way_too() {
     let mut test = with_classes(TestCluster::new());
     test.nodes(1, "cpu=1").gang(important("m", 1, "mid"), 1, "cpu=1");
-    test.change("m-0", |pod| pod.nominated = Some("n0".into()));
+    test.change("m-0", |pod| pod.life.nominated = Some("n0".into()));
     test.gang(important("h", 1, "high"), 1, "cpu=1");
     assert_eq!(test.run().names(), ["h-0"]);
 }

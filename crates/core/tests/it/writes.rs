@@ -57,15 +57,15 @@ impl Server {
                 test.add(object.clone());
             }
             Decision::PodUnscheduled { pod, message, .. } => {
-                let told = test.pod(&pod.name).unscheduled_message;
+                let told = test.pod(&pod.name).life.unscheduled_message;
                 prop_assert!(told.as_ref() != Some(message), "{} says {} already", pod, message);
-                test.change(&pod.name, |pod| pod.unscheduled_message = Some(message.clone()));
+                test.change(&pod.name, |pod| pod.life.unscheduled_message = Some(message.clone()));
             }
             Decision::Nominate { pod, node } => {
-                prop_assert!(test.pod(&pod.name).nominated != *node, "{} has {:?} already", pod, node);
-                test.change(&pod.name, |pod| pod.nominated.clone_from(node));
+                prop_assert!(test.pod(&pod.name).life.nominated != *node, "{} has {:?} already", pod, node);
+                test.change(&pod.name, |pod| pod.life.nominated.clone_from(node));
             }
-            Decision::Evict { pod, .. } => drop(test.change(&pod.name, |pod| pod.deleting = true)),
+            Decision::Evict { pod, .. } => drop(test.change(&pod.name, |pod| pod.life.deleting = true)),
             Decision::OpenGate { .. }
             | Decision::PodGroupUnschedulable { .. }
             | Decision::PodGroupInvalid { .. }

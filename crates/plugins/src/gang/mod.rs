@@ -185,7 +185,7 @@ mod tests {
         {
             let mut pod = member("g", index as u32, "cpu=1");
             pod.role = role.into();
-            pod.phase = match state {
+            pod.life.phase = match state {
                 's' => PodPhase::Succeeded,
                 'f' => PodPhase::Failed,
                 _ => PodPhase::Pending,

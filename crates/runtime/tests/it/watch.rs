@@ -132,7 +132,7 @@ impl Watching {
 
 fn describe(event: &Event) -> String {
     match event {
-        Event::Pod(pod) => format!("pod {} {}", pod.pod.name, pod.node.as_deref().unwrap_or("-")),
+        Event::Pod(pod) => format!("pod {} {}", pod.pod.name, pod.life.node.as_deref().unwrap_or("-")),
         Event::PodGone(uid) => format!("gone {uid}"),
         Event::Node(node) => format!("node {}", node.name),
         Event::NodeGone(name) => format!("gone {name}"),
