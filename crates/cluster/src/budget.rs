@@ -48,6 +48,8 @@ pub struct Budget {
     limit: Option<Deadline>,
     /// Steps until the next look at the time.
     untimed: u64,
+    /// The time is over.
+    late: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -64,19 +66,30 @@ impl Deadline {
 }
 
 impl Budget {
-    /// So many steps, and so many milliseconds from now on if there is a stopwatch.
-    pub fn new(steps: u64, ms: u64, stopwatch: Option<&Arc<dyn Stopwatch>>) -> Self {
-        let limit = stopwatch.map(|stopwatch| Deadline {
-            until: stopwatch.elapsed().saturating_add(Duration::from_millis(ms)),
-            stopwatch: Arc::clone(stopwatch),
-            ms,
-        });
-        Self { left: steps, all: steps, limit, untimed: 0 }
+    /// So many steps, without a limit in time.
+    pub fn new(steps: u64) -> Self {
+        Self { left: steps, all: steps, limit: None, untimed: 0, late: false }
     }
 
-    /// Takes steps before they are made. When there are too few, or no time is left, all are gone.
+    /// Limits it to so much time from now on, in place of an earlier limit.
+    pub fn limit_time(&mut self, stopwatch: &Arc<dyn Stopwatch>, time: Duration) {
+        let until = stopwatch.elapsed().saturating_add(time);
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.limit = Some(Deadline { until, stopwatch: Arc::clone(stopwatch), ms });
+        (self.untimed, self.late) = (0, false);
+    }
+
+    /// Takes the limit in time away.
+    pub fn unlimit_time(&mut self) {
+        (self.limit, self.late) = (None, false);
+    }
+
+    /// Takes steps before they are made. When there are too few, all are gone.
     pub fn spend(&mut self, steps: usize) -> Result<(), Cut> {
         let steps = steps as u64;
+        if self.late {
+            return Err(self.cut());
+        }
         let Some(left) = self.left.checked_sub(steps) else {
             self.left = 0;
             return Err(self.cut());
@@ -85,7 +98,7 @@ impl Budget {
         match self.untimed.checked_sub(steps) {
             Some(untimed) => self.untimed = untimed,
             None if self.is_late() => {
-                self.left = 0;
+                self.late = true;
                 return Err(self.cut());
             }
             None => self.untimed = UNTIMED,
@@ -99,7 +112,7 @@ impl Budget {
         let all = if steps <= free { steps } else { self.all };
         let steps = steps.min(free);
         self.left -= steps;
-        Self { left: steps, all, limit: self.limit.clone(), untimed: 0 }
+        Self { left: steps, all, limit: self.limit.clone(), untimed: 0, late: self.late }
     }
 
     /// The same in the first half of the time.
@@ -121,9 +134,9 @@ impl Budget {
         self.left
     }
 
-    /// Gives up what is left.
-    pub fn end(&mut self) {
-        self.left = 0;
+    /// Gives up what is left of the time.
+    pub fn end_time(&mut self) {
+        self.late = true;
     }
 
     /// Nothing was taken so far.
@@ -131,7 +144,7 @@ impl Budget {
         self.left == self.all
     }
 
-    /// Nothing is left.
+    /// No steps are left.
     pub fn is_spent(&self) -> bool {
         self.left == 0
     }
@@ -139,7 +152,7 @@ impl Budget {
     /// By what it is limited now.
     pub fn cut(&self) -> Cut {
         match &self.limit {
-            Some(limit) if limit.is_over() => Cut::Time(limit.ms),
+            Some(limit) if self.late => Cut::Time(limit.ms),
             _ => Cut::Steps(self.all),
         }
     }
@@ -167,25 +180,28 @@ mod tests {
 
     #[test]
     fn steps_end_at_the_same_point() {
-        let mut budget = Budget::new(10, 0, None);
+        let mut budget = Budget::new(10);
         assert_eq!(budget.spend(10), Ok(()), "and without a stopwatch no time passes");
         assert_eq!(budget.spend(1), Err(Cut::Steps(10)));
-        let mut budget = Budget::new(10, 0, None);
+        let mut budget = Budget::new(10);
         assert_eq!((budget.spend(11), budget.is_spent()), (Err(Cut::Steps(10)), true));
     }
 
     #[test]
     fn time_ends_it_too_and_is_asked_for_now_and_then() {
         let stopwatch: Arc<dyn Stopwatch> = Arc::new(Ticking::default());
-        let mut budget = Budget::new(u64::MAX, 5, Some(&stopwatch));
+        let mut budget = Budget::new(u64::MAX);
+        budget.limit_time(&stopwatch, Duration::from_millis(5));
         let steps = (0..1_000).take_while(|_| budget.spend(1).is_ok()).count() as u64;
         assert!((2 * UNTIMED..10 * UNTIMED).contains(&steps), "{steps}");
-        assert_eq!((budget.cut(), budget.is_spent()), (Cut::Time(5), true));
+        assert_eq!((budget.cut(), budget.is_spent()), (Cut::Time(5), false));
+        budget.limit_time(&stopwatch, Duration::from_millis(5));
+        assert_eq!(budget.spend(1), Ok(()), "the next search has time of its own");
     }
 
     #[test]
     fn a_part_gives_back_what_it_does_not_need() {
-        let mut budget = Budget::new(10, 0, None);
+        let mut budget = Budget::new(10);
         let mut part = budget.part(8, budget.left());
         assert_eq!(part.spend(3), Ok(()));
         budget.give_back(&part);

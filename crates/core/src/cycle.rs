@@ -18,8 +18,8 @@ use phalanx_framework::extender::{Extender, NoExtender};
 use phalanx_framework::placement::Sampling;
 use phalanx_framework::plugin::SessionInputs;
 
-/// A search that was cut short is continued after so long, even if nothing happens.
-const CUT_SHORT_MS: i64 = 5_000;
+/// Jobs for whose searches a cycle had no time get theirs after so long, even if nothing happens.
+const NO_TURN_MS: i64 = 500;
 
 /// What a cycle came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -225,9 +225,9 @@ fn run_actions(session: &mut Session<'_>, hand_out: &mut dyn FnMut(Vec<Decision>
 fn wake(session: &Session<'_>) -> Option<Time> {
     let Session { cluster, backlog, now, .. } = session;
     // At once for jobs that were refused before capacity was freed in this cycle, or admitted too late for it; later
-    // for jobs whose search was cut short.
+    // for jobs for whose search there was no time.
     let again = (backlog.unschedulable() > 0 && backlog.was_freed() || session.admitted_late).then_some(*now);
-    let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT_MS))));
+    let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(NO_TURN_MS))));
     let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(cluster));
     wakes
         .chain(cluster.usage_ends())

@@ -8,17 +8,26 @@
 //!   time the search fails again.
 //!
 //! A change of nodes, queues or the configuration makes all answers void. A success makes the answer of its own key void.
+//!
+//! A search that was cut short for lack of time is repeated after [`PAUSE_PER_MS`] times the time that it took, and then gets
+//! twice as long: such searches take a hundredth of the scheduler's time at the most.
+use std::sync::Arc;
+
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
 use crate::eviction::EvictionMode;
-use phalanx_cluster::backoff;
+use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::NoEviction;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId, QueueId};
+use phalanx_cluster::{Cluster, backoff};
 
 /// Steps that failed searches of a cycle may take before further ones back off: a few milliseconds.
 const FREE_STEPS: u64 = 2_000;
+
+/// How many milliseconds a search that was cut short waits for each millisecond that it took.
+const PAUSE_PER_MS: u64 = 100;
 
 /// Answers that were not asked for so long are dropped, in milliseconds.
 const KEPT_MS: i64 = 60_000;
@@ -50,8 +59,8 @@ impl SearchKind {
 pub(crate) struct SearchKey {
     /// The kind of search.
     pub(crate) kind: SearchKind,
-    /// The job, where the answer does not hold for other jobs.
-    pub(crate) job: Option<JobId>,
+    /// The job, with its UID, where the answer does not hold for other jobs.
+    pub(crate) job: Option<(JobId, Arc<str>)>,
     /// What is requested, where the answer depends on it.
     pub(crate) request: Option<RequestClass>,
 }
@@ -100,7 +109,7 @@ struct FailedSearch {
     why: Option<NoEviction>,
     /// When it failed.
     at: Time,
-    /// What had happened by then.
+    /// What had happened by then; the largest number where the answer stands for its back-off only.
     news: u64,
     /// The end of the back-off.
     until: Time,
@@ -108,6 +117,8 @@ struct FailedSearch {
     times: u8,
     /// When the answer was asked for last.
     asked: Time,
+    /// The milliseconds of the next turn of a search that was cut short.
+    next_turn: Option<u64>,
 }
 
 impl FailedSearch {
@@ -130,8 +141,9 @@ pub(crate) struct FailedSearches {
 
 impl SearchKey {
     /// A start of this job.
-    pub(crate) fn start(job: JobId) -> Self {
-        Self { kind: SearchKind::Start, job: Some(job), request: None }
+    pub(crate) fn start(cluster: &Cluster, job: JobId) -> Self {
+        let uid = cluster.jobs[job].object.uid.clone();
+        Self { kind: SearchKind::Start, job: Some((job, uid)), request: None }
     }
 }
 
@@ -140,10 +152,11 @@ impl FailedSearches {
     pub(crate) fn begin(&mut self, now: Time, nodes: u64, queues_changed: bool) {
         (self.now, self.steps) = (now, 0);
         let nodes_changed = std::mem::replace(&mut self.nodes, nodes) != nodes;
-        if queues_changed || nodes_changed {
-            self.known.clear();
-        }
-        self.known.retain(|_, known| now.0.saturating_sub(known.asked.0) < KEPT_MS);
+        let is_void = queues_changed || nodes_changed;
+        self.known.retain(|_, known| match known.next_turn {
+            Some(_) => now.0.saturating_sub(known.until.0) < KEPT_MS,
+            None => !is_void && now.0.saturating_sub(known.asked.0) < KEPT_MS,
+        });
     }
 
     /// The answer to a search, if that stands; `None` when the search is to be made.
@@ -169,7 +182,29 @@ impl FailedSearches {
         let backs_off = steps > 0 && self.steps > FREE_STEPS;
         let times = if backs_off { before.saturating_add(1) } else { 0 };
         let until = if backs_off { backoff(now, times) } else { now };
-        self.known.insert(key, FailedSearch { why, at: now, news, until, times, asked: now });
+        self.known
+            .insert(key, FailedSearch { why, at: now, news, until, times, asked: now, next_turn: None });
+    }
+
+    /// A search was cut short after so many milliseconds. Returns when its next turn is.
+    pub(crate) fn note_cut(&mut self, key: SearchKey, why: Option<NoEviction>, ms: u64) -> Time {
+        let now = self.now;
+        let until = Time(now.0.saturating_add_unsigned(ms.saturating_mul(PAUSE_PER_MS)));
+        let next_turn = Some(ms.saturating_mul(2));
+        let cut = FailedSearch { why, at: now, news: u64::MAX, until, times: 0, asked: now, next_turn };
+        self.known.insert(key, cut);
+        until
+    }
+
+    /// How a search was cut short whose next turn is to come.
+    pub(crate) fn cut_before(&self, key: &SearchKey) -> Option<Cut> {
+        let known = self.known.get(key).filter(|known| known.until > self.now)?;
+        known.next_turn.map(|ms| Cut::Time(ms / 2))
+    }
+
+    /// The milliseconds of the next turn of a search that was cut short.
+    pub(crate) fn next_turn(&self, key: &SearchKey) -> Option<u64> {
+        self.known.get(key)?.next_turn
     }
 
     /// A search succeeded.

@@ -1,15 +1,87 @@
-//! The budget of a cycle for searches for the placement of gangs, shared fairly between gangs.
+//! The time of a cycle for searches, and its budget for searches for the placement of gangs.
+//!
+//! The searches of a cycle take [`CYCLE_MS`] together, so that pods that arrive meanwhile hardly wait. A search that was cut short
+//! though it had all of this time gets twice as long in its next turn, up to `maxTime` of its action, and has the turn after a
+//! hundred times the time that it took: see [`FailedSearches`](crate::failed_searches::FailedSearches).
 //!
 //! Gangs are served in the same order in each cycle, so gangs at the end would never be searched for where the budget
 //! does not last. A gang that was not searched for in a cycle goes first in the next one: the steps that it may need
 //! and half of the time are kept for such gangs.
-use phalanx_cluster::budget::{Budget, Cut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
 use phalanx_cluster::id::JobId;
 
 /// The most steps of the search for one gang.
 const MOST: u64 = 50_000;
 
-/// What is left of the budget.
+/// All searches for the placement of gangs together take at most so many steps in a cycle.
+const ALL: u64 = 500_000;
+
+/// The time that all searches of a cycle take together, in milliseconds.
+const CYCLE_MS: u64 = 50;
+
+/// What is left of the time of a cycle for searches of all kinds.
+#[derive(Debug)]
+pub(crate) struct SearchTime {
+    stopwatch: Option<Arc<dyn Stopwatch>>,
+    left: Duration,
+}
+
+/// The turn of a search.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    began: Duration,
+    time: Duration,
+    /// The search has all the time that it may have.
+    whole: bool,
+}
+
+impl Turn {
+    /// The milliseconds of a search that was cut short and that would not get further in the next cycle with as much.
+    pub(crate) fn used_up(&self, cut: Cut) -> Option<u64> {
+        (self.whole && matches!(cut, Cut::Time(_))).then_some(self.time.as_millis() as u64)
+    }
+}
+
+impl SearchTime {
+    pub(crate) fn new(stopwatch: Option<&Arc<dyn Stopwatch>>) -> Self {
+        Self { stopwatch: stopwatch.cloned(), left: Duration::from_millis(CYCLE_MS) }
+    }
+
+    /// A search begins, which gets what is left, or so many milliseconds if that is more. Its budget is limited to that.
+    pub(crate) fn begin(&self, longer: Option<u64>, most: u64, budget: &mut Budget) -> Turn {
+        let Some(stopwatch) = &self.stopwatch else {
+            return Turn { began: Duration::ZERO, time: Duration::ZERO, whole: true };
+        };
+        let due = Duration::from_millis(longer.unwrap_or(CYCLE_MS).min(most));
+        let time = if longer.is_some() && !self.left.is_zero() { due } else { due.min(self.left) };
+        budget.limit_time(stopwatch, time);
+        Turn { began: stopwatch.elapsed(), time, whole: time == due }
+    }
+
+    /// The search is over.
+    pub(crate) fn end(&mut self, turn: Turn, budget: &mut Budget) {
+        budget.unlimit_time();
+        if let Some(stopwatch) = &self.stopwatch {
+            let took = stopwatch.elapsed().saturating_sub(turn.began);
+            self.left = self.left.saturating_sub(took);
+        }
+    }
+
+    /// Whether no time is left for a search that has not begun.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.left.is_zero()
+    }
+
+    /// What to say where no time is left.
+    pub(crate) fn cut() -> Cut {
+        Cut::Time(CYCLE_MS)
+    }
+}
+
+/// What is left of the budget for searches for the placement of gangs.
 #[derive(Debug)]
 pub(crate) struct Searches {
     budget: Budget,
@@ -22,8 +94,13 @@ pub(crate) struct Searches {
 }
 
 impl Searches {
-    pub(crate) fn new(budget: Budget) -> Self {
-        Self { budget, owed: 0, due: None, had_all: false }
+    pub(crate) fn new() -> Self {
+        Self { budget: Budget::new(ALL), owed: 0, due: None, had_all: false }
+    }
+
+    /// The budget, for the time of a search to limit it.
+    pub(crate) fn budget(&mut self) -> &mut Budget {
+        &mut self.budget
     }
 
     /// Sets the number of jobs without a search in the last cycle.

@@ -6,9 +6,9 @@ use crate::backlog::{Backlog, IndexScans};
 use crate::decision::{Decision, Prepare};
 use crate::eviction::EvictionState;
 use crate::failed_searches::FailedSearches;
-use crate::searches::Searches;
+use crate::searches::{SearchTime, Searches};
 use crate::statement::{Operation, Statement};
-use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
+use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
@@ -18,11 +18,6 @@ use phalanx_framework::placement::{BestNode, Fit, NodeRanking};
 use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
-
-/// All searches for the placement of gangs together take at most so many steps in a cycle.
-const SEARCH_STEPS: u64 = 500_000;
-/// And so much time, where a stopwatch measures it.
-const SEARCH_MS: u64 = 500;
 
 /// The order of jobs: repairs, plugins, creation, name.
 pub(crate) fn job_order(cluster: &Cluster, tiers: &Tiers, a: JobId, b: JobId) -> Ordering {
@@ -49,7 +44,9 @@ pub struct Session<'w> {
     pub(crate) decisions: Vec<Decision>,
     /// What is left in this cycle for searches for the placement of gangs.
     pub(crate) searches: Searches,
-    /// A search was cut short that could go on with a whole cycle's budget.
+    /// What is left in this cycle of the time for searches of all kinds.
+    pub(crate) search_time: SearchTime,
+    /// There was no time for the search of a job.
     pub(crate) cut_short: bool,
     /// A job was admitted after `allocate` ran: the next cycle places its pods.
     pub(crate) admitted_late: bool,
@@ -63,7 +60,6 @@ pub struct Session<'w> {
     pub(crate) failed_searches: FailedSearches,
     /// Waiting jobs.
     pub(crate) backlog: Backlog,
-    stopwatch: Option<&'w Arc<dyn Stopwatch>>,
 }
 
 impl<'w> Session<'w> {
@@ -85,7 +81,8 @@ impl<'w> Session<'w> {
             log: Vec::new(),
             takings: Vec::new(),
             decisions: Vec::new(),
-            searches: Searches::new(Budget::new(SEARCH_STEPS, SEARCH_MS, outside.stopwatch)),
+            searches: Searches::new(),
+            search_time: SearchTime::new(outside.stopwatch),
             cut_short: false,
             admitted_late: false,
             allocated: !conf.has_action("allocate"),
@@ -93,14 +90,7 @@ impl<'w> Session<'w> {
             past: EvictionState::default(),
             failed_searches: FailedSearches::default(),
             backlog: Backlog::default(),
-            stopwatch: outside.stopwatch,
         }
-    }
-
-    /// A budget of steps and, where a stopwatch measures it, of time.
-    pub(crate) fn budget(&self, steps: i64, ms: i64) -> Budget {
-        let count = |number: i64| u64::try_from(number).unwrap_or_default();
-        Budget::new(count(steps), count(ms), self.stopwatch)
     }
 
     /// Records that a search for the placement of a job was cut short.

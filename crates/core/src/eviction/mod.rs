@@ -32,9 +32,11 @@ use rustc_hash::FxHashMap;
 
 use crate::actions::order::{self, JobsByQueue};
 use crate::backlog;
+use crate::failed_searches::SearchKey;
 use crate::gang::{TaskQueue, repair, takeover};
 use crate::plan::Plan;
 use crate::reservation;
+use crate::searches::{SearchTime, Turn};
 use crate::session::Session;
 pub(crate) use dry_run::may_keep;
 use feasibility::FeasibilityBounds;
@@ -42,6 +44,7 @@ pub(crate) use history::record_eviction;
 use history::{EvictionHistory, JobIdentity, ProtectedJobs};
 pub(crate) use mode::{EvictionMode, WHOLE};
 use phalanx_cluster::Status;
+use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
@@ -66,7 +69,7 @@ pub(crate) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
           up, the jobs that had no turn go first in the next cycle.",
 };
 
-/// How long an action may search in a cycle, in milliseconds.
+/// How long one search of an action may take, in milliseconds.
 const MAX_TIME: i64 = 1_000;
 
 /// The other argument every evicting action has.
@@ -74,8 +77,9 @@ pub(crate) const MAX_TIME_ARG: ArgSpec = ArgSpec {
     name: "maxTime",
     kind: ArgKind::Duration(&[BUDGET]),
     default: "1s",
-    doc: "How long the action may search in a cycle on a cluster; simulate counts steps only, so that it always comes out \
-          the same. What allocate decided is carried out meanwhile.",
+    doc: "How long one search of the action may take on a cluster. The searches of a cycle take 50 ms together; one that was \
+          cut short gets twice as long in its next turn, up to this. simulate counts steps only, so that it always comes \
+          out the same. What allocate decided is carried out meanwhile.",
 };
 
 /// What eviction keeps across cycles.
@@ -143,6 +147,8 @@ struct Planner {
     potential_victims: PotentialVictims,
     steps: Steps,
     bounds: FeasibilityBounds,
+    /// A search for the job that is being served was ended and may get further in another cycle.
+    unfinished: bool,
 }
 
 impl Planner {
@@ -153,6 +159,7 @@ impl Planner {
             potential_victims: PotentialVictims::new(session, mode),
             steps,
             bounds: std::mem::take(&mut session.past.bounds),
+            unfinished: false,
         }
     }
 
@@ -164,15 +171,18 @@ impl Planner {
                 continue;
             }
             let Some(job) = line.pop(session, queue) else { continue };
-            let (whole, spent) = (self.steps.are_whole(), self.steps.are_spent());
+            let (whole, spent) =
+                (self.steps.are_whole(), self.steps.are_spent() || session.search_time.is_spent());
             let before = pending(session, job);
             let served = if spent { Err(self.no_turn()) } else { self.serve_outranking(session, job) };
             if pending(session, job) < before {
                 join_next(session, &mut line, job);
             }
             // A search that did not have the whole budget may get further with it.
-            session.backlog.defer_eviction(job, spent || (!whole && self.steps.are_spent()));
-            session.cut_short |= !whole && self.steps.are_spent() || self.steps.ended_by_time();
+            let deferred =
+                spent || (!whole && self.steps.are_spent()) || std::mem::take(&mut self.unfinished);
+            session.backlog.defer_eviction(job, deferred);
+            session.cut_short |= deferred;
             if let Err(refusal) = served {
                 session.refuse(job, refusal);
             }
@@ -180,7 +190,8 @@ impl Planner {
     }
 
     fn no_turn(&self) -> Refusal {
-        Refusal::Eviction { action: self.mode.action(), why: self.steps.ended() }
+        let cut = if self.steps.are_spent() { self.steps.cut() } else { SearchTime::cut() };
+        Refusal::Eviction { action: self.mode.action(), why: NoEviction::Cut(cut) }
     }
 
     /// Serves a job with the reservations of jobs that it outranks given back: a reservation gives way before a running
@@ -290,19 +301,41 @@ impl Planner {
         if let Some(why) = known.and_then(|known| known.why) {
             return Err(refusal(why));
         }
-        match self.plan(session, preemptor, mode, &protected) {
+        let turn = self.steps.begin_turn(session, session.failed_searches.next_turn(&key));
+        let planned = self.plan(session, preemptor, mode, &protected);
+        self.steps.end_turn(session, turn);
+        match planned {
             Ok(plan) => {
                 commit(session, preemptor, mode, &plan);
                 session.failed_searches.forget(&key);
                 Ok(())
             }
             Err(failure) => {
-                if let Some(steps) = failure.steps {
-                    let news = session.cluster.news();
-                    session.failed_searches.note(key, Some(failure.why.clone()), steps, news);
-                }
+                self.note_failure(session, preemptor.job, (key, turn), &failure);
                 Err(refusal(failure.why))
             }
+        }
+    }
+
+    fn note_failure(
+        &mut self,
+        session: &mut Session<'_>,
+        job: JobId,
+        (key, turn): (SearchKey, Turn),
+        failure: &PlanFailure,
+    ) {
+        let why = Some(failure.why.clone());
+        let used_up = match failure.why {
+            NoEviction::Cut(cut) => turn.used_up(cut),
+            _ => None,
+        };
+        match (failure.steps, used_up) {
+            (Some(steps), _) => session.failed_searches.note(key, why, steps, session.cluster.news()),
+            (None, Some(ms)) => {
+                let next = session.failed_searches.note_cut(key, why, ms);
+                session.backlog.retry_at(job, next);
+            }
+            (None, None) => self.unfinished = true,
         }
     }
 }
@@ -335,7 +368,11 @@ impl Planner {
             session.failed_searches.note(key, Some(why.clone()), 0, news);
         }
         // One that was cut short with the whole budget would be cut short again.
-        let is_final = whole && !self.steps.ended_by_time() || !matches!(why, NoEviction::Cut(_));
+        let is_final = match why {
+            NoEviction::Cut(Cut::Time(_)) => false,
+            NoEviction::Cut(Cut::Steps(_)) => whole,
+            _ => true,
+        };
         Err(PlanFailure { why, steps: is_final.then(|| left - self.steps.left()) })
     }
 

@@ -200,15 +200,8 @@ struct VictimSearch<'a, 'w> {
 
 impl VictimSearch<'_, '_> {
     /// The strategies in the order in which they are tried; *surplus* tries all of them with another [`Offer`].
-    const STRATEGIES: [Strategy<Self>; 7] = [
-        Self::cheapest_node,
-        Self::in_order,
-        Self::node_by_node,
-        Self::per_domain,
-        Self::task_by_task,
-        Self::without_company,
-        Self::every_set,
-    ];
+    const STRATEGIES: [Strategy<Self>; 5] =
+        [Self::cheapest_node, Self::ordered, Self::per_node, Self::per_domain, Self::every_set];
 
     /// The bound with all potential victims evicted, and those that may go if they alone have to; `None` means all. Fails
     /// where even these are not enough. This is asked before victims are put in order, which takes the longest.

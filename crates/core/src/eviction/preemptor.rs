@@ -75,7 +75,7 @@ impl Preemptor {
         // The own pods of a job, and jobs that are protected from it, are no other job's answer.
         let is_own = mode == EvictionMode::WithinJob || !protected.is_empty();
         let kind = SearchKind::Victims(mode);
-        SearchKey { kind, job: is_own.then_some(self.job), request: Some(request) }
+        SearchKey { kind, job: is_own.then(|| (self.job, job.object.uid.clone())), request: Some(request) }
     }
 
     /// What it depends on whether any pod may be evicted, whatever is requested; `None` where that depends on more.

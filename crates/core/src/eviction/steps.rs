@@ -1,5 +1,6 @@
 //! The budget of a search, in what a search for victims counts.
 use super::{MAX_STEPS, MAX_STEPS_ARG, MAX_TIME, MAX_TIME_ARG};
+use crate::searches::Turn;
 use crate::session::Session;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::diagnosis::NoEviction;
@@ -14,6 +15,8 @@ const WAYS: u64 = 20_000;
 #[derive(Debug)]
 pub(crate) struct Steps {
     budget: Budget,
+    /// The most milliseconds of one search.
+    most_ms: u64,
     /// What backtracking may still take for the preemptor.
     ways: u64,
     /// Backtracking did not try every way.
@@ -30,8 +33,19 @@ impl Steps {
     pub(crate) fn of_action(session: &Session<'_>, action: &str) -> Self {
         let args = session.conf.action_args(action);
         let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
-        let budget = session.budget(steps, args.duration_ms(MAX_TIME_ARG.name, MAX_TIME));
-        Self { budget, ways: WAYS, gave_up: false }
+        let count = |number: i64| u64::try_from(number).unwrap_or_default();
+        let most_ms = count(args.duration_ms(MAX_TIME_ARG.name, MAX_TIME));
+        Self { budget: Budget::new(count(steps)), most_ms, ways: WAYS, gave_up: false }
+    }
+
+    /// A search begins that was cut short before if its turn is `longer`.
+    pub(crate) fn begin_turn(&mut self, session: &Session<'_>, longer: Option<u64>) -> Turn {
+        session.search_time.begin(longer, self.most_ms, &mut self.budget)
+    }
+
+    /// The search is over.
+    pub(crate) fn end_turn(&mut self, session: &mut Session<'_>, turn: Turn) {
+        session.search_time.end(turn, &mut self.budget);
     }
 
     /// Another preemptor, or another question about it.
@@ -51,7 +65,7 @@ impl Steps {
         self.ways -= before - part.left();
         self.budget.give_back(&part);
         match found {
-            Err(Cut::Time(_)) => self.budget.end(),
+            Err(Cut::Time(_)) => self.budget.end_time(),
             Err(Cut::Steps(_)) => self.gave_up = true,
             Ok(found) => return Ok(found),
         }
@@ -107,13 +121,8 @@ impl Steps {
         self.budget.is_spent()
     }
 
-    /// There is no time left.
-    pub(crate) fn ended_by_time(&self) -> bool {
-        self.are_spent() && matches!(self.budget.cut(), Cut::Time(_))
-    }
-
-    /// What to say when there are none left.
-    pub(crate) fn ended(&self) -> NoEviction {
-        NoEviction::Cut(self.budget.cut())
+    /// By what it was ended.
+    pub(crate) fn cut(&self) -> Cut {
+        self.budget.cut()
     }
 }

@@ -10,9 +10,12 @@ use super::{Goal, Request, STRATEGIES, Served, Strategy, TaskQueue};
 use super::{commit, refuse_all, refuse_reserved, repair, reserved, takeover};
 use crate::failed_searches::SearchKey;
 use crate::reservation;
-use crate::searches::Searches;
+use crate::searches::{Searches, Turn};
 use crate::session::Session;
 use crate::statement::Statement;
+
+/// The most milliseconds of one search for the places of a gang.
+const MOST_MS: u64 = 1_000;
 
 /// Plans one gang.
 pub(super) struct Planner<'q> {
@@ -27,6 +30,8 @@ pub(super) struct Planner<'q> {
     start_steps: Option<u64>,
     /// Why the last search that was ended before it had an answer was ended.
     cut: Option<Cut>,
+    /// The turn of the searches, once one began.
+    turn: Option<Turn>,
 }
 
 /// A plan that was committed.
@@ -40,11 +45,20 @@ pub(super) struct Planned {
 
 impl<'q> Planner<'q> {
     pub(super) fn new(job: JobId, queue: &'q mut TaskQueue) -> Self {
-        Self { job, queue, greedy: None, members: Arc::default(), start_steps: None, cut: None }
+        Self { job, queue, greedy: None, members: Arc::default(), start_steps: None, cut: None, turn: None }
     }
 
     /// Commits the first plan that is found.
     pub(super) fn plan(&mut self, session: &mut Session<'_>) -> Option<Planned> {
+        let planned = self.plan_for_any_goal(session);
+        if let Some(turn) = self.turn {
+            let Session { search_time, searches, .. } = session;
+            search_time.end(turn, searches.budget());
+        }
+        planned
+    }
+
+    fn plan_for_any_goal(&mut self, session: &mut Session<'_>) -> Option<Planned> {
         let mut statement = session.statement();
         repair::take_back(&mut statement, self.job);
         for goal in [Goal::Start, Goal::Reserve] {
@@ -92,7 +106,7 @@ impl<'q> Planner<'q> {
         request: Request,
         may_help: fn(&Session<'_>, &[TaskId]) -> bool,
     ) -> bool {
-        if request.goal == Goal::Start && failed_before(statement.session(), self.job) {
+        if backs_off(statement.session(), request) {
             return false;
         }
         if request.goal == Goal::Start {
@@ -101,7 +115,11 @@ impl<'q> Planner<'q> {
         let members = self.members(statement);
         let session = statement.session();
         let any_releasing = || session.cluster.nodes.iter().any(|(_, node)| !node.releasing.is_zero());
-        may_help(session, &members) && (request.goal == Goal::Start || any_releasing())
+        let may_find = may_help(session, &members) && (request.goal == Goal::Start || any_releasing());
+        if may_find {
+            self.begin_turn(session);
+        }
+        may_find
     }
 
     /// Takes over the reservations of as few jobs as it takes, by the greedy strategy; then, for a gang without a reservation
@@ -128,12 +146,20 @@ impl<'q> Planner<'q> {
         if lesser.is_empty() || reserved::is_reserved(statement.session(), self.job) {
             return None;
         }
+        self.begin_turn(statement.session());
         let searches = STRATEGIES.iter().filter(|strategy| strategy.search.is_some());
         searches.into_iter().find_map(|strategy| {
             self.find_over(statement, &lesser, |planner, statement| {
                 (strategy.find)(planner, statement, request)
             })
         })
+    }
+
+    /// The first search for the places of the gang begins the turn of all of them.
+    fn begin_turn(&mut self, session: &mut Session<'_>) {
+        let longer = session.failed_searches.next_turn(&SearchKey::start(session.cluster, self.job));
+        let Session { search_time, searches, .. } = session;
+        self.turn.get_or_insert_with(|| search_time.begin(longer, MOST_MS, searches.budget()));
     }
 
     /// Finds places with the reservations of these jobs taken back, and gives back those that still fit. Returns the jobs that
@@ -179,7 +205,7 @@ impl<'q> Planner<'q> {
         if planned.goal == Goal::Reserve {
             refuse_reserved(session, self.job, planned.not_ready, refusals);
             match self.cut.filter(|cut| Searches::is_cut_short(*cut)) {
-                Some(cut) => session.search_ended(self.job, cut),
+                Some(cut) => self.note_cut(session, cut),
                 None => self.note_failure(session),
             }
             return Served::Done;
@@ -189,10 +215,17 @@ impl<'q> Planner<'q> {
         if self.queue.is_empty() { Served::Done } else { Served::MoreToDo }
     }
 
+    fn note_cut(&self, session: &mut Session<'_>, cut: Cut) {
+        let used_up = self.turn.and_then(|turn| turn.used_up(cut));
+        let Some(ms) = used_up else { return session.search_ended(self.job, cut) };
+        let next = session.failed_searches.note_cut(SearchKey::start(session.cluster, self.job), None, ms);
+        session.backlog.retry_at(self.job, next);
+    }
+
     fn note_failure(&self, session: &mut Session<'_>) {
         let news = session.cluster.news();
         if let Some(steps) = self.start_steps {
-            session.failed_searches.note(SearchKey::start(self.job), None, steps, news);
+            session.failed_searches.note(SearchKey::start(session.cluster, self.job), None, steps, news);
         }
     }
 
@@ -200,9 +233,12 @@ impl<'q> Planner<'q> {
     pub(super) fn end_refused(self, session: &mut Session<'_>) -> Served {
         let mut refusals = self.greedy.map(GreedyPass::into_refusals).unwrap_or_default();
         if let Some(cut) = self.cut {
-            session.search_ended(self.job, cut);
-            refusals.push(Refusal::Search(cut));
+            self.note_cut(session, cut);
         }
+        let cut = self
+            .cut
+            .or_else(|| session.failed_searches.cut_before(&SearchKey::start(session.cluster, self.job)));
+        refusals.extend(cut.map(Refusal::Search));
         if !repair::keep_places(session, self.job) {
             reservation::release(session, self.job);
         }
@@ -211,15 +247,17 @@ impl<'q> Planner<'q> {
     }
 }
 
-/// Whether searches for a way to start a gang with a reservation failed, and are not to be made again yet.
-fn failed_before(session: &mut Session<'_>, job: JobId) -> bool {
-    let news = session.cluster.news();
-    if !reserved::is_reserved(session, job) {
+/// Whether searches for a gang are not to be made again yet: one was cut short, or one for a way to start a gang with a
+/// reservation failed.
+fn backs_off(session: &mut Session<'_>, request: Request) -> bool {
+    let (key, news) = (SearchKey::start(session.cluster, request.job), session.cluster.news());
+    let was_cut = session.failed_searches.next_turn(&key).is_some();
+    if !was_cut && !(request.goal == Goal::Start && reserved::is_reserved(session, request.job)) {
         return false;
     }
-    let Some(known) = session.failed_searches.answer(&SearchKey::start(job), news) else { return false };
+    let Some(known) = session.failed_searches.answer(&key, news) else { return false };
     if let Some(until) = known.until {
-        session.backlog.retry_at(job, until);
+        session.backlog.retry_at(request.job, until);
     }
     true
 }

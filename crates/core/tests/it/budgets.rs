@@ -94,12 +94,30 @@ fn a_search_that_takes_too_long_is_ended_told_and_made_again() {
     let mut evicted = 0;
     let wake = test.hand_outs(|some| evicted += some.iter().filter(|it| name(it) == "evict").count());
     assert_eq!(evicted, 0);
-    let told = "preempt: the search was ended after 1000 ms (maxTime)";
+    let told = "preempt: the search was ended after 50 ms (maxTime)";
     assert!(test.reasons("large").iter().any(|reason| reason == told), "{:?}", test.reasons("large"));
     assert_eq!(test.reasons("fits"), [""; 0], "others do not mind");
-    assert_eq!(wake, Some(Time(6000)), "five seconds later, though nothing happens");
+    assert_eq!(wake, Some(Time(6000)), "a hundred times as long later, though nothing happens");
     test.set_stopwatch(Watched::new(Duration::ZERO));
+    assert_eq!(test.cycle().evicted.len(), 0, "the search backs off");
+    test.now = Time(5000);
     assert_eq!(test.cycle().evicted.len(), 4);
+}
+
+/// Each turn of a search that is cut short is twice as long as the one before, up to a second.
+#[test]
+fn a_search_that_was_cut_short_gets_twice_as_long_in_its_next_turn() {
+    let mut test = contended();
+    test.set_stopwatch(Watched::new(Duration::from_secs(5)));
+    let mut told = Vec::new();
+    for _ in 0..7 {
+        let wake = test.hand_outs(|_| {}).expect("the search has another turn");
+        let prefix = "preempt: the search was ended after ";
+        told.extend(test.reasons("large").iter().filter_map(|it| Some(it.strip_prefix(prefix)?.to_owned())));
+        test.now = Time(wake.0 - 1000);
+    }
+    let ms = [50, 100, 200, 400, 800, 1000, 1000];
+    assert_eq!(told, ms.map(|ms| format!("{ms} ms (maxTime)")));
 }
 
 /// A gang for which a search takes all the time there is, and behind it one for which a short one would do.
@@ -119,7 +137,7 @@ fn who_got_no_search_for_its_places_goes_first_in_the_next_cycle() {
     test.add(member("easy", 0, "cpu=1")).add(member("easy", 1, "cpu=2"));
     test.set_stopwatch(Arc::new(Ticking(AtomicU32::new(0))));
     let bound = [test.cycle().bound_of("easy"), test.cycle().bound_of("easy")];
-    let told = "allocate: the search was ended after 500 ms";
+    let told = "allocate: the search was ended after 50 ms";
     assert!(test.reasons("hard").iter().any(|reason| reason == told), "{:?}", test.reasons("hard"));
     assert_eq!(bound, [0, 2]);
 }

@@ -15,19 +15,20 @@ pub(super) const FEW: usize = 10;
 const MOST_PLACES: usize = 10_000;
 
 impl VictimSearch<'_, '_> {
-    /// Those on nodes that could take a task, then all.
-    pub(super) fn in_order(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
+    /// Those on nodes that could take a task, then all, then all but company.
+    pub(super) fn ordered(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         if offer.useful.len() < offer.offered.len() {
             let found = self.try_allowed(&offer.useful)?;
             if found.is_some() {
                 return Ok(found);
             }
         }
-        self.try_list(&offer.allowed)
+        let found = self.try_list(&offer.allowed)?;
+        if found.is_some() { Ok(found) } else { self.without_company(offer) }
     }
 
     /// All but the pods that tasks of the preemptor ask to be with, or to be spread beside: some have to stay for them.
-    pub(super) fn without_company(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
+    fn without_company(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         let cluster = &*self.session.cluster;
         if !self.preemptor.seeks(cluster) {
             return Ok(None);

@@ -57,26 +57,27 @@ impl VictimSearch<'_, '_> {
         Ok(None)
     }
 
-    /// All, those of the node first whose most important victim matters least: so one node is empty before the next.
-    pub(super) fn node_by_node(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
+    /// All, those of the node first whose most important victim matters least, so that one node is empty before the next; then
+    /// task by task.
+    pub(super) fn per_node(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         if !offer.limited {
             return Ok(None);
         }
         let nodes = self.by_node(&offer.useful);
         self.steps.scan(4 * offer.useful.len())?;
-        self.try_allowed(&nodes.concat())
+        let found = self.try_allowed(&nodes.concat())?;
+        if found.is_some() || asks_others(self.session) {
+            return Ok(found);
+        }
+        self.task_by_task(offer, &nodes)
     }
 
     /// Makes room for one task on each node, then for one more on each, and so on. Of each node no more go than that takes.
-    pub(super) fn task_by_task(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
-        if !offer.limited || asks_others(self.session) {
-            return Ok(None);
-        }
-        let nodes = self.by_node(&offer.useful);
+    fn task_by_task(&mut self, offer: &Offer, nodes: &[Vec<Victim>]) -> Result<Option<Plan>, NoEviction> {
         let mut kept: Vec<Vec<Victim>> = vec![Vec::new(); nodes.len()];
         for round in 1..=self.preemptor.wanted.max(1) as u32 {
             let mut gained = false;
-            let mut plans = self.room_on_each(&nodes, &kept, round)?;
+            let mut plans = self.room_on_each(nodes, &kept, round)?;
             // Stable: of nodes that lose as much the one that comes first.
             plans.sort_by_cached_key(|plan| (plan.more.len(), self.held_by(&plan.more)));
             for NodeVictims { at, victims, .. } in plans {
