@@ -1,6 +1,5 @@
 //! The session: Cluster and plugins of one cycle, with what actions ask of them.
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use crate::backlog::{Backlog, IndexScans};
 use crate::decision::{Decision, Prepare};

@@ -230,8 +230,8 @@ impl<'q> Planner<'q> {
     }
 
     /// No strategy found places: a gang that lost members keeps room for them, any other gang gives up its reservation.
-    pub(super) fn end_refused(self, session: &mut Session<'_>) -> Served {
-        let mut refusals = self.greedy.map(GreedyPass::into_refusals).unwrap_or_default();
+    pub(super) fn end_refused(mut self, session: &mut Session<'_>) -> Served {
+        let mut refusals = self.greedy.take().map(GreedyPass::into_refusals).unwrap_or_default();
         if let Some(cut) = self.cut {
             self.note_cut(session, cut);
         }
