@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Contestant, Setup, client};
+use super::{Contestant, Setup, client, preemption};
 use crate::chart::{Bar, Chart, Panel};
 use crate::machine;
 
@@ -20,12 +20,28 @@ pub(crate) struct Options {
     /// The break between two of them, in milliseconds.
     #[arg(long, default_value_t = 20)]
     pause: u64,
+    /// Beside a preemption that takes the scheduler a long search and finds nothing, on a full cluster.
+    #[arg(long)]
+    beside_preemption: bool,
     /// Leave kube-scheduler out.
     #[arg(long)]
     without_kube_scheduler: bool,
     /// Further arguments for `phalanx scheduler`.
     #[arg(last = true)]
     scheduler_args: Vec<String>,
+}
+
+impl Options {
+    /// Arguments of `phalanx scheduler`.
+    fn arguments(&self) -> Vec<String> {
+        let conf = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/preempt-and-reclaim.yaml");
+        let evicts = self.beside_preemption.then(|| ["--scheduler-conf", conf].map(str::to_owned));
+        evicts.into_iter().flatten().chain(self.scheduler_args.iter().cloned()).collect()
+    }
+
+    fn situation(&self) -> &'static str {
+        if self.beside_preemption { "beside a hard preemption" } else { "one pod at a time" }
+    }
 }
 
 /// Milliseconds, sorted.
@@ -55,10 +71,12 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
         bars.push(Bar::other("kube-scheduler, median", kube.at(0.5)));
         bars.push(Bar::other("kube-scheduler, 99th of 100", kube.at(0.99)));
     }
-    let title = format!("From a pod's creation to its node, one pod at a time, {} idle nodes", options.nodes);
+    let title =
+        format!("From a pod's creation to its node, {}, {} nodes", options.situation(), options.nodes);
     let chart = Chart { title, panels: vec![Panel::new("created to seen bound", "milliseconds", bars)] };
     Ok(json!({
         "name": "latency", "nodes": options.nodes, "pods": options.pods, "cores": machine::cores(),
+        "besidePreemption": options.beside_preemption,
         "seconds": ours.at(0.99) / 1e3, "phalanx": ours.json(), "kubeScheduler": kube.map(|kube| kube.json()),
         "chart": chart,
     }))
@@ -66,8 +84,11 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
 
 async fn one(contestant: Contestant, options: &Options) -> Result<Times> {
     let Setup { plane } = Setup::new(options.nodes).await?;
-    let running = contestant.start(&plane, &options.scheduler_args).await?;
     let admin = plane.client();
+    if options.beside_preemption {
+        preemption::begin(&admin, options.nodes).await?;
+    }
+    let running = contestant.start(&plane, &options.arguments()).await?;
     client::warm_up(&admin, contestant.scheduler_name()).await?;
     let mut bound = client::Bound::watch(plane.client()).await?;
     let mut times = Vec::with_capacity(options.pods);

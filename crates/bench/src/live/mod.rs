@@ -3,6 +3,7 @@ mod client;
 mod contestant;
 mod floor;
 mod latency;
+mod preemption;
 mod preload;
 mod restart;
 mod shapes;
