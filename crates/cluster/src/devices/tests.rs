@@ -97,7 +97,7 @@ fn bind(cluster: &mut Cluster, name: &str, node: &str) -> Vec<String> {
 }
 
 #[test]
-fn devices_that_are_good_for_little_else_go_first_and_all_that_is_asked_can_be_had() {
+fn devices_that_match_fewest_classes_are_allocated_first() {
     let mut cluster = cluster();
     for (name, class) in [("p", "any"), ("q", "new"), ("r", "any"), ("s", "any")] {
         cluster.apply(claim(name, &[(class, 1)]).into());
@@ -122,7 +122,7 @@ fn devices_that_are_good_for_little_else_go_first_and_all_that_is_asked_can_be_h
 }
 
 #[test]
-fn a_claim_of_several_pods_keeps_them_together() {
+fn pods_that_share_a_claim_go_to_one_node() {
     let mut cluster = cluster();
     cluster.apply(claim("c", &[("any", 2)]).into());
     for name in ["p", "q"] {
@@ -153,7 +153,7 @@ fn a_claim_of_several_pods_keeps_them_together() {
 }
 
 #[test]
-fn devices_that_nodes_share_are_given_once() {
+fn a_device_that_nodes_share_is_allocated_once() {
     let mut cluster = cluster_of([node("a", "cpu=8"), node("b", "cpu=8"), node("c", "cpu=8")]);
     cluster.apply(class("any", &["true"]).into());
     let names = vec!["a".into(), "b".into()];
@@ -183,7 +183,7 @@ fn devices_that_nodes_share_are_given_once() {
 }
 
 #[test]
-fn what_cannot_be_honoured_is_told() {
+fn a_claim_that_cannot_be_allocated_is_refused_with_a_reason() {
     let mut cluster = cluster();
     cluster.apply(class("odd", &["device.nothing.split('x')"]).into());
     cluster.apply(class("missing", &["device.attributes['gpu.x'].size > 3"]).into());
@@ -403,7 +403,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn stocks_are_kept_and_no_device_is_given_twice(steps in prop::collection::vec(step(), 1..40)) {
+    fn stocks_equal_a_recount_and_no_device_is_allocated_twice(steps in prop::collection::vec(step(), 1..40)) {
         let mut play = Play::new();
         for step in &steps {
             play.step(step)?;
