@@ -72,7 +72,7 @@ async fn a_bind_names_node_and_uid() {
 
 /// Each answer to the bind, what the pod looks like afterwards, and what the Cluster is told.
 #[tokio::test]
-async fn answers_to_a_bind() {
+async fn each_answer_to_a_bind_gives_the_right_event() {
     let seen = |uid: &str, node: &str, deleted: bool| {
         let mut pod = json!({"metadata": {"uid": uid}, "spec": {"nodeName": node}});
         if deleted {
@@ -108,7 +108,7 @@ async fn answers_to_a_bind() {
 }
 
 #[tokio::test]
-async fn passing_errors_are_survived_and_nothing_is_lost_or_told_twice() {
+async fn after_transient_errors_each_write_is_done_once() {
     let count = AtomicUsize::new(0);
     let (client, log) = api(move |_| match count.fetch_add(1, Ordering::Relaxed) % 5 {
         0 => fails(500, "etcdserver: request timed out"),
@@ -126,7 +126,7 @@ async fn passing_errors_are_survived_and_nothing_is_lost_or_told_twice() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_a_passing_error() {
+async fn a_connection_that_breaks_is_a_transient_error() {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
     let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
@@ -144,7 +144,7 @@ async fn a_connection_that_breaks_is_a_passing_error() {
 }
 
 #[tokio::test]
-async fn statuses_are_patches_of_the_fields_we_own() {
+async fn a_status_is_a_patch_of_the_fields_that_phalanx_owns() {
     let (client, log) = api(|_| ok(json!({})));
     let condition = Condition {
         kind: "Unschedulable".into(),
@@ -189,7 +189,7 @@ async fn statuses_are_patches_of_the_fields_we_own() {
 }
 
 #[tokio::test]
-async fn a_gate_is_taken_off_the_pod_of_that_uid_or_asked_for_again() {
+async fn a_scheduling_gate_is_removed_by_uid_and_again_after_an_error() {
     const PATH: &str = "/api/v1/namespaces/ns/pods/p";
     let opened = |answer: Answer| {
         let (client, log) = api(move |_| answer.clone());
@@ -215,7 +215,7 @@ async fn a_gate_is_taken_off_the_pod_of_that_uid_or_asked_for_again() {
 
 /// A queue belongs to no namespace; events about it are in `default`.
 #[tokio::test]
-async fn what_is_wrong_with_a_queue_is_an_event() {
+async fn a_problem_of_a_queue_is_an_event() {
     let (client, log) = api(|_| ok(json!({})));
     let message: Arc<str> = "its parent nobody does not exist".into();
     run(client, vec![Decision::QueueInvalid { queue: "q".into(), uid: "uid-q".into(), message }], quick())
@@ -244,7 +244,7 @@ fn quick_driver() -> Driver<fn(Vec<Event>)> {
 
 /// Conditions wait to be still; a nomination takes them along at once.
 #[tokio::test]
-async fn pod_status_is_a_strategic_merge_and_events_say_why() {
+async fn the_status_of_a_pod_is_a_strategic_merge_patch_and_its_event_has_the_reason() {
     let (client, log) = api(|_| ok(json!({})));
     let driver = quick_driver();
     let (inputs, receive) = mpsc::unbounded_channel();
@@ -297,7 +297,7 @@ async fn pod_status_is_a_strategic_merge_and_events_say_why() {
 
 /// A conflict on a status: with another writer, it is sent again; with another object of the same name, it is not.
 #[tokio::test]
-async fn a_status_in_conflict_asks_whose_object_it_is() {
+async fn a_status_in_conflict_is_written_again_for_the_same_uid_only() {
     let status = GroupStatus { phase: Phase::Inqueue, ..GroupStatus::default() };
     let decision = Decision::PodGroupStatus {
         group: Key::new("ns", "g"),
@@ -434,7 +434,7 @@ async fn two_writes_in_a_row_are_two_requests() {
 
 /// What is decided before a condition of theirs was read does not overwrite it, however often.
 #[tokio::test]
-async fn a_merged_status_is_not_taken_for_our_own() {
+async fn a_merged_status_keeps_conditions_of_other_writers() {
     let before = Kept { version: 7, conditions: vec![json!({"type": "Theirs"})], conflicts: 0 };
     let (client, _, kept) = keeper(before);
     let decided = |phase| group_status("5", phase, &["Scheduled"]);

@@ -89,7 +89,7 @@ fn events() -> Vec<Event> {
 }
 
 #[test]
-fn binds_leave_while_searches_run_out_of_time_and_who_had_no_turn_goes_first() {
+fn after_a_search_ran_out_of_time_binds_leave_and_jobs_not_tried_come_first() {
     let (inputs, receive) = channel();
     let (send, outbox) = unbounded_channel();
     let outlook = Arc::new(Outlook {
@@ -151,7 +151,7 @@ impl MakeWriter<'_> for Lines {
 }
 
 #[test]
-fn the_log_tells_what_was_bound_and_who_was_evicted_for_whom() {
+fn the_log_has_bound_pods_and_victims_with_their_preemptor() {
     let (inputs, receive) = channel();
     let (send, mut outbox) = unbounded_channel();
     let engine = Engine {

@@ -12,7 +12,7 @@ use phalanx_runtime::recorder::{Note, Posting};
 use crate::outbox::{BREAK, burst, drain, gang, name, options, passing, pod, unscheduled};
 
 #[test]
-fn a_bind_that_waits_for_its_next_attempt_holds_back_no_event() {
+fn events_are_sent_while_a_bind_waits_for_its_next_attempt() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![gang("a", 2)], now);
@@ -31,7 +31,7 @@ fn a_bind_that_waits_for_its_next_attempt_holds_back_no_event() {
 
 /// As a pod whose binds run into an error of the server each time.
 #[test]
-fn a_bind_that_fails_again_and_again_silences_nobody() {
+fn binds_that_fail_again_and_again_delay_no_other_event() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![gang("stuck", 1), gang("good", 1)], start);
@@ -52,7 +52,7 @@ fn a_bind_that_fails_again_and_again_silences_nobody() {
 
 /// The answers to events say nothing of what binds may ask for.
 #[test]
-fn trouble_with_events_slows_events_and_no_binds() {
+fn errors_of_events_slow_events_and_not_binds() {
     let start = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions { in_flight: 32, ..options() });
     for index in 0..100 {
@@ -77,7 +77,7 @@ fn event_time(job: &Job, moment: Moment) -> String {
 }
 
 #[test]
-fn an_event_carries_the_time_of_what_happened() {
+fn an_event_has_the_time_at_which_it_happened() {
     let start = Instant::now();
     let moment = Moment { instant: start, wall: "2026-01-01T00:00:00Z".parse().unwrap() };
     let secs = |seconds| start + Duration::from_secs(seconds);
@@ -135,7 +135,7 @@ fn talk(outbox: &mut Outbox, mut now: Instant) -> Vec<String> {
 }
 
 #[test]
-fn why_a_pod_waits_is_told_later_when_there_is_too_much_to_tell() {
+fn events_of_waiting_pods_are_sent_later_under_pressure() {
     let start = Instant::now();
     let mut outbox = flooded(start);
     // The same words again do not count for more, and newer ones go instead.
@@ -148,7 +148,7 @@ fn why_a_pod_waits_is_told_later_when_there_is_too_much_to_tell() {
 }
 
 #[test]
-fn what_is_told_once_is_dropped_under_pressure_and_counted() {
+fn events_of_bound_pods_are_dropped_under_pressure_and_counted() {
     let now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions { events_max: 10, in_flight: 64, ..options() });
     outbox.decide(vec![gang("a", 25)], now);
@@ -159,7 +159,7 @@ fn what_is_told_once_is_dropped_under_pressure_and_counted() {
 }
 
 #[test]
-fn nobody_is_told_why_that_waits_which_waits_no_more() {
+fn events_of_waiting_pods_are_dropped_once_the_pods_wait_no_more() {
     let start = Instant::now();
     let mut outbox = flooded(start);
     outbox.gone(&[Event::PodGone("uid-p24".into())], start);
@@ -180,7 +180,7 @@ fn nobody_is_told_why_that_waits_which_waits_no_more() {
 }
 
 #[test]
-fn what_a_server_in_trouble_did_not_take_is_told_when_it_is_well() {
+fn events_that_a_failing_server_did_not_take_are_sent_once_it_works() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.note(Note::failed_scheduling(&pod("p"), "no room", start), start);

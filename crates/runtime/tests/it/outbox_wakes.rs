@@ -183,7 +183,7 @@ fn claim() -> VolumeBinding {
 }
 
 #[test]
-fn it_never_falls_asleep_with_something_to_do() {
+fn the_outbox_plans_a_wake_up_whenever_work_is_left() {
     for seed in 0..300 {
         let mut play = Play::new(seed);
         for _ in 0..200 {
@@ -194,7 +194,7 @@ fn it_never_falls_asleep_with_something_to_do() {
 }
 
 #[test]
-fn a_refused_bind_that_is_withdrawn_with_its_node_is_no_longer_counted() {
+fn a_refused_bind_to_a_deleted_node_is_not_counted() {
     let now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions::default());
     outbox.decide(vec![gang("a", 1)], now);

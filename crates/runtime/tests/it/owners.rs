@@ -77,7 +77,7 @@ async fn told(notes: &mut UnboundedReceiver<Note>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_read_once_and_told_what_its_annotation_does_not_make() {
+async fn an_owner_is_read_once_and_gets_an_event_for_annotations_without_effect() {
     let minimum = json!({"scheduling.volcano.sh/group-min-member": "8"});
     for (uid, annotations, expected) in
         [("u-web", &minimum, 1), ("u-web", &json!({}), 0), ("another", &minimum, 0)]
@@ -98,7 +98,7 @@ async fn an_owner_is_read_once_and_told_what_its_annotation_does_not_make() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_owner_is_read_where_a_pod_group_controller_is_at_work() {
+async fn no_owner_is_read_where_a_pod_group_controller_runs() {
     let (client, asked) = server(200, metadata("u-web", &json!({})));
     let (send, seen_by) = unbounded_channel();
     let reader = tokio::spawn(follow(client, seen_by, |_| {}));
@@ -110,7 +110,7 @@ async fn no_owner_is_read_where_a_pod_group_controller_is_at_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_that_may_not_be_read_lose_nothing() {
+async fn owners_that_may_not_be_read_are_skipped() {
     let refusal =
         json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"});
     let (client, asked) = server(403, refusal);

@@ -101,7 +101,7 @@ fn solo(name: &str, cpu: u32) -> Event {
 }
 
 #[test]
-fn what_comes_during_a_cycle_is_looked_at_in_the_next() {
+fn pods_that_come_during_a_cycle_are_tried_in_the_next() {
     let mut running = start(4, vec![solo("second", 1)]);
     running.inputs.send(Input::Events(vec![solo("first", 1)])).unwrap();
     running.bound("first");
@@ -112,7 +112,7 @@ fn what_comes_during_a_cycle_is_looked_at_in_the_next() {
 }
 
 #[test]
-fn a_node_that_comes_while_a_pod_is_refused_is_its_cure() {
+fn a_pod_that_was_refused_binds_to_a_node_that_came_meanwhile() {
     let mut running = start(1, vec![node("large", "cpu=9").into()]);
     running.inputs.send(Input::Events(vec![solo("first", 9)])).unwrap();
     running.bound("first");
@@ -120,7 +120,7 @@ fn a_node_that_comes_while_a_pod_is_refused_is_its_cure() {
 }
 
 #[test]
-fn metrics_tell_in_which_pool_jobs_wait() {
+fn metrics_count_waiting_jobs_by_pool() {
     let mut running = start(2, Vec::new());
     let pods = [solo("large", 9), solo("larger", 10), solo("small", 1)];
     running.inputs.send(Input::Events(pods.into())).unwrap();
