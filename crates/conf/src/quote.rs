@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_quote_is_told_where_it_opens() {
+    fn an_open_quote_is_an_error_at_its_start() {
         let open = |mark: char, line: usize| {
             format!("a text that opens with {mark} and has no end before line {line}")
         };

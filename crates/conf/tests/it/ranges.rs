@@ -224,7 +224,7 @@ const WORDS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn a_value_that_means_nothing_is_told_with_its_place() {
+fn a_value_out_of_range_is_a_problem_with_line_and_column() {
     let whole =
         |text: &str| WORDS.iter().fold(text.to_owned(), |text, (word, whole)| text.replace(word, whole));
     for (plugin, argument, expected) in OF_PLUGINS {
@@ -236,7 +236,7 @@ fn a_value_that_means_nothing_is_told_with_its_place() {
 }
 
 #[test]
-fn values_at_the_edges_are_good() {
+fn values_at_the_ends_of_a_range_are_valid() {
     for (plugin, argument) in [
         ("overcommit", "overcommit-factor: 1"),
         ("overcommit", "overcommit-factor: 1.0"),
@@ -265,7 +265,7 @@ fn values_at_the_edges_are_good() {
 }
 
 #[test]
-fn where_figures_come_from_is_checked_likewise() {
+fn the_source_of_metrics_is_checked() {
     let base = format!("{HEAD}gang\nmetrics:\n");
     for (metrics, expected) in [
         (
