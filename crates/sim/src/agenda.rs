@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_come_by_time_and_then_in_the_order_of_their_entry() {
+    fn steps_are_taken_by_time_and_then_in_insertion_order() {
         let mut agenda = Agenda::default();
         for (at, pod) in [(5, "z"), (3, "y"), (5, "a"), (9, "late")] {
             agenda.put(Time(at), Step::Start(pod.into()));

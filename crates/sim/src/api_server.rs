@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_make_pods_again_that_are_evicted() {
+    fn controllers_create_evicted_pods_again() {
         let evict = |name: &str| Decision::Evict { pod: named(name), group: None, cause: because("") };
         let mut api_server = api_server();
         api_server.add_pod(made("p-0", false), Time(0));
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_makes_the_next_pod_when_one_has_succeeded() {
+    fn a_job_creates_the_next_pod_when_one_has_succeeded() {
         let mut api_server = api_server();
         let job = |name: &str| {
             let maker = made(name, false).maker.map(|maker| Maker { later: 2, ..maker });
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_bind_fails_as_the_api_server_would_have_it() {
+    fn a_second_bind_fails_with_a_conflict() {
         let mut api_server = api_server();
         api_server.add_pod(pod("p", None), Time(0));
         bind(&mut api_server, "p", "n");
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nomination_lasts_until_it_is_taken_back_or_the_pod_is_bound() {
+    fn a_nomination_lasts_until_it_is_removed_or_the_pod_is_bound() {
         let mut api_server = api_server();
         for name in ["p", "q"] {
             api_server.add_pod(pod(name, None), Time(0));

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_one_line_and_leaves_out_what_is_not_known() {
+    fn a_problem_is_one_line_without_unknown_parts() {
         let mut fault = BadInput {
             file: "a.yaml".into(),
             line: 3,

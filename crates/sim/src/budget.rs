@@ -118,7 +118,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn numbers_and_parts_are_counted_as_the_disruption_controller_does() {
+    fn numbers_and_percentages_count_as_in_the_disruption_controller() {
         for (spec, pods, healthy, expected) in [
             (json!({"minAvailable": 2}), 3, 3, 1),
             (json!({"minAvailable": 2}), 3, 1, 0),

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_in_a_line_feed() {
+    fn only_line_feeds_end_a_line() {
         let expected =
             "f:1:5: found a line that ends in a carriage return alone, expected a line feed at its end";
         assert_eq!(names("a: 1\rb: 2\r"), [expected]);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn syntax_errors_name_their_place_and_spare_the_other_documents() {
+    fn syntax_errors_have_line_and_column_and_other_documents_are_read() {
         for (text, expected) in [
             ("a: 1\n---\na: [1\n---\na: 3\n", "f:3:"),
             ("{\"a\": 1}\n{\"a\": }\n", "f:2:7: document 2: invalid JSON: expected value"),

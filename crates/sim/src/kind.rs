@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_probably_meant_is_of_the_same_version() {
+    fn a_suggested_kind_has_the_same_version() {
         for (version, kind, expected) in [
             ("v1", "Pods", Some("Pod")),
             ("v1", "PodGrup", None),

@@ -131,7 +131,7 @@ spec:
 ";
 
     #[test]
-    fn fields_are_found_where_they_are_written() {
+    fn a_field_has_the_line_and_column_at_which_it_is_written() {
         for (path, expected) in [
             ("", (1, 1)),
             ("metadata.name", (2, 9)),

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_date_was_created_after_what_has_one_in_the_order_of_the_files() {
+    fn objects_without_a_date_are_created_last_in_the_order_of_files() {
         let dated = pod("old").replace("{name: old}", "{name: old, creationTimestamp: 2026-01-02T03:04:05Z}");
         let sources =
             [text("b", &format!("{}---\n{}", pod("b1"), pod("b2"))), text("c", &dated), text("a", &pod("a"))];
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_begins_after_every_time_in_it() {
+    fn a_simulation_begins_after_every_time_in_its_manifests() {
         let since = "status: {conditions: [{type: PodScheduled, status: \"True\", lastTransitionTime: \"2026-11-22T00:00:00Z\"}]}\n";
         let manifests = read(&[text("f", &(pod("p") + since))], &options()).unwrap();
         let Some(Object::Pod(pod)) = manifests.objects.first() else { panic!("{manifests:?}") };
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_templates_are_taken_apart_and_other_kinds_are_named() {
+    fn lists_and_templates_are_expanded_and_other_kinds_are_named() {
         let list = r#"{"apiVersion": "v1", "kind": "List", "items": [
             {"apiVersion": "v1", "kind": "PodList", "items": [
                 {"metadata": {"name": "p", "namespace": "x"}, "spec": {"containers": [{"name": "main"}]}}]},

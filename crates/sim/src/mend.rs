@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_taken_out_by_their_path() {
+    fn invalid_fields_are_removed_by_their_path() {
         let object = json!({"metadata": {"labels": {"a.b/c": "x", "a": {"b/c": "y"}}},
             "spec": {"list": [{"cpu": 1, "memory": 2}, {"cpu": 3}]}});
         for (field, gone, left) in [
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn something_stands_in_for_what_was_taken_out() {
+    fn a_removed_field_is_replaced_by_a_valid_text() {
         let mut object = json!({"spec": {"terms": [{"key": "!", "n": 1}]}});
         strip(&mut object, &[wrong("spec.terms[0].key")]);
         assert!(replace(&mut object, "spec.terms[0].key", STAND_IN));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_wrong_field_or_around_it_follows_from_it() {
+    fn problems_inside_or_around_an_invalid_field_follow_from_it() {
         for (told, fault, expected) in [
             ("spec.a", "spec.a", true),
             ("spec.a", "spec.a.b", true),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_annotations() {
+    fn labels_and_annotations_that_the_api_server_refuses_are_reported() {
         let long = "x".repeat(64);
         for (labels, annotations, expected) in [
             (
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_and_node_selectors() {
+    fn tolerations_and_node_selectors_that_the_api_server_refuses_are_reported() {
         for (spec, expected) in [
             (json!({"tolerations": [{"operator": "Exists"}, {"key": "a", "value": "b"}]}), vec![]),
             (

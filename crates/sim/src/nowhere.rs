@@ -54,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_that_nodes_cannot_have_are_found() {
+    fn node_names_that_no_node_can_have_are_found() {
         for (kind, spec, expected) in [
             (
                 Kind::PodGroup,

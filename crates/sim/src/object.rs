@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_a_number_of_seconds() {
+    fn the_annotation_run_seconds_is_a_number_of_seconds() {
         let run = |text: &str| {
             let value = json!({"metadata": {"annotations": {RUN_SECONDS: text}}});
             run_ms(&decode(&value).unwrap()).map_err(|invalid| invalid.problem)

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_and_claims_of_pods() {
+    fn volumes_and_claims_of_pods_that_the_api_server_refuses_are_reported() {
         let claim = json!({"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}});
         for (spec, expected) in [
             (
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topology_is_spread_over_once_for_each_strictness() {
+    fn a_topology_key_occurs_once_for_each_when_unsatisfiable() {
         let one = |when: &str| json!({"topologyKey": "zone", "whenUnsatisfiable": when});
         let spread = |list: Value| said(Kind::Pod, &json!({"topologySpreadConstraints": list}));
         assert_eq!(spread(json!([one("DoNotSchedule"), one("ScheduleAnyway")])), [""; 0]);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_volumes_and_drivers() {
+    fn claims_volumes_and_drivers_that_the_api_server_refuses_are_reported() {
         let size = json!({"storage": "1Gi"});
         for (kind, spec, expected) in [
             (
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn words_counts_and_names_that_the_api_server_refuses() {
+    fn words_counts_and_names_that_the_api_server_refuses_are_reported() {
         for (kind, object, expected) in [
             (
                 Kind::PodDisruptionBudget,
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_count_what_they_know() {
+    fn unknown_resources_of_a_quota_are_reported() {
         let hard = json!({"cpu": 1, "cpus": 1, "requests.nvidia.com/gpu": 1, "count/jobs.batch": 1, "hugepages-2Mi": 1,
             "requests.hugepages-2Mi": 1, "services.loadbalancers": 1, "limits.gpu": 1});
         let fields: Vec<String> = check(Kind::ResourceQuota, &json!({"spec": {"hard": hard}}))
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_requests_for_them() {
+    fn devices_and_requests_that_the_api_server_refuses_are_reported() {
         let exactly = json!({"deviceClassName": "gpu"});
         let slice = |more: Value| {
             let mut spec = json!({"driver": "d", "nodeName": "n"});

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_that_the_api_server_refuses_are_refused() {
+    fn containers_that_the_api_server_refuses_are_reported() {
         for (containers, expected) in [
             (
                 json!([{"name": "a", "resources": {"requests": {"cpu": 1, "x/gpu": 2}, "limits": {"cpu": 2, "x/gpu": 2}}}, {"name": "b"}]),

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_are_each_there_once_and_not_beside_a_node() {
+    fn a_gate_occurs_once_and_not_on_a_bound_pod() {
         for (spec, expected) in [
             (json!({"schedulingGates": [{"name": "a"}, {"name": "b"}]}), vec![]),
             (json!({"nodeName": "n1", "schedulingGates": []}), vec![]),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_what_its_containers_ask_for_or_more() {
+    fn a_pod_level_request_is_at_least_that_of_its_containers() {
         let container = |list: Value| json!({"name": "c", "resources": {"requests": list}});
         let sidecar =
             |list: Value| json!({"name": "s", "restartPolicy": "Always", "resources": {"limits": list}});

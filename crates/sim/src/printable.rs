@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_written_out() {
+    fn control_characters_are_escaped() {
         for (text, expected) in [
             ("train/größe", "train/größe"),
             ("a\u{1b}[31mb\nc", "a\\u{1b}[31mb\\nc"),

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_have_the_pods_that_run_at_once() {
+    fn a_workload_has_as_many_pods_as_run_at_once() {
         for (workload, spec, expected) in [
             (Workload::Replicated, json!({}), 1),
             (Workload::Replicated, json!({"replicas": 3}), 3),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_an_owner_that_count_on_its_pods_only_are_told() {
+    fn annotations_of_a_workload_that_count_on_its_pods_only_are_reported() {
         let queue = names::QUEUE_NAME_ANNOTATION;
         let metadata = json!({"annotations": {queue: "q", "note": "mine", names::PREEMPTABLE: "true"}, "labels": {queue: "q"}});
         let template = json!({"metadata": {"annotations": {names::PREEMPTABLE: "true"}}});
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_count_or_a_missing_template_is_a_fault() {
+    fn an_invalid_count_or_a_missing_template_is_a_problem() {
         for count in [json!(-1), json!("3"), json!(2.5), json!(9_000_000)] {
             let wrong = names(Workload::Replicated, &json!({"replicas": count})).unwrap_err();
             assert_eq!(wrong[0].field, "spec.replicas");

@@ -118,7 +118,7 @@ mod tests {
     use crate::report::GroupOutcome;
 
     #[test]
-    fn the_page_stands_alone_and_names_cannot_break_it() {
+    fn the_page_needs_no_other_file_and_escapes_names() {
         let mut report = Report::default();
         let group = GroupOutcome {
             phase: "Pending".into(),

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_that_wait_for_the_same_kind_of_reason_are_told_together() {
+    fn pods_with_the_same_kind_of_reason_are_listed_together() {
         let pods = [
             ("a/p", "p: 0/9 nodes are available: 4 Insufficient cpu, 5 node(s) had untolerated taint(s)."),
             ("a/q", "q: 0/9 nodes are available: 2 node(s) had untolerated taint(s), 7 Insufficient cpu."),

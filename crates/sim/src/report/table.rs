@@ -135,7 +135,7 @@ mod tests {
     use crate::report::{Lack, NodeOutcome, PodOutcome};
 
     #[test]
-    fn names_do_not_break_lines_or_colour_them() {
+    fn names_in_the_table_are_escaped() {
         let mut report = Report::default();
         let queue = "a\u{1b}[31mb\nc".to_owned();
         let group =

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn types_and_ranges_are_those_of_the_kinds() {
+    fn fields_have_the_types_and_ranges_of_their_kind() {
         for (kind, object, expected) in [
             (
                 Kind::PodGroup,
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_those_that_kubernetes_takes() {
+    fn times_durations_and_quantities_are_read_as_kubernetes_does() {
         for (kind, object, expected) in [
             (
                 Kind::Pod,
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_required_are_there_but_for_what_was_observed() {
+    fn missing_required_fields_are_reported_except_in_status() {
         for (kind, object, expected) in [
             (
                 Kind::Pod,
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_api_server_takes_is_taken_and_unknown_fields_are_told() {
+    fn valid_objects_pass_and_unknown_fields_are_reported() {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "creationTimestamp": null,
                 "managedFields": [{"time": "2026-01-31T08:00:00.123456Z"}]}, "status": {"phase": ""},
             "spec": {"shedulerName": "volcano", "restartPolicy": "Never", "preemptionPolicy": "", "containers": [{"name": "main", "resource": {},
