@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_differ_and_can_be_bound_together() {
+    fn ports_are_distinct_and_free() {
         // Another test may take a port in between, but not one of each draw.
         let bind = || -> Vec<_> {
             let ports: Vec<_> = (0..20).map(|_| free().unwrap()).collect();

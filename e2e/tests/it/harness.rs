@@ -79,7 +79,7 @@ fn runs(pid: u32) -> bool {
 }
 
 #[tokio::test]
-async fn pods_run_finish_and_go() -> Result<()> {
+async fn pods_run_finish_and_are_deleted() -> Result<()> {
     let plane = Plane::start(PlaneOptions::default()).await?;
     let client = plane.client();
     let nodes =
@@ -170,7 +170,7 @@ async fn deployments_survive_a_restart_of_the_api_server() -> Result<()> {
 }
 
 #[tokio::test]
-async fn native_gangs_wait_for_their_last_member() -> Result<()> {
+async fn gangs_of_kube_scheduler_wait_for_their_last_member() -> Result<()> {
     let plane = Plane::start(PlaneOptions { native_gangs: true, ..PlaneOptions::default() }).await?;
     let client = plane.client();
     fake::Nodes::new(2).extended("nvidia.com/gpu", "4").create(&client).await?;
@@ -202,7 +202,7 @@ async fn native_gangs_wait_for_their_last_member() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_definition_is_served_once_applied() -> Result<()> {
+async fn a_crd_is_served_once_applied() -> Result<()> {
     let plane = Plane::start(PlaneOptions::default()).await?;
     let dir = tempfile::tempdir()?;
     std::fs::write(dir.path().join("widgets.yaml"), WIDGETS)?;
@@ -231,7 +231,7 @@ spec:
 ";
 
 #[tokio::test]
-async fn a_killed_holder_leaves_no_process() -> Result<()> {
+async fn a_killed_test_leaves_no_process() -> Result<()> {
     let mut up = Command::new(env!("CARGO_BIN_EXE_phalanx-e2e"))
         .args(["up", "--nodes", "1"])
         .stdout(Stdio::piped())

@@ -51,7 +51,7 @@ fn looking(name: &str, affinity: &str, team: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_namespace_that_changes_its_labels_counts_by_the_new_ones() -> Result<()> {
+async fn new_labels_of_a_namespace_count_for_affinity() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(2).cpu("8"), &[]).await?;
     cluster.databases("data", &["node-1"]).await?;
     cluster.databases("noise", &["node-0", "node-1"]).await?;

@@ -82,7 +82,7 @@ fn arguments(objects: &[Value], conf: &Path) -> Result<Vec<String>> {
 }
 
 #[tokio::test]
-async fn the_manifests_grant_what_the_scheduler_needs_and_no_more() -> Result<()> {
+async fn the_manifests_grant_exactly_the_rights_that_the_scheduler_needs() -> Result<()> {
     let nodes = fake::Nodes::new(1).cpu("4");
     let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
     let objects = manifests()?;

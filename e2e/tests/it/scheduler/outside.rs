@@ -55,7 +55,7 @@ fn judge(path: &str, body: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn extenders_and_measured_use_decide_where_pods_go() -> Result<()> {
+async fn extender_and_measured_usage_restrict_nodes() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(4).cpu("4")).await?;
     let path = cluster.file("scheduler.conf");

@@ -25,7 +25,7 @@ pub(super) async fn until_pools(cluster: &Cluster, wanted: [u32; 3]) -> Result<(
 }
 
 #[tokio::test]
-async fn a_gang_whose_room_is_being_freed_is_active_and_one_without_room_unschedulable() -> Result<()> {
+async fn a_nominated_gang_is_active_and_a_gang_without_room_unschedulable() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
     cluster.gang("old", 4, &PodSpec::cpu(1)).await?;
     cluster.until_bound("old-", 4).await?;
@@ -56,7 +56,7 @@ async fn a_gang_whose_room_is_being_freed_is_active_and_one_without_room_unsched
 
 /// Pods of which it is not known what would help them: of many, those that do not go first are left alone for a while.
 #[tokio::test]
-async fn a_crowd_that_anything_may_help_is_in_backoff() -> Result<()> {
+async fn jobs_that_any_event_may_help_are_in_backoff() -> Result<()> {
     const FIRST: u32 = 500;
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("1")).await?;

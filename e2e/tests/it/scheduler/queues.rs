@@ -98,7 +98,7 @@ async fn the_gate_of_a_queue_opens_when_the_queue_has_room() -> Result<()> {
 
 /// The API server knows nothing of these resources, so its checks let such queues pass.
 #[tokio::test]
-async fn a_queue_with_quotas_that_make_no_sense_is_told_so_and_others_go_on() -> Result<()> {
+async fn a_queue_with_contradictory_amounts_gets_an_event_and_others_go_on() -> Result<()> {
     let nodes = fake::Nodes::new(1).cpu("8");
     let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
     let conf = cluster.file("scheduler.conf");

@@ -75,7 +75,7 @@ async fn no_cycles(cluster: &Cluster) -> Result<()> {
 }
 
 #[tokio::test]
-async fn no_cycle_runs_while_nothing_changes_with_pods_that_run_and_with_a_gang_that_waits() -> Result<()> {
+async fn no_cycle_runs_while_no_object_changes() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(2).cpu("4"), &LEASE).await?;
     cluster.gang("runs", 4, &PodSpec::cpu(1)).await?;
     cluster.create::<Pod>(PodSpec::cpu(1).single("alone")).await?;
