@@ -19,7 +19,7 @@ fn run(args: &[&str], stderr: Stdio) -> (i32, String) {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let scenario = "config/examples/training-gang";
     for args in [
         &["simulate", "-f", scenario][..],
@@ -43,7 +43,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn errors_that_nobody_reads_keep_their_exit_code() {
+fn a_closed_pipe_does_not_change_the_exit_code_of_an_error() {
     for args in [
         &["simulate", "-f", "nowhere.yaml"][..],
         &["conf", "check", "nowhere.yaml"],

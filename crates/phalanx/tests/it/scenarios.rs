@@ -327,7 +327,7 @@ fn name_of(case: &Path) -> String {
 }
 
 #[test]
-fn all_scenarios_come_out_as_expected() {
+fn all_scenarios_have_their_expected_outcome() {
     let (cases, wrong) = (Mutex::new(cases()), Mutex::new(Vec::new()));
     let next = || cases.lock().unwrap().pop();
     let work = || {
@@ -349,7 +349,7 @@ fn all_scenarios_come_out_as_expected() {
 }
 
 #[test]
-fn every_folder_is_a_scenario_and_says_what_there_is_to_learn() {
+fn every_folder_is_a_scenario_with_a_sentence() {
     const KNOWN: [&str; 4] = ["args", "cluster.yaml", "expect.yaml", "scheduler.conf"];
     let mut wrong = Vec::new();
     for case in cases() {

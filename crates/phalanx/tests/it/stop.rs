@@ -75,7 +75,7 @@ fn count(log: &[String], text: &str) -> usize {
 }
 
 #[test]
-fn it_ends_while_the_api_server_is_down_and_has_said_so_once() {
+fn sigterm_ends_the_process_while_the_api_server_is_down() {
     // Every request is counted, and hung up on.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", closed.local_addr().unwrap());
@@ -101,7 +101,7 @@ fn it_ends_while_the_api_server_is_down_and_has_said_so_once() {
 }
 
 #[test]
-fn it_ends_while_the_api_server_says_nothing() {
+fn sigterm_ends_the_process_while_the_api_server_does_not_answer() {
     // Connections are taken by the kernel, and nobody reads them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let folder = folder(&[]);
@@ -114,7 +114,7 @@ fn it_ends_while_the_api_server_says_nothing() {
 }
 
 #[test]
-fn it_ends_while_the_definitions_are_missing_and_names_them_once() {
+fn sigterm_ends_the_process_while_the_crds_are_missing() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
     let (asked, asks) = mpsc::channel();
