@@ -72,7 +72,7 @@ fn contended() -> TestCluster {
 }
 
 #[test]
-fn binds_are_handed_out_before_anybody_looks_for_victims() {
+fn binds_are_handed_out_before_victims_are_searched_for() {
     let mut test = contended();
     let watched = Watched::new(Duration::ZERO);
     test.set_stopwatch(watched.clone());
@@ -88,7 +88,7 @@ fn binds_are_handed_out_before_anybody_looks_for_victims() {
 }
 
 #[test]
-fn a_search_that_takes_too_long_is_ended_told_and_made_again() {
+fn a_search_that_takes_too_long_ends_with_a_reason_and_is_made_again() {
     let mut test = contended();
     test.set_stopwatch(Watched::new(Duration::from_secs(1)));
     let mut evicted = 0;
@@ -104,7 +104,7 @@ fn a_search_that_takes_too_long_is_ended_told_and_made_again() {
 
 /// A gang for which a search takes all the time there is, and behind it one for which a short one would do.
 #[test]
-fn who_got_no_search_for_its_places_goes_first_in_the_next_cycle() {
+fn a_gang_without_a_search_in_one_cycle_is_first_in_the_next() {
     let mut conf = Conf { actions: ["enqueue", "allocate"].map(Into::into).into(), ..helm() };
     conf.tiers.iter_mut().for_each(|tier| tier.plugins.retain(|plugin| plugin.name != "binpack"));
     let mut test = TestCluster::with(conf);

@@ -328,7 +328,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(300)))]
 
     #[test]
-    fn evictions_end_whatever_comes_again(contest in contest()) {
+    fn evictions_end_although_each_victim_is_created_again(contest in contest()) {
         let evicted = contest.evictions(&mut contest.test());
         prop_assert!(is_quiet(&evicted), "{evicted:?}");
     }
@@ -363,7 +363,7 @@ fn three_by_turns() -> Contest {
 }
 
 #[test]
-fn who_lost_again_and_again_takes_nothing_back_for_a_while() {
+fn a_job_that_lost_many_pods_evicts_none_for_a_while() {
     let contest = three_by_turns();
     let mut test = contest.test();
     let evicted = contest.evictions(&mut test);

@@ -43,7 +43,7 @@ fn clusters() -> impl Iterator<Item = TestCluster> {
 }
 
 #[test]
-fn a_refused_bind_waits_longer_each_time() {
+fn a_refused_bind_has_a_back_off_that_grows() {
     for mut test in clusters() {
         test.nodes(1, "cpu=4").gang(group("g", 2), 2, "cpu=1");
         // A cycle notices what was refused since the one before, and begins to count.
@@ -52,7 +52,7 @@ fn a_refused_bind_waits_longer_each_time() {
 }
 
 #[test]
-fn a_cycle_is_due_when_the_wait_is_over() {
+fn a_cycle_is_due_when_the_back_off_ends() {
     for mut test in clusters() {
         test.nodes(1, "cpu=4").add(pod("p", "cpu=1"));
         cycle(&mut test, "p");
@@ -66,7 +66,7 @@ fn a_cycle_is_due_when_the_wait_is_over() {
 }
 
 #[test]
-fn whoever_is_left_alone_is_in_backoff() {
+fn a_job_with_a_refused_bind_is_in_the_pool_backoff() {
     for (size, last) in [(1, "g-0"), (2, "g-1")] {
         for mut test in clusters() {
             test.nodes(1, "cpu=4").gang(group("g", size), size, "cpu=1").gang(group("large", 1), 1, "cpu=9");
@@ -86,7 +86,7 @@ fn is_bind(decision: &Decision) -> bool {
 }
 
 #[test]
-fn a_gang_with_a_refused_member_says_so_and_holds_up_nobody() {
+fn a_gang_with_a_refused_member_has_a_reason_and_other_jobs_start() {
     for dequeue in [Dequeue::Fifo, Dequeue::Traverse] {
         for mut test in clusters() {
             test.add(QueueInfo { dequeue, ..queue("default", 1) });
@@ -102,7 +102,7 @@ fn a_gang_with_a_refused_member_says_so_and_holds_up_nobody() {
 }
 
 #[test]
-fn pods_that_are_refused_one_after_the_other_are_one_try() {
+fn refusals_of_several_members_count_as_one_attempt() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=9").gang(group("g", 3), 3, "cpu=1");
     assert_eq!(test.cycle().bound.len(), 3);
@@ -115,7 +115,7 @@ fn pods_that_are_refused_one_after_the_other_are_one_try() {
 }
 
 #[test]
-fn a_change_ends_the_wait() {
+fn a_change_of_the_pod_or_its_podgroup_ends_the_back_off() {
     type Change = fn(&mut TestCluster);
     let changes: [(&str, Change); 5] = [
         ("its pod", |test| {
@@ -146,7 +146,7 @@ fn a_change_ends_the_wait() {
 }
 
 #[test]
-fn what_says_nothing_new_does_not_end_the_wait() {
+fn an_event_without_a_change_does_not_end_the_back_off() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=9").gang(group("g", 2), 2, "cpu=1");
     tries(&mut test, "g-1", 15);
@@ -158,7 +158,7 @@ fn what_says_nothing_new_does_not_end_the_wait() {
 }
 
 #[test]
-fn a_success_ends_the_wait() {
+fn a_successful_bind_resets_the_back_off() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=9").gang(group("g", 2), 2, "cpu=1");
     assert_eq!(tries(&mut test, "g-1", 19), [0, 2, 5, 10]);
@@ -169,7 +169,7 @@ fn a_success_ends_the_wait() {
 }
 
 #[test]
-fn a_pod_whose_node_is_gone_does_not_wait() {
+fn a_bind_to_a_deleted_node_has_no_back_off() {
     let mut test = TestCluster::new();
     test.nodes(2, "cpu=1").add(pod("p", "cpu=1"));
     let bound = test.cycle().bound["p"].clone();

@@ -158,7 +158,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(800))]
 
     #[test]
-    fn evicting_cycles_keep_their_promises(play in play()) {
+    fn cycles_that_evict_keep_all_invariants(play in play()) {
         play.run(|before, test, cycle| {
             no_node_is_overfull(before, &test.cluster)?;
             gangs_are_whole(&test.cluster, cycle)?;
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_input_evicts_the_same(play in play()) {
+    fn equal_inputs_have_equal_evictions(play in play()) {
         let run = || {
             let cycles = RefCell::new(Vec::new());
             play.run(|_, _, cycle| {
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_events_does_not_matter_for_evictions(play in play(), turn in 0usize..50) {
+    fn evictions_do_not_depend_on_the_order_of_events(play in play(), turn in 0usize..50) {
         let mut events = play.events();
         let end = events.len();
         events.rotate_left(turn % end.max(1));
@@ -198,7 +198,7 @@ proptest! {
 
     /// Controllers make a new pod for each victim at once: evictions end all the same.
     #[test]
-    fn victims_and_preemptors_do_not_chase_each_other(play in play()) {
+    fn evictions_of_random_clusters_end(play in play()) {
         let mut test = play.test();
         let (mut made, mut last) = (100, Vec::new());
         for _ in 0..30 {

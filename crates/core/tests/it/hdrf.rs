@@ -46,7 +46,7 @@ fn bound(test: &mut TestCluster, names: &[&str]) -> Vec<usize> {
 
 /// The examples of the paper, as in Volcano's tests.
 #[test]
-fn dominant_shares_are_fair_along_the_tree() {
+fn dominant_shares_are_fair_at_each_level_of_the_tree() {
     let rescaling = [
         (at("sci", "root/sci", "100/50"), 10, "cpu=1 memory=1G"),
         (at("dev", "root/eng/dev", "100/50/50"), 10, "cpu=1"),
@@ -85,7 +85,7 @@ fn weights_count_at_every_level() {
 }
 
 #[test]
-fn what_one_does_not_ask_for_goes_to_its_sibling_first() {
+fn unrequested_resources_go_to_sibling_queues_first() {
     let queues = [
         (at("sci", "root/sci", "1/1"), 20, "cpu=1"),
         (at("dev", "root/eng/dev", "1/1/1"), 20, "cpu=1"),
@@ -122,7 +122,7 @@ fn a_queue_whose_annotations_cannot_be_read_blocks_its_own_jobs_only() {
 }
 
 #[test]
-fn places_that_contradict_each_other_block_one_of_the_queues() {
+fn of_two_queues_with_contradictory_annotations_one_is_refused() {
     for (what, one, other, expected) in [
         ("above another", ("root/x", "1/1"), ("root/x/y", "1/1/1"), [0, 2]),
         ("above another, by a part of a name", ("root/x", "1/1"), ("root/xy", "1/1"), [2, 2]),
@@ -138,7 +138,7 @@ fn places_that_contradict_each_other_block_one_of_the_queues() {
 }
 
 #[test]
-fn what_a_closed_queue_waits_for_is_not_asked_for() {
+fn requests_of_a_closed_queue_do_not_count_in_shares() {
     let closed = QueueInfo { state: QueueState::Closed, ..at("prod", "root/eng/prod", "1/1/1") };
     let queues = [
         (at("sci", "root/sci", "1/1"), 20, "cpu=1"),
@@ -150,7 +150,7 @@ fn what_a_closed_queue_waits_for_is_not_asked_for() {
 }
 
 #[test]
-fn victims_are_of_queues_that_still_have_more_without_them() {
+fn victims_leave_their_queue_no_smaller_share_than_the_preemptor() {
     let mut it = TestCluster::with(conf());
     it.nodes(1, "cpu=12 pods=99");
     for queue in [

@@ -152,7 +152,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(600)))]
 
     #[test]
-    fn queues_are_served_as_if_all_were_compared_each_time(case in case("enqueue, allocate, backfill", 1..2)) {
+    fn queues_are_served_in_the_order_of_a_full_comparison(case in case("enqueue, allocate, backfill", 1..2)) {
         let mut test = case.test();
         let expected = by_comparing_all(&mut test, &case.conf.conf);
         let bound = test.cycle().decisions.into_iter().filter_map(|decision| match decision {
@@ -165,7 +165,7 @@ proptest! {
 
     /// The core compares all queues itself where it is built with assertions, as it is here.
     #[test]
-    fn nor_does_it_differ_when_pods_are_evicted(case in case("enqueue, allocate, preempt, reclaim, backfill", 1..4)) {
+    fn queues_are_served_in_the_order_of_a_full_comparison_with_evictions(case in case("enqueue, allocate, preempt, reclaim, backfill", 1..4)) {
         let mut test = case.test();
         for _ in 0..3 {
             let evicted = test.run().evicted;

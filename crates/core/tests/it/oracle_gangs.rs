@@ -152,7 +152,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8000))]
 
     #[test]
-    fn a_gang_waits_only_if_there_is_no_way_to_place_it(case in case()) {
+    fn a_gang_waits_only_if_brute_force_finds_no_placement(case in case()) {
         let cycle = case.test().cycle();
         let node = |at: usize| cycle.bound.get(&format!("asks-{at}"));
         let at: Vec<Option<usize>> = (0..case.members.len())

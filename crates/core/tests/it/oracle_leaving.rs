@@ -98,17 +98,17 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(cases(2000)) })]
 
     #[test]
-    fn a_gang_has_places_if_there_are_any_with_room_that_is_being_released(case in case(4, 3, 4)) {
+    fn gangs_get_nominations_where_terminating_pods_leave_room(case in case(4, 3, 4)) {
         check(&case)?;
     }
 
     #[test]
-    fn also_on_many_nodes_of_many_racks(case in case(12, 6, 3)) {
+    fn gangs_get_nominations_on_many_nodes_in_many_racks(case in case(12, 6, 3)) {
         check(&case)?;
     }
 
     #[test]
-    fn also_gangs_of_five(case in case(6, 3, 5)) {
+    fn gangs_of_five_get_nominations_where_terminating_pods_leave_room(case in case(6, 3, 5)) {
         check(&case)?;
     }
 }
@@ -134,7 +134,7 @@ fn pair(test: &mut TestCluster, name: &str) {
 }
 
 #[test]
-fn one_search_is_enough_for_a_gang_that_has_to_wait() {
+fn nominations_of_100_gangs_are_found_within_the_steps_of_one_cycle() {
     let mut test = TestCluster::with(small::allocating());
     let pairs: Vec<String> = (0..GANGS).map(|at| format!("pair-{at:03}")).collect();
     for at in 0..2 * GANGS {

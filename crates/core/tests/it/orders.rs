@@ -61,7 +61,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn the_orders_are_total(setting in setting(), cycles in 0usize..2) {
+    fn the_orders_of_jobs_queues_and_tasks_are_total(setting in setting(), cycles in 0usize..2) {
         let mut test = setting.test();
         for _ in 0..cycles {
             test.run();

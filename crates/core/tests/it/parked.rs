@@ -403,7 +403,7 @@ fn unlike_gangs(count: u32) -> TestCluster {
 }
 
 #[test]
-fn many_that_are_looked_at_in_vain_take_turns() {
+fn jobs_that_are_tried_without_success_take_turns() {
     let mut test = unlike_gangs(20);
     test.cycle();
     let pending = test.pending();
@@ -418,7 +418,7 @@ fn many_that_are_looked_at_in_vain_take_turns() {
 }
 
 #[test]
-fn what_nothing_is_known_of_is_left_alone_for_a_while() {
+fn a_job_that_any_event_may_help_is_retried_after_a_back_off() {
     // What the measured use of nodes allows is not known beforehand.
     let conf = confs().into_iter().find(|conf| conf.name == "usage").expect("one with the plugin usage");
     let mut test = TestCluster::with(conf.conf);
@@ -434,7 +434,7 @@ fn what_nothing_is_known_of_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn a_parked_job_is_looked_at_in_the_end() {
+fn a_parked_job_is_tried_at_the_flush() {
     let mut test = TestCluster::new();
     test.set_retry_limits(RetryLimits { all_up_to: 0, flush_ms: 3000, ..RetryLimits::default() });
     test.nodes(1, "cpu=4 pods=10").gang(group("large", 1), 1, "cpu=9");
@@ -452,17 +452,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(600)))]
 
     #[test]
-    fn parked_jobs_need_not_be_looked_at(script in script()) {
+    fn parking_jobs_does_not_change_decisions(script in script()) {
         compare(&script, script.test(), &helm())?;
     }
 
     #[test]
-    fn nor_under_any_configuration(setting in setting()) {
+    fn parking_jobs_does_not_change_decisions_under_any_configuration(setting in setting()) {
         compare(&setting.script, setting.test(), &setting.conf.conf)?;
     }
 
     #[test]
-    fn a_backlog_decides_as_if_all_were_looked_at(
+    fn parking_jobs_does_not_change_decisions_over_many_cycles(
         backlog in backlog(),
         conf in prop::sample::select(confs()),
         other in prop::sample::select(confs()),
@@ -471,7 +471,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_for_lesser_ones_is_not_lost_on_others(
+    fn reservations_of_lower_priority_do_not_change_decisions_on_parked_jobs(
         backlog in leaving(),
         conf in prop::sample::select(confs()),
     ) {

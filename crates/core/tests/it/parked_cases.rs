@@ -94,7 +94,7 @@ fn closes_and_opens(test: &mut TestCluster, top: &str, gangs: usize) {
 }
 
 #[test]
-fn a_parent_that_opens_again_wakes_those_below_it() {
+fn a_parent_queue_that_opens_activates_jobs_of_its_descendants() {
     for (top, conf) in [("top", tree()), ("root", tree()), ("root", helm())] {
         let many = ends_alike(&conf, RetryLimits::default(), |it| closes_and_opens(it, top, 160));
         assert_eq!(many.len(), 160, "{top}");
@@ -103,7 +103,7 @@ fn a_parent_that_opens_again_wakes_those_below_it() {
 }
 
 #[test]
-fn a_queue_that_is_made_again_wakes_those_in_it() {
+fn a_queue_that_is_created_again_activates_its_jobs() {
     let ends = ends_alike(&helm(), patient(), |test| {
         test.nodes(1, "cpu=1 pods=9").add(queue("q", 1));
         test.gang(PodGroupInfo { queue: "q".into(), ..group("g", 1) }, 1, "cpu=2");
@@ -120,7 +120,7 @@ fn a_queue_that_is_made_again_wakes_those_in_it() {
 }
 
 #[test]
-fn room_that_is_kept_for_a_lesser_job_counts_for_one_that_may_take_it() {
+fn a_job_is_tried_on_room_reserved_for_lower_priority() {
     let ends = ends_alike(&helm(), patient(), |test| {
         test.add(class("high", 10));
         frees_one_by_one(test);
@@ -132,7 +132,7 @@ fn room_that_is_kept_for_a_lesser_job_counts_for_one_that_may_take_it() {
 }
 
 #[test]
-fn so_does_what_is_kept_for_a_job_that_has_become_the_lesser_one() {
+fn a_job_is_tried_on_room_reserved_for_a_job_whose_priority_fell() {
     let ends = ends_alike(&helm(), patient(), |test| {
         test.add(class("low", 10)).add(class("high", 10));
         frees_one_by_one(test);
@@ -146,7 +146,7 @@ fn so_does_what_is_kept_for_a_job_that_has_become_the_lesser_one() {
 }
 
 #[test]
-fn less_room_may_be_better_where_scarce_units_have_to_keep_some() {
+fn a_job_is_tried_when_fewer_scarce_resources_are_idle() {
     let conf = conf_with(
         "  - name: resource-strategy-fit\n    arguments:\n      proportional:\n        enable: true\n        resources: gpu\n        \
          resourceProportion: {gpu.cpu: 4, gpu.memory: 0}\n",
@@ -163,7 +163,7 @@ fn less_room_may_be_better_where_scarce_units_have_to_keep_some() {
 }
 
 #[test]
-fn a_port_or_a_disk_may_be_free_without_more_room() {
+fn a_free_port_or_disk_activates_a_job_without_more_idle_resources() {
     let port = HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port: 80 };
     let disk = Disk { of: DiskKind::Gce, name: "a".into(), monitors: Vec::new(), read_only: false };
     for constraints in [
@@ -200,7 +200,7 @@ fn gathers(patience: RetryLimits) -> TestCluster {
 }
 
 #[test]
-fn the_end_of_a_time_in_which_room_is_gathered_is_told() {
+fn a_cycle_is_due_when_the_reservation_of_a_repair_ends() {
     for patience in
         [RetryLimits::default(), RetryLimits { flush_ms: i64::MAX, ..RetryLimits::default() }, patient()]
     {
@@ -228,7 +228,7 @@ fn followed(test: &mut TestCluster, pod: &str) -> Time {
 }
 
 #[test]
-fn a_few_that_wait_are_looked_at_in_the_end_too() {
+fn a_flush_is_due_while_any_job_waits() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=1 pods=10");
     assert_eq!(test.outcome().flush, None, "nobody waits");
@@ -240,7 +240,7 @@ fn a_few_that_wait_are_looked_at_in_the_end_too() {
 }
 
 #[test]
-fn another_order_of_jobs_is_one_of_those_that_are_parked_too() {
+fn a_new_job_order_counts_for_parked_jobs() {
     let ends = ends_alike(&by_age().conf, patient(), |test| {
         test.nodes(1, "cpu=1 pods=10").add(class("high", 10)).gang(group("runs", 1), 1, "cpu=1");
         test.run();
@@ -298,7 +298,7 @@ fn cycles_behind(others: u32) -> Option<usize> {
 }
 
 #[test]
-fn everybody_has_a_turn_for_whom_others_may_be_evicted() {
+fn each_waiting_job_gets_a_search_for_victims_in_turn() {
     for others in [0, 100, 320] {
         let cycles = cycles_behind(others);
         // Sixteen a cycle, and who was asked in vain may rest for ten.
@@ -314,7 +314,7 @@ fn would_grow(test: &mut TestCluster, name: &str, created: i64, holds: &str, wan
 }
 
 #[test]
-fn gangs_that_run_and_would_grow_are_parked() {
+fn running_gangs_with_waiting_surplus_are_parked() {
     let mut test = TestCluster::new();
     test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: 1, ..patient() });
     test.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
@@ -333,7 +333,7 @@ fn gangs_that_run_and_would_grow_are_parked() {
 }
 
 #[test]
-fn gangs_that_would_grow_in_a_strict_queue_wait_for_those_ahead_and_no_longer() {
+fn surplus_in_a_fifo_queue_waits_for_the_jobs_ahead() {
     for patience in [RetryLimits { all_up_to: 0, per_cycle: 1, ..patient() }, RetryLimits::unlimited()] {
         let mut test = TestCluster::new();
         test.set_retry_limits(patience);
@@ -355,7 +355,7 @@ fn gangs_that_would_grow_in_a_strict_queue_wait_for_those_ahead_and_no_longer() 
 }
 
 #[test]
-fn what_nodes_can_give_tells_which_of_them_holds_more() {
+fn a_new_node_changes_the_order_of_parked_jobs_by_share() {
     let ends = ends_alike(&helm(), patient(), |test| {
         test.add(node("n0", "cpu=10 memory=10Gi pods=100"));
         test.add(running(pod("f", "cpu=5 memory=4Gi"), "n0"));

@@ -503,7 +503,7 @@ fn waiting(node: Option<NodeInfo>, likes: &[Like]) -> TestCluster {
 }
 
 #[test]
-fn those_that_look_for_company_are_asked_again_as_soon_as_it_is_there() {
+fn a_job_with_pod_affinity_is_tried_when_a_matching_pod_runs() {
     let near = plain(Kind::Near("a"), "b");
     let mut test = waiting(Some(sized(0, 6, 0)), &[near.clone(), near, plain(Kind::Plain, "a")]);
     let mut bound = 0;
@@ -518,7 +518,7 @@ fn is_bind(decision: &Decision) -> bool {
 }
 
 #[test]
-fn jobs_that_differ_in_the_names_of_their_claims_wait_for_the_same() {
+fn jobs_that_differ_in_claim_names_only_are_one_class() {
     for (kind, reason) in [
         (Kind::Claim("made"), "room"),
         (Kind::Claim("local"), "a volume"),
@@ -538,7 +538,7 @@ fn jobs_that_differ_in_the_names_of_their_claims_wait_for_the_same() {
 }
 
 #[test]
-fn a_claim_that_is_bound_wakes_its_own_job() {
+fn a_claim_that_is_bound_activates_its_own_job() {
     let mut test = waiting(Some(sized(0, 6, 0)), &vec![plain(Kind::Claim("now"), "a"); 9]);
     test.cycle();
     assert_eq!(test.cycle().names(), Vec::<&str>::new());
@@ -557,7 +557,7 @@ fn count(backlog: &Backlog, conf: &Named, rate: &Rate) {
 }
 
 #[test]
-fn jobs_of_all_kinds_need_not_be_looked_at() {
+fn parking_jobs_with_claims_and_pod_rules_does_not_change_decisions() {
     let cases_of = (backlog(), prop::sample::select(confs()));
     holds("jobs of all kinds", cases(600), cases_of, |(backlog, conf), rate| {
         count(backlog, conf, rate);
@@ -566,7 +566,7 @@ fn jobs_of_all_kinds_need_not_be_looked_at() {
 }
 
 #[test]
-fn jobs_of_all_kinds_that_may_evict_need_not_be_looked_at() {
+fn parking_jobs_with_claims_and_pod_rules_does_not_change_evictions() {
     let cases_of = (backlog(), prop::sample::select(evicting()));
     holds("jobs of all kinds that may evict", cases(600), cases_of, |(backlog, conf), rate| {
         count(backlog, conf, rate);

@@ -380,7 +380,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 2_000 } else { 20_000 }))]
 
     #[test]
-    fn the_incremental_choice_is_the_plain_choice((nodes, steps) in script()) {
+    fn placement_by_class_chooses_as_a_comparison_of_all_nodes((nodes, steps) in script()) {
         let mut play = Play::new(nodes);
         for (step, asked) in &steps {
             play.step(step);
@@ -394,7 +394,7 @@ proptest! {
     }
 
     #[test]
-    fn the_choice_does_not_depend_on_the_order_in_which_nodes_were_learned(
+    fn the_chosen_node_does_not_depend_on_the_order_of_node_events(
         nodes in prop::collection::vec(node_info(), 1..NODES),
         kinds in prop::collection::vec(0..KINDS, 1..20),
     ) {
@@ -416,7 +416,7 @@ proptest! {
 }
 
 #[test]
-fn equals_are_taken_by_lot() {
+fn ties_between_equal_nodes_are_broken_by_the_seed() {
     let mut play = Play::new((0..4).map(|at| node(&name(at), "cpu=1 memory=8Gi")).collect());
     let mut by_lot: Vec<String> = (0..4).map(name).collect();
     by_lot.sort_by_key(|name| std::cmp::Reverse(tie_break(SEED, name)));
@@ -431,7 +431,7 @@ fn equals_are_taken_by_lot() {
 
 /// Chi-squared with 7 degrees of freedom is above 24.3 once in a thousand times.
 #[test]
-fn each_of_the_equals_is_as_likely_as_any_other_over_seeds() {
+fn each_of_the_equal_nodes_is_as_likely_over_seeds() {
     const EQUALS: usize = 8;
     const SEEDS: u64 = 8_000;
     let cluster = cluster_of((0..EQUALS).map(|at| node(&name(at), "cpu=1 memory=8Gi")));
@@ -452,7 +452,7 @@ fn each_of_the_equals_is_as_likely_as_any_other_over_seeds() {
 }
 
 #[test]
-fn a_sample_begins_behind_the_one_before_and_takes_room_at_once_first() {
+fn a_sample_begins_after_the_last_one_and_prefers_idle_nodes() {
     let sampling = Sampling { percentage: 25, minimum_percentage: 5, minimum_nodes: 1 };
     let mut play = Play::new((0..4).map(|at| node(&name(at), "cpu=1 memory=8Gi")).collect());
     play.placement.set_sampling(Some(sampling));

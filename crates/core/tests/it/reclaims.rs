@@ -41,7 +41,7 @@ fn asks(test: &mut TestCluster, min: u32, members: &[&str]) {
 }
 
 #[test]
-fn what_any_member_asks_for_is_reclaimed() {
+fn resources_that_one_member_requests_are_reclaimed() {
     const GPU: &str = "example.com/gpu=1";
     for members in [["cpu=1", GPU], [GPU, "cpu=1"]] {
         let deserved = ["cpu=2 example.com/gpu=1", "example.com/gpu=1"];
@@ -52,7 +52,7 @@ fn what_any_member_asks_for_is_reclaimed() {
 }
 
 #[test]
-fn nobody_goes_for_members_that_the_queue_does_not_deserve() {
+fn no_pod_is_reclaimed_for_members_beyond_deserved() {
     // minMember, members => evicted. The queue deserves one card, and all cores.
     const GPU: &str = "example.com/gpu=1";
     for (min, members, evicted) in [
@@ -72,7 +72,7 @@ fn nobody_goes_for_members_that_the_queue_does_not_deserve() {
 }
 
 #[test]
-fn a_gang_whose_last_member_asks_for_nothing_pushes_out_pods_for_the_others() {
+fn a_gang_with_a_best_effort_member_reclaims_for_the_others() {
     let mut test = TestCluster::with(conf("preempt"));
     for (name, value) in [("low", 1), ("high", 9)] {
         test.add(Event::PriorityClass { name: name.into(), value, global_default: false });

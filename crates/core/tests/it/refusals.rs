@@ -160,7 +160,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(500)))]
 
     #[test]
-    fn no_search_is_broken_off(case in case()) {
+    fn searches_on_small_clusters_finish_within_their_budget(case in case()) {
         let mut test = case.test();
         test.cycle();
         let reasons = test.reasons("asks").join("; ");
@@ -170,7 +170,7 @@ proptest! {
 
 /// A queue has all of a large cluster but what the other asks for, and ten cores more than it may keep.
 #[test]
-fn more_than_others_may_give_is_refused_for_that() {
+fn a_gang_larger_than_all_reclaimable_pods_is_refused_with_that_reason() {
     for action in ["reclaim", "gangreclaim"] {
         let places = (0..400).flat_map(|node| [node; 8]).collect();
         let runs = Gang { queue: 1, min: 1, asks: 1, nodes: places, priority: 0 };

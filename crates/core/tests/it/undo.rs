@@ -206,7 +206,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(1500)))]
 
     #[test]
-    fn a_dropped_statement_leaves_no_trace(
+    fn a_discarded_statement_leaves_the_cluster_unchanged(
         setting in setting(), cycles in 0usize..2, first in changes(), second in changes(),
     ) {
         let mut test = setting.test();

@@ -80,7 +80,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn nothing_is_written_twice(script in script()) {
+    fn no_status_or_condition_is_written_twice(script in script()) {
         let (mut server, mut test) = (Server::of(&script), script.test());
         for _ in 0..CYCLES {
             for decision in test.decisions() {
