@@ -8,4 +8,4 @@ pub mod small;
 pub mod supply;
 mod test_cluster;
 
-pub use test_cluster::{Cycle, TestCluster, cases, helm};
+pub use test_cluster::{Cycle, TestCluster, cases, helm, one_tier, set_flag};

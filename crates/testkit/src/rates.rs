@@ -68,8 +68,8 @@ pub fn holds<S: Strategy>(
     check: impl Fn(&S::Value, &Rate) -> TestCaseResult,
 ) {
     let rate = Rate::default();
-    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) };
-    let outcome = TestRunner::new(config).run(&strategy, |case| check(&case, &rate));
+    let outcome =
+        TestRunner::new(ProptestConfig::with_cases(cases)).run(&strategy, |case| check(&case, &rate));
     match outcome {
         Ok(()) => rate.check(name),
         Err(TestError::Fail(why, case)) => panic!("{name}: {why}\n{case:#?}"),

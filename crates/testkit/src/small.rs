@@ -7,10 +7,10 @@ use phalanx_cluster::event::{
     Spread,
 };
 use phalanx_cluster::label::Selector;
-use phalanx_framework::conf::{Conf, PluginConf, Tier};
+use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 
-use crate::{Cycle, TestCluster};
+use crate::{Cycle, TestCluster, one_tier};
 use phalanx_framework::testing::{group, leaving, member, node, running};
 
 /// Nodes that are one domain.
@@ -339,14 +339,9 @@ impl Small {
     }
 }
 
-/// Gangs are placed, and nothing else happens.
+/// A configuration whose only action is allocate.
 pub fn allocating() -> Conf {
-    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
-    Conf {
-        actions: vec!["allocate".into()],
-        tiers: vec![Tier { plugins: ["gang", "predicates", "nodeorder"].iter().map(plugin).collect() }],
-        ..Conf::default()
-    }
+    one_tier(&["allocate"], &["gang", "predicates", "nodeorder"])
 }
 
 impl Held {

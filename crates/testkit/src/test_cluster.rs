@@ -33,9 +33,32 @@ pub fn helm() -> Conf {
     }
 }
 
-/// How many cases a property looks at: so many, or what the variable `CASES` says, for a long run with fresh seeds.
+/// A configuration with all plugins in one tier.
+pub fn one_tier(actions: &[&str], plugins: &[&str]) -> Conf {
+    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
+    Conf {
+        actions: actions.iter().map(|action| (*action).into()).collect(),
+        tiers: vec![Tier { plugins: plugins.iter().map(plugin).collect() }],
+        ..Conf::default()
+    }
+}
+
+/// Sets a flag of a plugin.
+pub fn set_flag(conf: &mut Conf, plugin: &str, flag: Flag, on: bool) {
+    let plugins = conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins);
+    plugins.filter(|known| known.name == plugin).for_each(|known| known.flags.set(flag, on));
+}
+
+/// The number of cases of a property: `usually`, unless the variable `PROPTEST_CASES` says otherwise. A failed test shows
+/// the printed line, which runs the same cases again.
 pub fn cases(usually: u32) -> u32 {
-    std::env::var("CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    let cases = variable("PROPTEST_CASES").parse().unwrap_or(usually);
+    let (seed, package) = (variable("PROPTEST_RNG_SEED"), variable("CARGO_PKG_NAME"));
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or_default();
+    println!("same cases: PROPTEST_RNG_SEED={seed} PROPTEST_CASES={cases} cargo test -p {package} {test}");
+    cases
 }
 
 /// What a cycle decided.

@@ -1,4 +1,4 @@
-//! Admission: who becomes Inqueue, and what those who do not are told.
+//! Admission: which jobs become Inqueue, and the reasons of the other jobs.
 use phalanx_cluster::event::{Phase, PodGroupInfo, QueueInfo, Time};
 
 use phalanx_framework::testing::{group, member, queue, resources};

@@ -77,7 +77,7 @@ fn pods_of_all_claims_of_a_deleted_volume_wait() {
     assert!(test.cycle().bound.is_empty());
 }
 
-/// A member with claims to devices and to volumes, that is let on one node only.
+/// A member with claims to devices and to volumes that may use one node only.
 fn asking(index: u32, only: Option<usize>, devices: &[usize], volumes: &[usize]) -> PodInfo {
     let name = |at: &usize| -> Arc<str> { format!("d{at}").into() };
     let one = |at: &usize| PodClaim { name: name(at), claim: Some(name(at)) };
@@ -95,7 +95,8 @@ fn asking(index: u32, only: Option<usize>, devices: &[usize], volumes: &[usize])
     }
 }
 
-/// Nodes with so many devices each, claims `d0` to `d2` to one, and claims `v0` to `v2` to local volumes.
+/// Nodes with these numbers of devices, claims `d0` to `d2` for one device each, and claims `v0` to `v2` for local
+/// volumes.
 fn with_claims(devices: &[usize]) -> TestCluster {
     let mut test = TestCluster::new();
     test.nodes(devices.len(), "cpu=4");

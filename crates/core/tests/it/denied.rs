@@ -1,4 +1,4 @@
-//! Binds that the API server refuses: tried again after a while, and in nobody's way meanwhile.
+//! Binds that the API server refuses: they are tried again after a back-off and delay no other job.
 use phalanx_cluster::event::{BindFailure, BindFault, Dequeue, Event, PodGroupInfo, QueueInfo};
 use phalanx_core::RetryLimits;
 use phalanx_core::decision::Decision;
@@ -13,7 +13,7 @@ fn fails(test: &mut TestCluster, pod: &str, fault: BindFault) {
     test.add(Event::BindFailed(pod.into(), failure));
 }
 
-/// A cycle, a second after the one before, in which binds of this pod are refused and others go well.
+/// A cycle one second later, in which binds of this pod are refused and other binds succeed.
 fn cycle(test: &mut TestCluster, refused: &str) -> Cycle {
     let cycle = test.cycle();
     for (pod, node) in &cycle.bound {
@@ -26,12 +26,12 @@ fn cycle(test: &mut TestCluster, refused: &str) -> Cycle {
     cycle
 }
 
-/// The seconds of those after the first cycle in which the pod was to be bound.
+/// The seconds, counted from the first cycle, in which the pod was to be bound.
 fn tries(test: &mut TestCluster, refused: &str, seconds: usize) -> Vec<usize> {
     (0..seconds).filter(|_| cycle(test, refused).bound.contains_key(refused)).collect()
 }
 
-/// In all places where a job can wait: looked at in each cycle, or parked.
+/// Clusters in which a waiting job is tried in each cycle, and clusters in which it is parked.
 fn clusters() -> impl Iterator<Item = TestCluster> {
     [RetryLimits::unlimited(), RetryLimits { all_up_to: 0, ..RetryLimits::default() }].into_iter().map(
         |patience| {
@@ -46,7 +46,7 @@ fn clusters() -> impl Iterator<Item = TestCluster> {
 fn a_refused_bind_has_a_back_off_that_grows() {
     for mut test in clusters() {
         test.nodes(1, "cpu=4").gang(group("g", 2), 2, "cpu=1");
-        // A cycle notices what was refused since the one before, and begins to count.
+        // The back-off of a refused bind begins with the next cycle.
         assert_eq!(tries(&mut test, "g-1", 60), [0, 2, 5, 10, 19, 30, 41, 52]);
     }
 }
@@ -92,7 +92,7 @@ fn a_gang_with_a_refused_member_has_a_reason_and_other_jobs_start() {
             test.add(QueueInfo { dequeue, ..queue("default", 1) });
             test.nodes(1, "cpu=2").gang(group("g", 2), 2, "cpu=1");
             cycle(&mut test, "g-1");
-            // There is room for one: the broken gang would have it first.
+            // There is room for one pod: without the back-off the broken gang would get it first.
             test.add(pod("other", "cpu=1"));
             assert_eq!(test.cycle().names(), ["other"], "{dequeue:?}");
             let expected = format!("the API server refused to bind g-1, tried again soon: {WEBHOOK}");
@@ -110,7 +110,7 @@ fn refusals_of_several_members_count_as_one_attempt() {
         fails(&mut test, pod, BindFault::Denied);
         assert!(test.cycle().bound.len() <= 3);
     }
-    // The last wait began with the last refusal, and is the first or second, not the third.
+    // The back-off began with the last refusal and has the length of a first or second one, not of a third.
     assert!((0..2).any(|_| test.cycle().bound.len() == 3));
 }
 

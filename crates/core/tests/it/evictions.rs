@@ -1,4 +1,4 @@
-//! Who is evicted for whom.
+//! Which pods are evicted, and for which preemptor.
 use std::sync::Arc;
 
 use phalanx_cluster::event::{Event, Key, PdbInfo, PodGroupInfo, PodInfo, QueueInfo, Time};
@@ -8,27 +8,23 @@ use phalanx_framework::conf::{ActionConf, Arg, Args, Conf, Flag, PluginConf, Pos
 use phalanx_framework::extender::{ExtenderRecorder, NoExtender};
 
 use phalanx_framework::testing::{args, group, leaving, member, node, pod, queue, running};
-use phalanx_testkit::{Cycle, TestCluster, helm};
+use phalanx_testkit::{Cycle, TestCluster, helm, set_flag};
 
-/// Helm's tiers with these actions behind the usual ones.
+/// The tiers of Volcano's chart with these actions after the usual ones.
 fn with_actions(actions: &[&str]) -> Conf {
     let mut conf = helm();
     conf.actions.extend(actions.iter().map(|action| (*action).to_owned()));
     conf
 }
 
-/// The same, and the gang plugin keeps gangs whole in preemption too, as in Volcano's built-in default.
+/// The same with `enablePreemptable` of plugin gang, as in Volcano's built-in configuration.
 fn keeping_gangs(actions: &[&str]) -> Conf {
     let mut conf = with_actions(actions);
-    for plugin in
-        conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins).filter(|plugin| plugin.name == "gang")
-    {
-        plugin.flags.set(Flag::Preemptable, true);
-    }
+    set_flag(&mut conf, "gang", Flag::Preemptable, true);
     conf
 }
 
-/// With the classes low, mid and high, worth 1, 5 and 10.
+/// A cluster with the priority classes low (1), mid (5) and high (10).
 fn test(conf: Conf) -> TestCluster {
     let mut test = TestCluster::with(conf);
     for (name, value) in [("low", 1), ("mid", 5), ("high", 10)] {
@@ -161,7 +157,7 @@ fn protected_pods_are_not_evicted() {
             test.add(pod);
         }
         test.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
-        // One that is leaving makes room too.
+        // A terminating pod makes room too.
         let expected: &[&str] = if what == "leaving" { &["lows-0"] } else { &[] };
         assert_eq!(sorted(&test.cycle()), expected, "{what}");
         test.gang(of_class(group("h", 1), "high"), 1, "cpu=1");
@@ -216,7 +212,7 @@ fn surplus_pods_are_evicted_first() {
     for conf in [with_actions(&["preempt"]), keeping_gangs(&["preempt"])] {
         let mut test = test(conf);
         test.nodes(3, "cpu=2");
-        // Of the same class; the first two are older and would go last by the order of jobs.
+        // Gangs of one priority class; by job order the first two, which are older, would be evicted last.
         let old = |name: &str, min| PodGroupInfo { created: Time(-9), ..of_class(group(name, min), "low") };
         runs(&mut test, old("elastic", 1), "cpu=1", &["n0", "n1"]);
         runs(&mut test, old("solid", 2), "cpu=1", &["n0", "n1"]);
@@ -254,7 +250,7 @@ fn one_whole_gang_is_evicted_rather_than_members_of_several() {
 fn members_of_a_broken_gang_are_evicted_before_those_of_a_whole_gang() {
     let mut test = test(with_actions(&["preempt"]));
     test.nodes(1, "cpu=5");
-    // By the order of jobs the younger would go first.
+    // By job order the younger gang would be evicted first.
     runs(
         &mut test,
         PodGroupInfo { created: Time(-9), ..of_class(group("half", 3), "low") },
@@ -336,7 +332,7 @@ fn best_effort_pods_evict_no_pods_with_requests() {
 
 // ---------------------------------------------------------------- over several cycles
 
-/// Lets the victims of a cycle end.
+/// Deletes the victims of a cycle.
 fn end(test: &mut TestCluster, cycle: &Cycle) {
     for victim in &cycle.evicted {
         test.gone(victim);
@@ -349,7 +345,7 @@ fn freed_room_is_reserved_and_no_second_victim_is_taken() {
     test.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
     let cycle = test.cycle();
     assert_eq!(cycle.evicted.len(), 2);
-    // Their controller makes new ones at once, and somebody else comes too.
+    // Their controller creates new pods at once, and a pod of another job comes too.
     test.gang(of_class(group("again", 1), "low"), 2, "cpu=1");
     for victim in &cycle.evicted {
         test.change(victim, |pod| *pod = leaving(pod.clone()));
@@ -456,11 +452,7 @@ fn a_pod_of_a_full_queue_is_evicted_on_any_node() {
 #[test]
 fn surplus_members_preempt_only_without_enable_job_starving_of_gang() {
     let mut conf = with_actions(&["preempt"]);
-    for plugin in
-        conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins).filter(|plugin| plugin.name == "gang")
-    {
-        plugin.flags.set(Flag::JobStarving, false);
-    }
+    set_flag(&mut conf, "gang", Flag::JobStarving, false);
     for (conf, expected) in [(with_actions(&["preempt"]), 0), (conf, 3)] {
         let mut test = test(conf);
         test.nodes(1, "cpu=4");
@@ -476,11 +468,7 @@ fn surplus_members_preempt_only_without_enable_job_starving_of_gang() {
 #[test]
 fn a_task_evicts_a_task_of_lower_priority_in_its_own_job() {
     let mut conf = with_actions(&["preempt"]);
-    for plugin in
-        conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins).filter(|plugin| plugin.name == "gang")
-    {
-        plugin.flags.set(Flag::JobStarving, false);
-    }
+    set_flag(&mut conf, "gang", Flag::JobStarving, false);
     let mut test = test(conf);
     test.nodes(1, "cpu=2").add(group("g", 1));
     let with = |index, priority| PodInfo { priority: Some(priority), ..member("g", index, "cpu=1") };
@@ -494,7 +482,7 @@ fn in_queue(group: PodGroupInfo, queue: &str) -> PodGroupInfo {
     PodGroupInfo { queue: queue.into(), ..group }
 }
 
-/// Queues a and b of equal weight on eight cores, all of them held by a's gang of so many.
+/// Queues a and b of equal weight on eight cores, all of which a's gang of this `minMember` holds.
 fn taken(conf: Conf, change: impl Fn(QueueInfo) -> QueueInfo, min: u32) -> TestCluster {
     let mut test = test(conf);
     test.nodes(2, "cpu=4").add(change(queue("a", 1))).add(queue("b", 1));
@@ -509,7 +497,7 @@ fn taken(conf: Conf, change: impl Fn(QueueInfo) -> QueueInfo, min: u32) -> TestC
 
 #[test]
 fn a_queue_reclaims_up_to_its_deserved() {
-    // minMember of the rich, of the poor, cores each => evicted
+    // minMember of the gang above its share, of the gang below its share, cores of each pod => evicted
     for (rich, poor, cores, expected) in
         [(1, 4, 1, 4), (1, 2, 2, 4), (1, 5, 1, 0), (8, 4, 1, 4), (1, 1, 1, 1), (1, 1, 4, 4), (1, 2, 3, 0)]
     {
@@ -555,12 +543,12 @@ fn queues_end_with_their_deserved_after_reclaims() {
         evicted += cycle.evicted.len();
         for victim in &cycle.evicted {
             test.gone(victim);
-            // Its controller makes another.
+            // Its controller creates another pod.
             test.add(member("rich", next, "cpu=1"));
             next += 1;
         }
     }
-    // Only the first of the poor starves: the others are surplus and take what is free.
+    // Only the first pod of queue b starves: the others are surplus and use idle resources only.
     assert_eq!(evicted, 1);
 }
 
@@ -672,7 +660,7 @@ fn nominations_of_lower_priority_are_revoked_before_a_pod_is_evicted() {
     test.add(leaving(running(pod("old", "cpu=2"), "n0")));
     test.gang(of_class(group("mid", 2), "mid"), 2, "cpu=1");
     assert_eq!(test.cycle().nominated.len(), 2);
-    // Two cores are promised to a lesser gang: that is enough, and the pod that runs may stay.
+    // Two cores are nominated to a gang of lower priority: they suffice, and the running pod stays.
     test.gang(of_class(group("high", 1), "high"), 1, "cpu=2");
     let cycle = test.cycle();
     assert_eq!(cycle.nominated["high-0"].as_deref(), Some("n0"));

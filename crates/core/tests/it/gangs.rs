@@ -1,4 +1,4 @@
-//! Gangs: whole or not at all, in the right order.
+//! Gangs are bound whole, and in the right order.
 use phalanx_cluster::event::{BindFailure, BindFault, Event, NodeInfo, Phase, PodGroupInfo, QueueInfo, Time};
 use phalanx_core::decision::Decision;
 
@@ -107,11 +107,11 @@ fn a_gang_starts_with_the_minimum_of_each_role() {
     for (spec, cores, bound) in [
         (roles(3, &[("m", 1), ("w", 2)]), 4, 4),
         (roles(3, &[("m", 1), ("w", 2)]), 3, 3),
-        // Workers come first by index, but without the master they are nothing.
+        // Workers come first by index, but the gang cannot start without the master.
         (roles(2, &[("m", 1), ("w", 1)]), 2, 2),
         (roles(2, &[("m", 1), ("w", 1)]), 1, 0),
         (roles(4, &[("m", 2), ("w", 2)]), 4, 0),
-        // minMember below the sum: roles are not asked.
+        // minMember below the sum of minTaskMember: minimums of roles do not count.
         (roles(1, &[("m", 2), ("w", 2)]), 1, 1),
     ] {
         let mut test = TestCluster::new();
@@ -239,7 +239,7 @@ fn a_running_gang_that_lost_a_member_is_repaired_before_new_gangs_start() {
         let mut test = TestCluster::new();
         test.add(Event::PriorityClass { name: "high".into(), value: 9, global_default: false });
         test.add(QueueInfo { priority: 9, ..queue("vip", 1) });
-        // The cordoned node is for the queues' shares: each deserves all that it asks for.
+        // The cordoned node raises the deserved shares: each queue deserves all that it requests.
         test.add(NodeInfo { unschedulable: true, ..node("shut", "cpu=9") });
         test.nodes(1, "cpu=3").gang(group("g", 3), 3, "cpu=1");
         assert_eq!(test.run().bound_of("g"), 3);
@@ -251,7 +251,7 @@ fn a_running_gang_that_lost_a_member_is_repaired_before_new_gangs_start() {
         };
         test.gang(new, 1, "cpu=1").gone("g-1").add(member("g", 3, "cpu=1"));
         assert_eq!(test.run().names(), ["g-3"], "{class:?} in {queue_of_new}");
-        // What it may have beyond its minimum is not repair.
+        // Pods beyond minMember are no repair.
         test.add(member("g", 4, "cpu=1")).add(node("n1", "cpu=1"));
         assert_eq!(test.run().names(), ["new-0"], "{class:?} in {queue_of_new}");
     }
@@ -352,7 +352,7 @@ fn a_new_leader_corrects_the_status_of_a_queue() {
     assert!(decisions.contains("QueueStatus"), "the queue holds nothing now: {decisions}");
 }
 
-/// Deleted and created again while nobody was watching: no deletion is seen.
+/// The PodGroup was deleted and created again while the watch was broken: no deletion is seen.
 #[test]
 fn a_podgroup_created_again_with_the_same_name_starts_anew() {
     let mut test = TestCluster::new();

@@ -21,12 +21,12 @@ fn plain(name: &str, created: i64) -> PodInfo {
     PodInfo { created: Time(created), ..pod(name, "cpu=1") }
 }
 
-/// Whether a pod is told that it waited in vain.
+/// Whether a note says that the pod waited for a PodGroup that was not created.
 fn ungrouped(decisions: &[Decision]) -> bool {
     decisions.iter().any(|decision| matches!(decision, Decision::PodUngrouped { .. }))
 }
 
-/// In all places where a pod can wait: looked at in each cycle, or parked.
+/// Clusters in which a waiting pod is tried in each cycle, and clusters in which it is parked.
 fn clusters(wait: GroupWait) -> impl Iterator<Item = TestCluster> {
     [RetryLimits::unlimited(), RetryLimits { all_up_to: 0, ..RetryLimits::default() }].into_iter().map(
         move |patience| {

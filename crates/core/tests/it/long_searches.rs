@@ -1,4 +1,4 @@
-//! Long searches for victims that come to nothing are not made again in each cycle.
+//! A long search for victims that failed is not repeated in each cycle.
 use phalanx_cluster::event::{Event, PodInfo, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
@@ -10,7 +10,7 @@ use phalanx_testkit::helm;
 const NODES: usize = 400;
 const PODS: usize = 20 * NODES;
 
-/// Nodes full of pods that may not be evicted, and a more important one that waits.
+/// Nodes full of pods that may not be evicted, and a waiting pod of higher priority.
 struct Full {
     cluster: Cluster,
     scheduler: Scheduler,
@@ -33,7 +33,7 @@ impl Full {
         Self { cluster, scheduler }
     }
 
-    /// Who is evicted in a cycle, and when the next one is due.
+    /// The evicted pods of a cycle, and when the next cycle is due.
     fn cycle(&mut self, now: i64) -> (Vec<String>, Option<Time>) {
         let outcome = self.scheduler.run(&mut self.cluster, Time(now));
         let evicted = outcome.decisions.iter().filter_map(|decision| match decision {
@@ -80,7 +80,7 @@ fn a_node_event_without_a_change_does_not_repeat_a_failed_search() {
     assert_eq!(full.cycle(1).0, [""; 0]);
 }
 
-/// Queues in each of which a pod waits, for which a pod may be evicted after the first cycle.
+/// Queues with one waiting pod each, for which a pod may be evicted after the first cycle.
 const QUEUES: usize = 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Pods that are moved (`shuffle`), and the places that are kept for those that come in their stead.
+//! Pods that `shuffle` moves, and the places that are kept for their successors.
 use phalanx_cluster::event::{Event, Measure, NodeInfo, NodeUsage, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::RetryLimits;
 use phalanx_framework::conf::{ActionConf, Conf, PluginConf, Tier, Value};
@@ -10,7 +10,7 @@ fn shuffle(name: &str, value: Value) -> ActionConf {
     ActionConf { name: "shuffle".into(), args: args(&[(name, value)]), ..ActionConf::default() }
 }
 
-/// Pods are moved from nodes above 80 % in the first cycle; a place is kept for three seconds.
+/// Pods are moved from nodes above 80 % of use in the first cycle; a place is kept for three seconds.
 fn conf() -> Conf {
     let percents = |percent: i64| Value::from([("cpu", percent.into())]);
     let params = Value::from([("thresholds", percents(30)), ("targetThresholds", percents(80))]);
@@ -49,7 +49,7 @@ fn used(node: &str, percent: u32) -> Event {
     })
 }
 
-/// `busy`, where nobody may go any more, has the pod; `idle` has as much room.
+/// The pod runs on `busy`, which is cordoned; `idle` has as much room.
 fn busy_with(info: PodInfo) -> TestCluster {
     let mut test = TestCluster::with(conf());
     test.add(NodeInfo { unschedulable: true, ..node("busy", "cpu=2 memory=4Gi") })
@@ -58,7 +58,7 @@ fn busy_with(info: PodInfo) -> TestCluster {
     test
 }
 
-/// The same when the pod `web-0` has to go, and another one waits.
+/// The same when the pod `web-0` is to be moved and another pod waits.
 fn moved() -> TestCluster {
     let mut test = busy_with(labelled(pod("web-0", "cpu=2")));
     assert_eq!(test.cycle().evicted, ["web-0"]);
@@ -90,10 +90,10 @@ fn a_successor_created_before_the_moved_pod_is_gone_gets_the_place() {
 #[test]
 fn a_place_for_a_successor_expires() {
     let mut test = moved();
-    // Who waits for it sleeps meanwhile.
+    // The pod that waits for the place is not tried meanwhile.
     test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: usize::MAX, ..RetryLimits::default() });
     test.gone("web-0");
-    // Three seconds from when the cycle sees that it is gone.
+    // Three seconds after the cycle that sees that the pod is gone.
     let bound: Vec<usize> = (0..5).map(|_| test.run().bound.len()).collect();
     assert_eq!(bound, [0, 0, 0, 1, 0]);
     test.add(labelled(pod("web-1", "cpu=2")));
@@ -200,7 +200,7 @@ fn a_place_for_a_successor_counts_in_its_queue() {
     assert_eq!(test.run().names(), ["yours"]);
     test.add(of_queue(labelled(pod("web-1", "cpu=2"))));
     assert_eq!(test.run().names(), ["web-1"]);
-    // The queue vanishes, and with it what is kept in it.
+    // The queue is deleted, and its placeholder with it.
     let mut test = moved();
     test.add(Event::QueueGone("default".into())).gone("other").gone("web-0");
     test.cycle();

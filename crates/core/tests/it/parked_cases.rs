@@ -1,4 +1,4 @@
-//! What wakes a parked job: single cases, each against a scheduler that looks at all jobs in each cycle.
+//! What activates a parked job: single cases, each against a scheduler that tries all jobs in each cycle.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use phalanx_framework::testing::{group, member, node, pod, queue, running};
 use phalanx_testkit::settings::{by_age, named};
 use phalanx_testkit::{Cycle, TestCluster, helm};
 
-/// A tier of these plugins besides those that every cluster needs.
+/// A configuration with these plugins beside those that every cluster needs.
 fn conf_with(plugins: &str) -> Conf {
     let text = format!(
         "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n{plugins}  \
@@ -28,7 +28,7 @@ fn tree() -> Conf {
     conf_with("  - name: capacity\n    enableHierarchy: true\n")
 }
 
-/// Where pods are bound to in the end, the same whether jobs are parked or not.
+/// The nodes of pods at the end, which are the same whether jobs are parked or not.
 fn ends_alike(
     conf: &Conf,
     patience: RetryLimits,
@@ -75,7 +75,7 @@ fn frees_one_by_one(test: &mut TestCluster) {
     test.cycle();
 }
 
-/// A queue `leaf` below another, and gangs in it that wait: for room, then because that one is closed, until it opens again.
+/// A queue `leaf` below queue `top`, and gangs in it that wait for room, and then until `top` opens again.
 fn closes_and_opens(test: &mut TestCluster, top: &str, gangs: usize) {
     let (parent, top) = (top.into(), queue(top, 1));
     test.add(top.clone()).add(QueueInfo { parent, ..queue("leaf", 1) });
@@ -185,7 +185,7 @@ fn a_free_port_or_disk_activates_a_job_without_more_idle_resources() {
     }
 }
 
-/// A gang of two that lost a member, which keeps the rest of its node, and a pod that would fit there.
+/// A gang of two that lost a member and reserves the rest of its node, and a pod that would fit there.
 fn gathers(patience: RetryLimits) -> TestCluster {
     let mut test = TestCluster::new();
     test.set_retry_limits(patience);
@@ -208,12 +208,12 @@ fn a_cycle_is_due_when_the_reservation_of_a_repair_ends() {
         let begin = Time(test.now.0 + 1000);
         assert_eq!(followed(&mut test, "s"), Time(begin.0 + 600_000), "ten minutes later");
         test.start("s", "n0");
-        // Others have had ten minutes; then room may be gathered again.
+        // After ten minutes for other jobs the gang may have a reservation again.
         assert_eq!(followed(&mut test, "b-2"), Time(begin.0 + 1_200_000));
     }
 }
 
-/// When a pod has a place, by cycles when one is due.
+/// The time at which a pod gets a node, if cycles run only when one is due.
 fn followed(test: &mut TestCluster, pod: &str) -> Time {
     for _ in 0..10 {
         let outcome = test.outcome();
@@ -301,13 +301,13 @@ fn cycles_behind(others: u32) -> Option<usize> {
 fn each_waiting_job_gets_a_search_for_victims_in_turn() {
     for others in [0, 100, 320] {
         let cycles = cycles_behind(others);
-        // Sixteen a cycle, and who was asked in vain may rest for ten.
+        // Sixteen jobs are tried in each cycle, and a failed search may be cached for ten cycles.
         let most = others as usize / 16 + 12;
         assert!(cycles.is_some_and(|cycles| cycles <= most), "{others} others: {cycles:?}");
     }
 }
 
-/// A gang of one that runs and would like another pod.
+/// A running gang of one with a waiting surplus pod.
 fn would_grow(test: &mut TestCluster, name: &str, created: i64, holds: &str, wants: &str) {
     test.add(PodGroupInfo { created: Time(created), ..group(name, 1) });
     test.add(running(member(name, 0, holds), "n0")).add(member(name, 1, wants));

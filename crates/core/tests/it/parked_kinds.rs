@@ -1,4 +1,4 @@
-//! The same of jobs of all kinds: with claims, with rules on other pods, without requests, and with others to evict.
+//! The properties of parked jobs for jobs with claims, with pod rules, without requests, and with possible victims.
 use std::sync::Arc;
 
 use phalanx_cluster::Status;
@@ -25,7 +25,7 @@ const HOST: &str = "kubernetes.io/hostname";
 const DRIVER: &str = "csi.x";
 const NODES: usize = 4;
 
-/// What pods of a gang are like.
+/// The kind of the pods of a gang.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Plain,
@@ -36,17 +36,17 @@ enum Kind {
     Gated,
     /// Its pods listen on a port of their node.
     Port,
-    /// In a zone with a pod of this app.
+    /// Affinity by zone to pods of this app.
     Near(&'static str),
-    /// In a zone, or on a node, without a pod of its own app.
+    /// Anti-affinity by zone or by host to pods of its own app.
     Apart(&'static str),
-    /// Evenly over zones with others of its app.
+    /// Topology spread over zones with pods of its app.
     Spread,
     /// Each pod has a claim of its own, of this storage class.
     Claim(&'static str),
     /// All pods share the claim of this number.
     Shared(usize),
-    /// Each pod has a claim of its own to so many devices.
+    /// Each pod has a claim of its own to this many devices.
     Device(u32),
     /// All pods share the claim to devices of this number.
     SharedDevice(usize),
@@ -62,11 +62,11 @@ struct Like {
     queue: usize,
     priority: i32,
     preemptable: Option<bool>,
-    /// Its claims are made some time later.
+    /// Its claims are created later.
     unmade: bool,
 }
 
-/// Something that happens between two cycles; numbers pick objects.
+/// A change between two cycles; numbers pick objects.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Arrive(usize),
@@ -77,7 +77,7 @@ enum Step {
     Foreign(usize),
     Node(usize, i64, usize),
     NodeGone(usize),
-    /// Claims that do not exist yet come to be.
+    /// Claims that do not exist yet are created.
     Make,
     /// The controller binds an immediate claim to a volume in a zone.
     Bind(usize, usize),
@@ -91,7 +91,7 @@ enum Step {
     Ungate(usize),
     Budget(u32),
     Prefer(usize, i32),
-    /// Somebody gives the PodGroup of a pod that waits another queue, minimum and minResources.
+    /// The PodGroup of a waiting pod gets another queue, minMember and minResources.
     Regroup(usize, usize, u32, Option<i64>),
 }
 
@@ -187,7 +187,7 @@ fn on(key: &str, value: &str) -> Vec<NodeTerm> {
 
 fn sized(at: usize, cpu: i64, zone: usize) -> NodeInfo {
     let mut node = node(&format!("n{at}"), &format!("cpu={cpu} memory=8Gi pods=5"));
-    // The third is no zone.
+    // The third node has no zone label.
     if zone < 2 {
         node.labels.push((ZONE.into(), format!("z{zone}").into()));
         node.labels.sort();
@@ -432,20 +432,20 @@ fn foreign(number: usize, node: usize) -> PodInfo {
     running(pod, &format!("n{node}"))
 }
 
-/// Makes the claims of a pod that do not exist.
+/// Creates the missing claims of a pod.
 fn make(test: &mut TestCluster, pod: &PodInfo) {
     for named in &pod.constraints.volumes {
         test.add(pvc(&named.claim.name));
     }
     for named in pod.claims.iter().flat_map(|claims| claims.iter()) {
-        // Not again: it may have been given devices.
+        // An existing claim is left as it is: it may be allocated.
         if let Some(name) = named.claim.as_ref().filter(|_| pod.node.is_none()) {
             test.add(claim(name));
         }
     }
 }
 
-/// The controller binds a claim of a pod that waits.
+/// The controller binds a claim of a waiting pod.
 fn bind(test: &mut TestCluster, at: usize, zone: usize) {
     let pods: Vec<PodInfo> = test.pod_names().iter().map(|pod| test.pod(pod)).collect();
     let waits = pods.iter().filter(|pod| pod.node.is_none());
@@ -486,7 +486,7 @@ fn plain(kind: Kind, app: &'static str) -> Like {
     }
 }
 
-/// Patient, with pods of these likes, each a gang of its own.
+/// A cluster with the limits of `patient` and pods of these kinds, each a gang of its own.
 fn waiting(node: Option<NodeInfo>, likes: &[Like]) -> TestCluster {
     let backlog = Backlog {
         nodes: Vec::new(),

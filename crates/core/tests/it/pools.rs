@@ -1,4 +1,4 @@
-//! Where jobs wait, and what calls those that are not looked at.
+//! The pools in which jobs wait, and the events that activate jobs.
 use phalanx_cluster::event::{PodGroupInfo, PodInfo, PodPhase, Time};
 use phalanx_core::decision::Decision;
 use phalanx_core::{Pending, RetryLimits};
@@ -73,7 +73,7 @@ fn room_of_a_gang_that_gave_up_its_reservation_goes_to_a_parked_job() {
     assert_eq!(nominated, ["second-0"], "at once, for room was given back");
 }
 
-/// A gang of high priority that needs what has become free and what is reserved for one of low priority.
+/// A gang of high priority that needs freed room and the reservation of a gang of low priority.
 #[test]
 fn room_reserved_for_a_gang_of_lower_priority_activates_a_parked_gang() {
     for patience in [RetryLimits::unlimited(), patient()] {
@@ -120,7 +120,7 @@ fn a_flush_activates_the_longest_waiting_jobs_up_to_its_limit() {
     let told = |test: &TestCluster| {
         (0..5).filter(|at| test.reasons(&format!("g{at}")).iter().any(|it| it.contains("/2 nodes"))).count()
     };
-    // No room that would do: nobody is called for it.
+    // The freed room fits no job: no job is activated.
     test.add(node("n1", "cpu=1 pods=10"));
     let looked_at: Vec<usize> = (0..8)
         .map(|_| {

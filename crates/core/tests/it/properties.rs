@@ -1,4 +1,4 @@
-//! What holds in every cluster.
+//! Properties of cycles on random clusters.
 use std::collections::BTreeMap;
 
 use phalanx_cluster::{Cluster, Status};
@@ -9,7 +9,7 @@ use phalanx_testkit::invariants::{gangs_are_whole, no_node_is_overfull, no_queue
 use phalanx_testkit::random::{Script, script};
 use phalanx_testkit::{Cycle, TestCluster};
 
-/// Runs a script, with a check after each cycle that may compare with the Cluster before it.
+/// Runs a script, with a check after each cycle that gets the Cluster before and after the cycle.
 fn play(script: &Script, check: impl Fn(&Cluster, &TestCluster, &Cycle) -> TestCaseResult) -> TestCaseResult {
     let mut test = script.test();
     for (happenings, fails) in &script.future {
@@ -22,7 +22,7 @@ fn play(script: &Script, check: impl Fn(&Cluster, &TestCluster, &Cycle) -> TestC
     Ok(())
 }
 
-/// Pods that wait carry the nomination that the Cluster has for them.
+/// Waiting pods have the nomination on the object that the Cluster has for them.
 fn nominations_are_told(told: &BTreeMap<String, Option<String>>, cluster: &Cluster) -> TestCaseResult {
     let waits = |status| matches!(status, Status::Pending | Status::Pipelined);
     for (_, task) in cluster.tasks.iter().filter(|(_, task)| waits(task.status)) {
@@ -34,7 +34,7 @@ fn nominations_are_told(told: &BTreeMap<String, Option<String>>, cluster: &Clust
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(300)))]
 
     #[test]
     fn cycles_keep_all_invariants(script in script()) {

@@ -1,10 +1,10 @@
-//! Queues: shares, limits, guarantees, and queues that cannot be used.
+//! Queues: shares, limits, guarantees, and invalid queues.
 use phalanx_cluster::event::{PodGroupInfo, QueueInfo, QueueState};
 
 use phalanx_framework::testing::{group, queue, resources};
 use phalanx_testkit::{Cycle, TestCluster};
 
-/// A gang of the queue's name, of pods that need one core, each of which may run alone.
+/// A gang of the queue's name with minMember 1, of pods that request one core.
 fn load(test: &mut TestCluster, queue: &QueueInfo, pods: u32) {
     let group = PodGroupInfo { queue: queue.name.clone(), ..group(&queue.name, 1) };
     test.add(queue.clone()).gang(group, pods, "cpu=1");

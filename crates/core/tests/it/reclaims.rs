@@ -1,18 +1,12 @@
-//! reclaim and preempt for gangs whose members ask for different things: all of them are asked about, not the last one.
+//! reclaim and preempt for gangs whose members request different resources: each member counts, not the last one only.
 use phalanx_cluster::event::{Event, PodGroupInfo, QueueInfo};
-use phalanx_framework::conf::{Conf, PluginConf, Tier};
+use phalanx_framework::conf::Conf;
 
 use phalanx_framework::testing::{group, member, queue, resources, running};
-use phalanx_testkit::TestCluster;
+use phalanx_testkit::{TestCluster, one_tier};
 
 fn conf(action: &str) -> Conf {
-    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
-    let names = ["priority", "gang", "capacity", "predicates", "nodeorder"];
-    Conf {
-        actions: vec!["allocate".into(), action.into(), "backfill".into()],
-        tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
-        ..Conf::default()
-    }
+    one_tier(&["allocate", action, "backfill"], &["priority", "gang", "capacity", "predicates", "nodeorder"])
 }
 
 fn of(queue: &str, group: PodGroupInfo) -> PodGroupInfo {
@@ -61,7 +55,7 @@ fn no_pod_is_reclaimed_for_members_beyond_deserved() {
         (2, &["cpu=1", GPU], 1),
         (3, &[GPU, "cpu=1", GPU], 0),
         (3, &[GPU, GPU, "cpu=1"], 0),
-        // The first one fits nowhere, and the other two are more than it deserves.
+        // The first member fits no node, and the other two exceed its deserved amount.
         (2, &["cpu=5", GPU, GPU], 0),
     ] {
         let deserved = ["cpu=9 example.com/gpu=1", "cpu=1"];

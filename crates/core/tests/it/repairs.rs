@@ -1,10 +1,11 @@
-//! A running gang that lost members is repaired before anything new starts, also where room comes free little by little.
+//! A running gang that lost members is repaired before new gangs start, also where room becomes free little by little.
 use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 
 use phalanx_framework::testing::{group, member, pod, running};
 use phalanx_testkit::TestCluster;
 
-/// A gang of three of whom two run, and one that asks for two cores; pods of one core fill the rest of five.
+/// A gang of three: two members run and one, which requests two cores, waits; pods of one core fill the node of five
+/// cores.
 fn broken() -> TestCluster {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=5").add(group("g", 3));

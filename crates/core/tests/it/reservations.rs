@@ -1,10 +1,10 @@
-//! Nominations: room that is being released is kept for those it was promised to.
+//! Nominations: room that is being released is reserved for the nominated pods.
 use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 
 use phalanx_framework::testing::{group, leaving, node, pod, running};
 use phalanx_testkit::TestCluster;
 
-/// One node of four cores whose four pods are leaving.
+/// One node of four cores whose four pods are terminating.
 fn leaving_four() -> TestCluster {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=4");
@@ -22,7 +22,7 @@ fn a_gang_keeps_its_reservation_until_all_of_its_room_is_free() {
     assert!(cycle.bound.is_empty());
     assert_eq!(cycle.nominated.len(), 3);
     assert_eq!(test.reasons("g"), ["3 pod(s) wait for room that is being released"]);
-    // A gang that goes first by order, and enough room for it alone: but the room is spoken for.
+    // A gang that is first in job order and would fit: but the room is reserved.
     test.gang(PodGroupInfo { created: Time(-1), ..group("big", 2) }, 2, "cpu=1");
     for gone in ["old-0", "old-1"] {
         test.gone(gone);
@@ -42,7 +42,7 @@ fn a_gang_reserves_idle_and_future_idle_room_together() {
     let cycle = test.cycle();
     assert!(cycle.bound.is_empty());
     assert_eq!(cycle.nominated.values().filter(|node| node.as_deref() == Some("n1")).count(), 2);
-    // n1 has two free cores, but they are promised.
+    // n1 has two idle cores, but they are reserved.
     test.add(pod("late", "cpu=1"));
     assert!(test.cycle().bound.is_empty());
     test.gone("old-0").gone("old-1").gone("old-2");
@@ -112,7 +112,7 @@ fn a_nomination_is_kept_after_a_restart() {
     for name in ["g-0", "g-1"] {
         test.change(name, |pod| pod.nominated = Some("n0".into()));
     }
-    // As after a restart: pods are new to the Cluster, with the node they were nominated for.
+    // As after a restart: pods are new to the Cluster and have nominations.
     let mut restarted = TestCluster::new();
     restarted.nodes(1, "cpu=4").add(group("g", 2));
     for at in 0..4 {

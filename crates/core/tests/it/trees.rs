@@ -1,4 +1,4 @@
-//! Queues in a tree, queues that cannot be used, and the order in which a queue serves.
+//! Queues in a tree, invalid queues, and the order in which a queue serves its jobs.
 use phalanx_cluster::event::{Dequeue, Event, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::decision::Decision;
@@ -38,7 +38,7 @@ fn capped(capability: &str, queue: QueueInfo) -> QueueInfo {
     QueueInfo { capability: resources(capability), ..queue }
 }
 
-/// A gang of the queue's name, of pods that need one core, each of which may run alone.
+/// A gang of the queue's name with minMember 1, of pods that request one core.
 fn load(test: &mut TestCluster, queue: &str, pods: u32) {
     test.gang(PodGroupInfo { queue: queue.into(), ..group(queue, 1) }, pods, "cpu=1");
 }
@@ -47,7 +47,7 @@ fn bound(cycle: &Cycle, queues: &[&str]) -> Vec<usize> {
     queues.iter().map(|name| cycle.bound_of(name)).collect()
 }
 
-/// What was told about queues.
+/// Problems of queues that a cycle reported.
 fn told(cycle: &Cycle) -> Vec<(&str, &str)> {
     let told = cycle.decisions.iter().filter_map(|decision| match decision {
         Decision::QueueInvalid { queue, message, .. } => Some((&**queue, &**message)),
@@ -82,7 +82,7 @@ fn no_queue_in_three_levels_exceeds_a_capability_above_it() {
         for (name, pods) in ["web", "ml", "ops", "other"].iter().zip(load_of) {
             load(&mut test, name, pods);
         }
-        // In turns, so that nobody has all before others are asked.
+        // In turns, so that no queue gets all resources before the others are served.
         let mut sums = vec![0; 4];
         loop {
             let cycle = test.run();
@@ -410,7 +410,7 @@ fn best_effort_pods_in_a_fifo_queue_wait_for_the_first_job() {
 
 // ---------------------------------------------------------------- eviction
 
-/// The tree with reclaim and preempt, where capacity alone says who is evicted.
+/// The tree with reclaim and preempt, where plugin capacity alone decides on victims.
 fn evicting(levels: i64) -> Conf {
     let mut conf = tree();
     conf.actions.extend(["reclaim", "preempt"].map(Into::into));
@@ -437,7 +437,7 @@ fn evicted(cycle: &Cycle, queues: &[&str]) -> Vec<usize> {
     queues.iter().map(of).collect()
 }
 
-/// Two teams of two queues each; all is full of `far`, `near` and `other`.
+/// Two teams of two queues each; the pods of `far`, `near` and `other` fill the cluster.
 fn full(levels: i64) -> TestCluster {
     let mut test = TestCluster::with(evicting(levels));
     test.nodes(1, "cpu=9")
@@ -496,7 +496,7 @@ fn moved((at, parent): &(usize, Option<usize>)) -> Event {
     }
 }
 
-/// What is to be seen of a queue's place, by names.
+/// The place of a queue in the tree, by names.
 fn places(cluster: &Cluster) -> Vec<String> {
     let mut places: Vec<String> = cluster
         .queues
@@ -512,7 +512,7 @@ fn places(cluster: &Cluster) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(300)))]
 
     #[test]
     fn a_tree_does_not_depend_on_the_order_of_queue_events(moves in moves(), jobs in prop::collection::vec(0usize..6, 0..6)) {
@@ -562,7 +562,7 @@ proptest! {
         }
     }
 
-    /// Whatever others took before: one node, pods of one core, guarantees that fit in it.
+    /// Whatever other queues hold: one node, pods of one core, and guarantees that fit the node.
     #[test]
     fn every_queue_gets_its_guarantee(
         rows in prop::collection::vec((0usize..6, 0i64..4, 0u32..12), 2..7), spare in 0i64..6, conf in prop::bool::ANY,
