@@ -85,7 +85,7 @@ impl Protection {
 pub struct Protected {
     /// The number of pods by reason.
     pub pods: BTreeMap<Protection, u32>,
-    /// Not all pods were counted, these only.
+    /// Whether only some of the pods were counted.
     pub some: bool,
     /// The pods on nodes, if none of them was a potential victim.
     pub none: Option<NoPotentialVictims>,

@@ -10,7 +10,7 @@ use phalanx_resource::{DimId, Dims};
 pub enum Limit {
     /// The queue's `capability`.
     Capability,
-    /// The capability of the parent less the guarantees of sibling queues.
+    /// The amount that the guarantees of sibling queues leave.
     Guarantees(Beside),
     /// The queue's `capability` for some resources, and for others what the guarantees of sibling queues leave.
     Several,

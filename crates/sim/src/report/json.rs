@@ -1,4 +1,4 @@
-//! One JSON object for programs. Its shape is a contract.
+//! The report as a JSON object for programs. Its keys are stable.
 use super::Report;
 
 impl Report {
