@@ -1,4 +1,4 @@
-//! What tests of several crates share: a cluster that runs cycles, random clusters, brute force to compare with, and the
+//! Helpers for tests of several crates: a cluster that runs cycles, random clusters, brute force, and the
 //! invariants of every cycle. Development only.
 pub mod invariants;
 pub mod random;

@@ -72,7 +72,7 @@ async fn all_pods(client: &Client, count: usize, wanted: &str) -> Result<()> {
     .await
 }
 
-/// Whether the process still runs; one that has ended but that nobody has asked after does not.
+/// Whether the process still runs; a zombie process does not.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
@@ -253,7 +253,7 @@ async fn a_killed_test_leaves_no_process() -> Result<()> {
         Ok(())
     })
     .await?;
-    // Nobody was left to remove it.
+    // The killed process could not remove it.
     if let Some(dir) = Path::new(&kubeconfig).parent() {
         std::fs::remove_dir_all(dir)?;
     }

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: whom they mean, and how many may go.
+//! PodDisruptionBudgets: the pods that they select and the disruptions that they allow.
 
 use phalanx_cache::{Interner, Invalid, slim};
 use phalanx_cluster::event::{PdbInfo, Time};
@@ -109,7 +109,7 @@ status: {conditions: [{type: PodScheduled, status: 'True', lastTransitionTime: 2
     assert_eq!(info.scheduled, Some(Time(1_793_527_200_000)));
 }
 
-/// The condition says it, or the kubelet where there is none.
+/// The time of the condition PodScheduled, or without it the start time that the kubelet wrote.
 #[test]
 fn the_time_of_binding_is_that_of_the_condition_or_else_of_the_kubelet() {
     let condition = |status: &str, more: &str| format!("{{type: PodScheduled, status: '{status}'{more}}}");

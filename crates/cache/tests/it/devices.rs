@@ -1,4 +1,4 @@
-//! Devices, claims to them, and the claims of pods.
+//! ResourceSlices, DeviceClasses, ResourceClaims, and the claims of pods.
 
 use phalanx_cache::{Interner, Invalid};
 use phalanx_cluster::event::{ClaimInfo, DeviceValue, LeftOut, SliceInfo, SliceNodes};

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{object, value};
 
-/// A fold with its surroundings.
+/// A fold with its names and interner.
 struct Watch<K> {
     fold: Fold<K>,
     interner: Interner,
@@ -33,7 +33,7 @@ impl<K: Kind + DeserializeOwned> Watch<K> {
         told(&self.step(WatchEvent::Delete(object(yaml))))
     }
 
-    /// A whole list; the answers to all of it.
+    /// A whole list; returns its events.
     fn list(&mut self, objects: &[&str]) -> Vec<String> {
         let mut all = told(&self.step(WatchEvent::Init));
         for yaml in objects {
@@ -190,7 +190,7 @@ fn without_a_list_no_object_is_gone() {
     assert_eq!(watch.delete("{metadata: {name: high}}"), ["-high"]);
 }
 
-/// What the Cluster would hold after the events: by UID, the node of each pod.
+/// The pods of the Cluster after the events: by UID, the node of each pod.
 type Cluster = BTreeMap<String, Option<String>>;
 
 fn tell(cluster: &mut Cluster, folded: &Folded) {

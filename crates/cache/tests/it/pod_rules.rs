@@ -1,4 +1,4 @@
-//! What pods ask of the pods around them.
+//! Pod affinity, anti-affinity and topology spread.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a pod is, whose it is, and where it may run.
+//! Pods: identity, scheduler, and node constraints.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! ResourceQuotas, what queues may have of node groups, and measured use of nodes.
+//! ResourceQuotas, node groups of queues, and measured usage of nodes.
 
 use phalanx_api::names;
 use phalanx_api::v1beta1::Queue;

@@ -1,4 +1,4 @@
-//! What containers ask for.
+//! Requests of containers.
 
 use phalanx_cluster::event::PodRequests;
 
@@ -50,7 +50,7 @@ fn a_pod_level_limit_counts_for_resources_that_no_container_requests() {
         ("{requests: {cpu: 3}}", Some("cpu=3")),
         ("{limits: {cpu: 8, memory: 4k}}", Some("memory=4k")),
         ("{requests: {memory: 2k}, limits: {cpu: 8, memory: 4k}}", Some("memory=2k")),
-        // Kubernetes takes no other resource for a pod as a whole.
+        // Kubernetes allows no other pod-level resource.
         ("{requests: {nvidia.com/gpu: 1}, limits: {hugepages-2Mi: 1M}}", Some("hugepages-2Mi=1M")),
         ("{limits: {cpu: 8}}", None),
         ("{}", None),

@@ -1,4 +1,4 @@
-//! Volumes, claims on them, storage classes, and what nodes can attach.
+//! PersistentVolumes, claims, storage classes and attach limits.
 
 use phalanx_cache::{Interner, decode, slim};
 use phalanx_cluster::event::{AccessModes, DiskKind, PvcInfo, VolumeInfo};

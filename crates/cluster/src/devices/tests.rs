@@ -1,4 +1,4 @@
-//! Claims in a Cluster: stocks that are kept by every change, undoing, and devices that nobody else has.
+//! ResourceClaims in a Cluster: stocks after each change and after undo, and devices that are allocated once.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn of_model(model: &str) -> String {
     format!("device.attributes['{DRIVER}'].model == '{model}'")
 }
 
-/// A claim to so many devices of each class.
+/// A claim to this many devices of each class.
 fn claim(name: &str, requests: &[(&str, u32)]) -> ClaimInfo {
     let request = |(at, (class, count)): (usize, &(&str, u32))| ClaimRequest {
         name: format!("r{at}").into(),
@@ -68,7 +68,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
-/// Whether a node will do for what a task's claims need.
+/// Whether a node is feasible for the claims of a task.
 fn fits(cluster: &Cluster, task: TaskId, node: NodeId, later: bool) -> bool {
     let DeviceNeed::Wanted(wanted) = cluster.claims_need(task) else { return false };
     let it = &cluster.nodes[node];
@@ -228,10 +228,10 @@ enum Step {
     Freed(usize),
     Gone(usize),
     NewSlice(usize),
-    /// The pool of `b` is told of anew, or as it was.
+    /// The pool of `b` gets a new generation, or its former slice again.
     Generation(usize),
     SliceGone(usize),
-    /// A third node comes, or goes, which has a slice.
+    /// A third node, which has a slice, is added or deleted.
     Node(bool),
     NodesSlice(usize),
 }
@@ -373,7 +373,7 @@ impl Play {
         Ok(())
     }
 
-    /// The claim's object, as it is given devices or lost them.
+    /// The claim's object with an allocation or without one.
     fn tell(&mut self, at: usize, seen: bool) {
         let name = format!("c{at}");
         let claims = self.cluster.devices.claims.iter();
@@ -386,7 +386,7 @@ impl Play {
         }
     }
 
-    /// No device is anybody else's too.
+    /// No device is allocated twice.
     fn check(&self) -> TestCaseResult {
         prop_assert_eq!(self.cluster.check(), Vec::<String>::new());
         let mut seen = BTreeSet::new();

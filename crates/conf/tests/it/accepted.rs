@@ -1,4 +1,4 @@
-//! What a good file means.
+//! The meaning of valid files.
 use phalanx_framework::conf::{Flag, Position, Value};
 
 use super::{good, lines, read, with_plugin};

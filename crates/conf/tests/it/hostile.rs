@@ -1,10 +1,10 @@
-//! Text that nobody wrote by hand: an answer in bounded time, never a panic.
+//! Hostile text is parsed in bounded time without a panic.
 use phalanx_conf::{Severity, builtin_default};
 use proptest::prelude::*;
 
 use super::{lines, read};
 
-/// What holds for any text.
+/// Properties of parsing any text.
 fn sane(text: &str) {
     let parsed = read(text);
     let errors = parsed.problems.iter().any(|problem| problem.severity == Severity::Error);

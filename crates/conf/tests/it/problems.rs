@@ -1,4 +1,4 @@
-//! Every problem says where it is, what it is, and what was expected.
+//! Every problem has line, column, what was found and what was expected.
 use phalanx_framework::conf::Flag;
 
 use super::{lines, read, with_plugin};
@@ -58,7 +58,7 @@ fn an_unknown_action_is_an_error_at_its_column() {
                  error: line 1, column 30: an action without a name; expected {ACTIONS}"
             ),
         ),
-        // Escapes: the place of the character is not that of the text.
+        // In escaped text the column of a character differs from its position in the value.
         ("\"\\x65nqueue, elect\"", format!("error: line 1, column 10: unknown action \"elect\"; {names}")),
         ("42", format!("error: line 1, column 10: unknown action \"42\"; {names}")),
         (

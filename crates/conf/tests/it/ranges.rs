@@ -1,4 +1,4 @@
-//! Values of the right type that mean nothing: the tables of plugins and actions say which do.
+//! Values of the right type that are out of range by the tables of plugins and actions.
 use phalanx_conf::{Known, parse};
 
 use super::lines;
@@ -20,13 +20,13 @@ fn told(text: &str) -> Vec<String> {
     let parsed = parse(text, &Known { missed: Vec::new(), ..Known::builtin() });
     assert!(parsed.conf.is_some(), "Volcano goes on with all of these, so do we: {parsed:?}");
     let short = |line: &str| line.strip_prefix("warning: line 6, column ").map(str::to_owned);
-    // What the plugin needs besides is told where its name is.
+    // Other requirements of the plugin are reported at its name.
     let of_values =
         lines(&parsed).into_iter().filter(|line| !line.starts_with("warning: line 4, column 11: plugin "));
     of_values.map(|line| short(&line).unwrap_or_else(|| panic!("{line}"))).collect()
 }
 
-/// Plugin, argument, and what is told of it; words in braces stand for those of [`WORDS`].
+/// Plugin, argument, and the expected problem; words in braces stand for those of [`WORDS`].
 const OF_PLUGINS: &[(&str, &str, &str)] = &[
     (
         "overcommit",
@@ -188,7 +188,7 @@ const OF_PLUGINS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The same of actions.
+/// The same for actions.
 const OF_ACTIONS: &[(&str, &str, &str)] = &[
     (
         "preempt",

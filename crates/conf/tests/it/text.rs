@@ -66,7 +66,7 @@ prop_compose! {
     ) -> Conf {
         let mut set = Flags::default();
         for ((flag, _), on) in Flag::ALL.into_iter().zip(flags) {
-            // One without effect that is on is told.
+            // An enabled flag without effect is a problem.
             set.set(flag, on && (flag.has_effect() || Flags::default().on(flag)));
         }
         let usage = [("thresholds", Value::Map(map)), ("strategies", Value::List(list)), ("usage.title", Value::Text(title))];

@@ -47,7 +47,7 @@ fn the_reason_of_a_job_larger_than_its_queue_names_the_capability() {
     test.cycle();
     let expected = "resource quota of queue q insufficient: insufficient cpu (1 more) (plugin proportion)";
     assert_eq!(test.reasons("g"), [expected]);
-    assert_eq!(test.phase("h"), Phase::Inqueue, "who is refused holds up nobody");
+    assert_eq!(test.phase("h"), Phase::Inqueue, "a refused job does not delay others");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn a_job_with_a_refused_bind_is_in_the_pool_backoff() {
             test.cycle();
             let pending = test.pending();
             assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 1, 1));
-            assert_eq!(tries(&mut test, "nobody's", 5).len(), 0);
+            assert_eq!(tries(&mut test, "none", 5).len(), 0);
             let pending = test.pending();
             assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 1), "it is bound");
         }

@@ -366,9 +366,9 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     }
     prop_assert_eq!(served, case.asks.min as usize, "{:?}", &cycle);
     prop_assert!(case.fits(&evicted) && case.may_go(&evicted), "{evicted:?}");
-    for spared in &evicted {
-        let rest: Vec<&Placed> = evicted.iter().copied().filter(|pod| pod.name != spared.name).collect();
-        prop_assert!(!case.fits(&rest), "{spared:?} need not go");
+    for kept in &evicted {
+        let rest: Vec<&Placed> = evicted.iter().copied().filter(|pod| pod.name != kept.name).collect();
+        prop_assert!(!case.fits(&rest), "{kept:?} need not be evicted");
     }
     // Once the victims are gone the gang starts without further evictions.
     for pod in &cycle.evicted {

@@ -372,8 +372,8 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     prop_assert!(case.fits(evicted) && (evicted == 0 || case.is_entitled()), "{:?}", cycle.evicted);
     prop_assert!(case.may_go(evicted, known), "{:?}", cycle.evicted);
     for gone in (0..evicted).filter(|gone| gone & !evicted == 0) {
-        let spared = case.may_go(gone, known) && case.fits(gone);
-        prop_assert!(!spared, "{gone:b} is enough of {evicted:b}");
+        let enough = case.may_go(gone, known) && case.fits(gone);
+        prop_assert!(!enough, "{gone:b} is enough of {evicted:b}");
     }
     // Between queues that lose single pods, a gang may be reclaimed as a whole.
     if small.breaks(evicted, case.mins(), case.of_gangs) {

@@ -86,9 +86,9 @@ impl Pair {
         self.flush()
     }
 
-    /// One cycle, which decides what the other scheduler would; returns who is bound. When room was given back in the middle of it,
-    /// or company came that others seek, those who were refused before that are called in the next cycle, where a pass over
-    /// all would go on to those behind: that one is due at once, and in the end nobody is left behind.
+    /// Runs one cycle, which has to decide as the other scheduler would; returns the bound pods. An exception are cycles
+    /// that free reserved room or bind a pod that others have affinity to: jobs that were refused earlier in the cycle are
+    /// activated for the next cycle, which is due at once, and in the end both schedulers have bound the same pods.
     pub(crate) fn cycle(&mut self) -> Result<BTreeMap<String, String>, TestCaseError> {
         let mut bound = BTreeMap::new();
         for _ in 0..CYCLES {

@@ -53,8 +53,8 @@ fn class(name: &str, value: i32) -> Event {
     Event::PriorityClass { name: name.into(), value, global_default: false }
 }
 
-/// Two full nodes; a gang of one and then one of two, of these classes, that each ask for a node a pod. The first node is about to
-/// be free, and kept for the first gang; then the second is about to be free.
+/// Two full nodes; a gang of one and then a gang of two, whose pods need a node each. The first node is being released and
+/// reserved for the first gang; then the second node is being released.
 fn frees_one_by_one(test: &mut TestCluster) {
     test.nodes(2, "cpu=2 memory=8Gi pods=10");
     test.add(running(pod("x", "cpu=2"), "n0")).add(running(pod("y", "cpu=2"), "n1"));
@@ -231,7 +231,7 @@ fn followed(test: &mut TestCluster, pod: &str) -> Time {
 fn a_flush_is_due_while_any_job_waits() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=1 pods=10");
-    assert_eq!(test.outcome().flush, None, "nobody waits");
+    assert_eq!(test.outcome().flush, None, "no job waits");
     test.add(pod("w", "cpu=9"));
     let outcome = test.outcome();
     assert_eq!((outcome.wake, outcome.flush), (None, Some(Time(test.now().0 + 300_000))));
@@ -259,8 +259,8 @@ fn a_new_job_order_counts_for_parked_jobs() {
     assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "runs-0"]);
 }
 
-/// In how many cycles a gang gets its victim that a budget lets go now, while so many others that nobody lets any go for go
-/// before it.
+/// The number of cycles until a gang gets its victim, which a budget protects no longer, behind this many other gangs for
+/// which no pod may be evicted.
 fn cycles_behind(others: u32) -> Option<usize> {
     let mut conf = helm();
     conf.actions.push("preempt".into());

@@ -508,7 +508,7 @@ fn a_job_with_pod_affinity_is_tried_when_a_matching_pod_runs() {
     let mut test = waiting(Some(sized(0, 6, 0)), &[near.clone(), near, plain(Kind::Plain, "a")]);
     let mut bound = 0;
     let wake = test.hand_outs(|decisions| bound += decisions.iter().filter(|it| is_bind(it)).count());
-    assert_eq!(bound, 1, "the one that needs nobody");
+    assert_eq!(bound, 1, "the one without affinity");
     assert!(wake.is_some_and(|wake| wake <= test.now()), "{wake:?}");
     assert_eq!(test.cycle().bound.len(), 2);
 }

@@ -22,7 +22,7 @@ fn a_gang_is_active_until_refused_and_again_after_a_change() {
         let mut test = TestCluster::new();
         test.set_retry_limits(patience);
         test.nodes(1, "cpu=2 pods=10").gang(group("large", 2), 2, "cpu=2");
-        assert_eq!(test.pending(), pending(1, 0, 0), "nobody has looked at it");
+        assert_eq!(test.pending(), pending(1, 0, 0), "it was not tried yet");
         test.run();
         assert_eq!(test.pending(), pending(0, 0, 1));
         test.add(node("n1", "cpu=2 pods=10"));

@@ -197,7 +197,7 @@ fn a_queue_in_a_broken_tree_blocks_its_own_jobs_only() {
     let mut test = TestCluster::with(tree());
     test.nodes(2, "cpu=20");
     test.add(below("ring-b", "ring-a")).add(below("ring-a", "ring-b")).add(below("ring-b", "hangs"));
-    test.add(below("self", "self")).add(below("nobody", "orphan")).add(below("orphan", "grandchild"));
+    test.add(below("self", "self")).add(below("missing", "orphan")).add(below("orphan", "grandchild"));
     test.add(capped("cpu=1", QueueInfo { deserved: resources("cpu=2"), ..queue("odd", 1) }))
         .add(below("odd", "under"));
     test.add(QueueInfo { state: QueueState::Closed, ..queue("closed", 1) });
@@ -213,10 +213,10 @@ fn a_queue_in_a_broken_tree_blocks_its_own_jobs_only() {
             "queue hangs is invalid: queue ring-b above it is invalid: its parents lead back to it, by way of ring-a",
         ),
         ("self", "queue self is invalid: it is its own parent"),
-        ("orphan", "queue orphan is invalid: its parent nobody does not exist"),
+        ("orphan", "queue orphan is invalid: its parent missing does not exist"),
         (
             "grandchild",
-            "queue grandchild is invalid: queue orphan above it is invalid: its parent nobody does not exist",
+            "queue grandchild is invalid: queue orphan above it is invalid: its parent missing does not exist",
         ),
         ("odd", "queue odd is invalid: deserved of cpu is 2, more than capability 1"),
         (
@@ -248,16 +248,16 @@ fn a_queue_in_a_broken_tree_blocks_its_own_jobs_only() {
 fn jobs_start_after_a_broken_tree_is_mended() {
     let mut test = TestCluster::with(tree());
     test.nodes(1, "cpu=20");
-    test.add(below("b", "a")).add(below("a", "b")).add(below("nobody", "c"));
+    test.add(below("b", "a")).add(below("a", "b")).add(below("missing", "c"));
     for name in ["a", "c"] {
         load(&mut test, name, 2);
     }
     assert!(test.run().bound.is_empty());
-    test.add(capped("cpu=1", queue("b", 1))).add(capped("cpu=1", queue("nobody", 1)));
+    test.add(capped("cpu=1", queue("b", 1))).add(capped("cpu=1", queue("missing", 1)));
     assert_eq!(bound(&test.run(), &["a", "c"]), [1, 1]);
-    test.add(Event::QueueGone("nobody".into())).add(below("root", "a"));
+    test.add(Event::QueueGone("missing".into())).add(below("root", "a"));
     assert_eq!(bound(&test.run(), &["a", "c"]), [1, 0]);
-    assert_eq!(test.reasons("c"), ["queue c is invalid: its parent nobody does not exist"]);
+    assert_eq!(test.reasons("c"), ["queue c is invalid: its parent missing does not exist"]);
 }
 
 #[test]
@@ -301,8 +301,8 @@ fn contradictory_amounts_of_a_queue_are_reported_on_that_queue() {
 #[test]
 fn a_problem_of_a_queue_is_reported_once_and_again_when_it_changes() {
     let mut test = TestCluster::with(tree());
-    test.add(below("nobody", "q"));
-    assert_eq!(told(&test.cycle()), [("q", "its parent nobody does not exist")]);
+    test.add(below("missing", "q"));
+    assert_eq!(told(&test.cycle()), [("q", "its parent missing does not exist")]);
     assert_eq!(told(&test.cycle()), []);
     test.add(below("noone", "q"));
     assert_eq!(told(&test.cycle()), [("q", "its parent noone does not exist")]);
@@ -602,7 +602,7 @@ proptest! {
         let broken = QueueInfo { guarantee: resources(&format!("cpu={guarantee}")), ..queue("broken", 9) };
         let broken = match which {
             0 => below("broken", "broken"),
-            1 => below("nobody", "broken"),
+            1 => below("missing", "broken"),
             2 => capped("cpu=1", QueueInfo { deserved: resources("cpu=7"), ..broken }),
             _ => QueueInfo { invalid: Some("wrong".into()), ..broken },
         };

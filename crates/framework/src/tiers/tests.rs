@@ -1,4 +1,4 @@
-//! One table for each rule by which opinions are combined.
+//! One table for each rule by which the answers of plugins are combined.
 use super::*;
 use phalanx_cluster::ClusterOptions;
 use phalanx_cluster::id::Id;

@@ -1,4 +1,4 @@
-//! Bad input: exit code 2, nothing on stdout, and one line that says where and what.
+//! Invalid input: exit code 2, nothing on stdout, and one line with the place and the problem.
 use crate::run::{folder, group, members, node, phalanx_in, pod, queue};
 
 /// The one line of a run that was refused.

@@ -52,7 +52,7 @@ fn warnings_fail_only_when_strict() {
     assert_eq!(strict.stderr, "error: conf.yaml: 0 errors, 1 warning\n");
 }
 
-/// A typing error is to be corrected; what Volcano has and Phalanx has not is to be done without.
+/// A typing error can be corrected; settings of Volcano that Phalanx does not support cannot.
 #[test]
 fn unsupported_settings_are_reported_apart_from_typing_errors() {
     let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n  - name: deviceshare\n  - name: predicates\n    \
@@ -92,7 +92,7 @@ fn missing_plugins_gang_and_predicates_are_warned_of() {
     assert!(!empty.stdout.contains("no plugin gang"), "that there is none at all is told: {empty:?}");
 }
 
-/// The rest of the file is read as if the word were right.
+/// The rest of the file is read as if the word were valid.
 #[test]
 fn one_mistyped_word_is_one_problem() {
     let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n";

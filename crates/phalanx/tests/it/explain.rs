@@ -34,7 +34,7 @@ fn a_podgroup_that_waits_is_explained() {
     }
 }
 
-/// What is bound in the first cycle is not room for what waits.
+/// Pods bound in the first cycle use room that waiting pods cannot get.
 #[test]
 fn a_missing_podgroup_has_the_same_reason_as_in_a_simulation() {
     let manifest = node("n1", 8) + &group("big", 3) + &members("big", 3, 3) + &pod("small", 2, "", "");

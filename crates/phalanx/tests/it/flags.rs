@@ -230,7 +230,7 @@ fn an_unusable_kubeconfig_of_the_environment_is_an_error_of_one_line() {
     assert_eq!(ran.code, 2);
 }
 
-/// The arguments of the chart's Deployment, among them words for a shell that nobody runs.
+/// The arguments of the chart's Deployment, with shell syntax that Kubernetes does not interpret.
 #[cfg(unix)]
 #[test]
 fn named_vc_scheduler_the_binary_takes_the_flags_of_volcanos_chart() {

@@ -1,4 +1,4 @@
-//! Where manifests come from.
+//! Sources of manifests.
 use serde_json::json;
 
 use crate::run::{folder, node, phalanx_in, pod};

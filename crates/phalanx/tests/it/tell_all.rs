@@ -1,7 +1,7 @@
-//! One mistake hides no other: all files, all objects, all fields, and the notes beside them.
+//! All problems of all files, objects and fields are reported together, with the notes.
 use crate::run::{folder, group, node, phalanx_in, pod, queue};
 
-/// What was told, a line each.
+/// The lines on stderr.
 fn told(files: &[(&str, &str)], args: &[&str]) -> Vec<String> {
     let folder = folder(files);
     let ran = phalanx_in(folder.path(), args, "");

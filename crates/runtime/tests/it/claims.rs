@@ -1,4 +1,4 @@
-//! ResourceClaims that get their devices before their pod is bound, against an API server that keeps a claim.
+//! ResourceClaims are allocated before their pod is bound, against an API server that keeps a claim.
 use std::sync::{Arc, Mutex};
 
 use http::Method;
@@ -14,10 +14,10 @@ const CLAIM: &str = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c";
 const STATUS: &str = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status";
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
-/// Keeps one claim as an API server does: who writes an old version is refused.
+/// Keeps one claim as an API server does: a write with an old version is refused.
 struct Store {
     claim: Value,
-    /// So many writes find that somebody else was faster.
+    /// The number of writes that fail because of a concurrent write.
     races: u32,
 }
 
@@ -59,7 +59,7 @@ fn fresh() -> Value {
     })
 }
 
-/// Pods of one claim, of which the first gives it its device.
+/// Pods of one claim; the bind of the first allocates the claim.
 fn decision(pods: usize) -> Decision {
     let device = DeviceName { driver: "gpu.x".into(), pool: "n1".into(), device: "d0".into() };
     let given = ClaimAllocation { devices: vec![GivenDevice { request: "r".into(), device }], nodes: None };

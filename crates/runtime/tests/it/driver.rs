@@ -1,4 +1,4 @@
-//! The outbox against an API server: what requests look like, and what answers mean.
+//! The outbox against an API server: its requests, and the meaning of answers.
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::fake::{Answer, Log, Seen, api, created, fails, ok};
 use crate::outbox::{gang, pod};
 
-/// Sends decisions and waits until all of it is done; returns what the Cluster was told.
+/// Sends decisions and waits until all are done; returns the events for the Cluster.
 pub(crate) async fn run(client: Client, decisions: Vec<Decision>, options: OutboxOptions) -> Vec<Event> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
@@ -70,7 +70,7 @@ async fn a_bind_names_node_and_uid() {
     );
 }
 
-/// Each answer to the bind, what the pod looks like afterwards, and what the Cluster is told.
+/// Each answer to the bind, the pod afterwards, and the event for the Cluster.
 #[tokio::test]
 async fn each_answer_to_a_bind_gives_the_right_event() {
     let seen = |uid: &str, node: &str, deleted: bool| {
@@ -217,7 +217,7 @@ async fn a_scheduling_gate_is_removed_by_uid_and_again_after_an_error() {
 #[tokio::test]
 async fn a_problem_of_a_queue_is_an_event() {
     let (client, log) = api(|_| ok(json!({})));
-    let message: Arc<str> = "its parent nobody does not exist".into();
+    let message: Arc<str> = "its parent missing does not exist".into();
     run(client, vec![Decision::QueueInvalid { queue: "q".into(), uid: "uid-q".into(), message }], quick())
         .await;
     let event = asked(&log, &Method::POST).remove(0);
@@ -227,10 +227,10 @@ async fn a_problem_of_a_queue_is_an_event() {
     });
     assert_eq!(event.body["regarding"], regarding);
     let said = [&event.body["type"], &event.body["reason"], &event.body["note"]];
-    assert_eq!(said, [&json!("Warning"), &json!("QueueInvalid"), &json!("its parent nobody does not exist")]);
+    assert_eq!(said, [&json!("Warning"), &json!("QueueInvalid"), &json!("its parent missing does not exist")]);
 }
 
-/// One that waits for little, and whose reports nobody reads.
+/// Short time-outs, and a report channel that is dropped.
 fn quick_driver() -> Driver<fn(Vec<Event>)> {
     Driver {
         outbox: Outbox::new(quick()),
@@ -242,7 +242,7 @@ fn quick_driver() -> Driver<fn(Vec<Event>)> {
     }
 }
 
-/// Conditions wait to be still; a nomination takes them along at once.
+/// Conditions are held back until they stay equal; a nomination is sent at once together with the condition.
 #[tokio::test]
 async fn the_status_of_a_pod_is_a_strategic_merge_patch_and_its_event_has_the_reason() {
     let (client, log) = api(|_| ok(json!({})));
@@ -361,7 +361,7 @@ fn group_status(version: &str, phase: Phase, kinds: &[&str]) -> Decision {
     }
 }
 
-/// Hands over decisions one after the other, each when the one before is written.
+/// Sends decisions one after the other, each once the one before is written.
 async fn run_all(client: Client, decisions: Vec<Vec<Decision>>) {
     let metrics = Arc::<phalanx_runtime::metrics::Metrics>::default();
     let driver = Driver { metrics: Arc::clone(&metrics), ..quick_driver() };
@@ -391,14 +391,14 @@ fn keeper(kept: Kept) -> (Client, Log, Arc<Mutex<Kept>>) {
     (client, log, kept)
 }
 
-/// Between what was read and what is written, somebody else wrote.
+/// Another writer wrote between the read and the write.
 #[tokio::test]
 async fn conditions_of_other_writers_are_not_lost() {
     let foreign = |kind: &str| json!({"type": kind, "status": "True", "extra": 1});
     let before =
         Kept { version: 7, conditions: vec![foreign("Theirs"), foreign("Unschedulable")], conflicts: 0 };
     let (client, log, kept) = keeper(before);
-    // Read at version 5, when there was another one of theirs.
+    // Read at version 5, when the object had another condition of the other writer.
     let decision = group_status("5", Phase::Running, &["Old", "Scheduled"]);
     run(client, vec![decision], quick()).await;
     let kept = kept.lock().unwrap();
@@ -407,7 +407,7 @@ async fn conditions_of_other_writers_are_not_lost() {
     assert_eq!((kept.version, log.lock().unwrap().len()), (8, 3));
 }
 
-/// What we wrote ourselves is no conflict, though it was not read yet.
+/// A write of this process is no conflict, although the watch has not shown it yet.
 #[tokio::test]
 async fn two_writes_in_a_row_are_two_requests() {
     let (client, log, kept) = keeper(Kept { version: 5, ..Kept::default() });
@@ -432,7 +432,7 @@ async fn two_writes_in_a_row_are_two_requests() {
     assert_eq!((kept.version, kept.conflicts), (9, 0));
 }
 
-/// What is decided before a condition of theirs was read does not overwrite it, however often.
+/// Statuses decided before a condition of another writer was read do not overwrite it.
 #[tokio::test]
 async fn a_merged_status_keeps_conditions_of_other_writers() {
     let before = Kept { version: 7, conditions: vec![json!({"type": "Theirs"})], conflicts: 0 };

@@ -1,4 +1,4 @@
-//! Extenders on the loopback interface: what they are asked, and what their answers mean for a cycle.
+//! Extenders on the loopback interface: their requests, and the effect of their answers on a cycle.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use crate::fake::{api, fails, ok};
 use crate::loopback::{Answer, Asked, Loopback};
 
-/// What the objects of these manifests mean for the Cluster.
+/// The events of these manifests.
 fn events() -> Vec<Event> {
     let mut interner = phalanx_cache::Interner::default();
     let names = phalanx_cache::Names::default();
@@ -68,7 +68,7 @@ fn http(runtime: &Runtime) -> Arc<dyn Extender> {
     Arc::new(HttpExtender::new(runtime.handle().clone(), Clients::default()))
 }
 
-/// Where the pod goes, or why it waits, and what was asked.
+/// The node of the pod or the reason why it waits, and the requests.
 fn outcome(server: &Loopback, arguments: &str) -> (Result<String, String>, Vec<Asked>) {
     let runtime = Runtime::new().unwrap();
     let (decisions, report) =

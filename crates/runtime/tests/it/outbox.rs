@@ -1,4 +1,4 @@
-//! The order of what is sent, without a server.
+//! The order of requests, without a server.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use phalanx_runtime::outbox::request::{Context, Moment, build};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, QueuePatch, QueueSeen, Work, Write};
 use phalanx_runtime::recorder::Posting;
 
-/// Why a pod is evicted.
+/// The cause of an eviction.
 pub(super) fn because(reason: &str) -> Arc<Cause> {
     Arc::new(Cause { reason: reason.into(), ..Cause::default() })
 }
@@ -50,7 +50,7 @@ pub(super) fn passing() -> Reply {
     Reply::Passing { message: "etcdserver: leader changed".into(), after: None }
 }
 
-/// A short name of what is sent.
+/// A short name of a request.
 pub(super) fn name(job: &Job) -> String {
     match &job.work {
         Work::Bind(binding) => format!("bind {}", binding.pod.name),
@@ -65,12 +65,12 @@ pub(super) fn name(job: &Job) -> String {
     }
 }
 
-/// All that may be sent now, without any answer.
+/// All requests that may be sent now, without any answer.
 pub(super) fn burst(outbox: &mut Outbox, now: Instant) -> Vec<Job> {
     std::iter::from_fn(|| outbox.next(now)).collect()
 }
 
-/// Answers everything with success until nothing is left that is due; what was sent, in order.
+/// Answers every request with success until none is due; returns the requests in order.
 pub(super) fn drain(outbox: &mut Outbox, now: Instant) -> Vec<String> {
     let mut sent = Vec::new();
     while let Some(job) = outbox.next(now) {
@@ -451,7 +451,7 @@ fn at_shutdown_binds_and_statuses_of_podgroups_are_sent() {
     assert!(!sent.iter().any(|name| name.starts_with("pod ")), "{sent:?}");
 }
 
-/// Both would change the pod's status: the one that was decided first must not come last.
+/// Both change the pod's status: the write that was decided first must not be sent last.
 #[test]
 fn a_bind_waits_for_the_answer_to_its_pods_status() {
     let now = Instant::now();

@@ -1,4 +1,4 @@
-//! Events: when they may go, what time they carry, and that what matters is told in the end.
+//! Kubernetes events: when they are sent, their times, and that important ones are sent in the end.
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ fn binds_that_fail_again_and_again_delay_no_other_event() {
     assert!(told < Duration::from_secs(3), "{told:?}");
 }
 
-/// The answers to events say nothing of what binds may ask for.
+/// Answers to events do not change the rate of binds.
 #[test]
 fn errors_of_events_slow_events_and_not_binds() {
     let start = Instant::now();
@@ -68,7 +68,7 @@ fn errors_of_events_slow_events_and_not_binds() {
     assert_eq!(burst(&mut outbox, start).len(), 32);
 }
 
-/// What an event says when it is sent at this moment.
+/// The event as it is sent at this time.
 fn event_time(job: &Job, moment: Moment) -> String {
     let context = Context { pod_group_status: false, controller: "c".into(), instance: "i".into() };
     let request = build(job, &context, moment).unwrap();
@@ -114,7 +114,7 @@ fn an_event_has_the_time_at_which_it_happened() {
     assert_eq!(found, expected.map(str::to_owned).into());
 }
 
-/// So many pods that fail to be scheduled at once that not all of it can wait to be told.
+/// More pods fail to be scheduled at once than the queue of events can hold.
 fn flooded(start: Instant) -> Outbox {
     let mut outbox = Outbox::new(OutboxOptions { events_max: 10, ..options() });
     for index in 0..25 {
@@ -124,7 +124,7 @@ fn flooded(start: Instant) -> Outbox {
     outbox
 }
 
-/// Posts everything there is, whenever it may go.
+/// Sends all events as soon as they may be sent.
 fn talk(outbox: &mut Outbox, mut now: Instant) -> Vec<String> {
     let mut sent = drain(outbox, now);
     while let Some(at) = outbox.wake(now) {
@@ -138,7 +138,7 @@ fn talk(outbox: &mut Outbox, mut now: Instant) -> Vec<String> {
 fn events_of_waiting_pods_are_sent_later_under_pressure() {
     let start = Instant::now();
     let mut outbox = flooded(start);
-    // The same words again do not count for more, and newer ones go instead.
+    // An equal message is not added again, and a newer message replaces the older one.
     outbox.note(Note::failed_scheduling(&pod("p20"), "no room", start), start);
     outbox.note(Note::failed_scheduling(&pod("p21"), "no room for it", start), start);
     let sent = talk(&mut outbox, start);

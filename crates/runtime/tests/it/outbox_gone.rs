@@ -1,4 +1,4 @@
-//! Pods that are deleted while they are on their way to a node.
+//! Pods that are deleted while their bind is under way.
 use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{Event, Key};

@@ -1,4 +1,4 @@
-//! Statuses that the API server refuses: none is lost, and none is asked for too often.
+//! Statuses that the API server refuses: none is lost, and none is sent too often.
 use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{GroupStatus, Key, Phase};
@@ -29,12 +29,12 @@ fn refusal() -> Reply {
     Reply::Refused("denied by a webhook".into())
 }
 
-/// An outbox on its own, and the time.
+/// An outbox and the time.
 struct Play {
     outbox: Outbox,
     start: Instant,
     now: Instant,
-    /// All writes, and after how long.
+    /// All writes with their times since the start.
     sent: Vec<(Duration, Write)>,
 }
 
@@ -45,7 +45,7 @@ impl Play {
         Self { outbox, start: now, now, sent: Vec::new() }
     }
 
-    /// Until so long after the start, with this answer to each write.
+    /// Runs until this time after the start, with this answer to each write.
     fn until(&mut self, after: Duration, answer: &Reply) {
         let end = self.start + after;
         loop {

@@ -1,4 +1,4 @@
-//! Owners of pods whose annotation asks for a PodGroup that no controller makes.
+//! Owners of pods with an annotation for a PodGroup that no controller creates.
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use phalanx_runtime::recorder::Note;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// A pod of ours that waits, owned by a ReplicaSet, with these fields changed.
+/// A waiting pod owned by a ReplicaSet, with these fields changed.
 fn pod(changes: &[(&str, Value)]) -> slim::Pod {
     let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-web", "controller": true});
     let mut pod = json!({
@@ -51,7 +51,7 @@ fn owners_are_read_of_pods_that_wait_without_a_pod_group() {
     }
 }
 
-/// An API server with this answer, and what it was asked for.
+/// An API server with this answer, and its requests.
 fn server(status: u16, answer: Value) -> (Client, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
@@ -70,7 +70,7 @@ fn metadata(uid: &str, annotations: &Value) -> Value {
     })
 }
 
-/// Lets time pass until all that is due is done, and says what was told.
+/// Lets time pass until no work is due; returns the notes.
 async fn told(notes: &mut UnboundedReceiver<Note>) -> Vec<String> {
     tokio::time::sleep(Duration::from_mins(1)).await;
     std::iter::from_fn(|| notes.try_recv().ok()).map(|note| note.text).collect()

@@ -1,4 +1,4 @@
-//! The scheduling thread: what it is told while a cycle runs, and what it says of those that wait.
+//! The scheduling thread: events that come while a cycle runs, and metrics of waiting jobs.
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use phalanx_framework::testing::{node, pod, queue};
 
-/// Tells the engine something when a cycle looks at the time for the first time, which is in the middle of it.
+/// Sends events to the engine when a cycle reads the time first, which is in the middle of the cycle.
 #[derive(Debug)]
 struct Meanwhile {
     news: Mutex<Option<(Sender<Input>, Vec<Event>)>>,
@@ -39,14 +39,14 @@ struct Running {
     thread: std::thread::JoinHandle<()>,
 }
 
-/// An engine that leads and is in sync, with one node, and news in the middle of its first cycle.
+/// A leading, synced engine with one node, and events in the middle of its first cycle.
 fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
     let conf = parse(builtin_default(), &Known::builtin()).conf.unwrap();
     let (inputs, received) = channel();
     let (outbox, decisions) = unbounded_channel();
     let metrics = Arc::new(Metrics::default());
     let mut scheduler = Scheduler::new(conf, 0);
-    // Nobody is looked at but for what happened.
+    // Jobs are activated by events only.
     scheduler.set_retry_limits(RetryLimits { all_up_to: 0, ..RetryLimits::default() });
     let news = Mutex::new(Some((inputs.clone(), meanwhile)));
     scheduler.set_stopwatch(Arc::new(Meanwhile { news }));
@@ -84,7 +84,7 @@ impl Running {
         }
     }
 
-    /// Ends the thread; what its metrics say of jobs that wait.
+    /// Ends the thread; returns its metrics of waiting jobs.
     fn stop(self) -> Vec<String> {
         self.inputs.send(Input::Stop).unwrap();
         self.thread.join().unwrap();

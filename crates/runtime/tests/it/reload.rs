@@ -110,7 +110,7 @@ fn a_strict_scheduler_refuses_warnings_and_what_is_not_supported() {
 const FIRST: &str = "d00c391a5e9172267a59b75533a77d8d2ed078e0960b33162310065e424b9bf4";
 const SECOND: &str = "9af9404b1685dc94fc5f0a180c844362e742d5f15304b02d0d369d5a13c3fdfa";
 
-/// On a clock that moves on when everybody waits.
+/// With a paused clock, which goes on when all tasks wait.
 #[tokio::test(start_paused = true)]
 async fn metrics_name_the_configuration_in_force_and_whether_the_last_was_refused() {
     let folder = tempfile::tempdir().unwrap();

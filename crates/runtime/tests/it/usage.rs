@@ -1,4 +1,4 @@
-//! Figures of nodes from the places they come from.
+//! Usage of nodes from its sources.
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -108,7 +108,7 @@ async fn usage_is_read_at_intervals_while_a_plugin_uses_it() {
     let log = Arc::clone(&log);
     let asked = move || log.lock().unwrap().len();
     tokio::time::sleep(Duration::from_secs(90)).await;
-    assert_eq!(asked(), 0, "nobody wants any");
+    assert_eq!(asked(), 0, "no plugin uses it");
     wants.send_replace(Some(source(&[])));
     tokio::time::sleep(Duration::from_secs(65)).await;
     assert_eq!(asked(), 3, "at once, and every 30 s");

@@ -33,7 +33,7 @@ fn decided(volume: Option<&str>, now: Instant) -> Outbox {
     outbox
 }
 
-/// The only thing to send, which is about the claim.
+/// The only request, which is about the claim.
 fn claim_written(outbox: &mut Outbox, reply: Reply, now: Instant) -> Option<Event> {
     let job = outbox.next(now).expect("a claim to write");
     let Work::Pvc(write) = &job.work else { panic!("{job:?}") };

@@ -1,4 +1,4 @@
-//! Watches against a scripted API server: what the scheduling thread is told, whatever happens to the connection.
+//! Watches against a scripted API server: the events for the scheduling thread, whatever happens to the connection.
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, mpsc};
@@ -20,7 +20,7 @@ use phalanx_runtime::watch::{NodeSelector, Sink, Watched, run};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// What the server does with the next request.
+/// The answer of the server to the next request.
 enum Step {
     /// A list with these objects, at this version.
     List(Vec<Value>, u32),
@@ -58,7 +58,7 @@ impl Script {
                 self.wrong.push(query);
                 (500, Vec::new(), false)
             }
-            // The story is over: a watch that stays quiet.
+            // The end of the script: a watch without events.
             None => (200, Vec::new(), true),
         }
     }
@@ -103,7 +103,7 @@ fn start<K: Watched>(steps: Vec<Step>, nodes: &[&str]) -> Watching {
 }
 
 impl Watching {
-    /// Everything that is told until the script is over and nothing comes any more, in words.
+    /// All events until the end of the script, as text.
     async fn story(&mut self) -> Vec<String> {
         let mut told = Vec::new();
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
@@ -172,7 +172,7 @@ async fn a_broken_watch_goes_on_at_its_last_version() {
     assert_eq!(told, ["pod a -", "synced pods", "pod b -", "pod a n1", "gone uid-b", "pod c -"]);
 }
 
-/// Whether the server says so in the answer or in the stream: what changed meanwhile is told, and nothing else.
+/// The version may expire in the answer or in the stream: only changes give events.
 #[tokio::test]
 async fn after_an_expired_version_a_new_list_gives_only_changes() {
     let gone = json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"});

@@ -1,4 +1,4 @@
-//! How much is written: scheduler and outbox together, in virtual time.
+//! The number of writes of scheduler and outbox together, in virtual time.
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -130,7 +130,7 @@ fn a_gang_that_goes_on_lacking_pods_gets_an_event() {
     assert_eq!(unschedulable, ["stuck"]);
 }
 
-/// What lacks room, not pods, is told at once.
+/// A gang that lacks room, not pods, gets its event at once.
 #[test]
 fn a_gang_without_room_gets_an_event_at_once() {
     let mut live = Live::new(1);

@@ -1,4 +1,4 @@
-//! Objects that no schema kept out: told on the object, and nobody else suffers.
+//! Invalid objects that no schema refused: they get an event, and other objects are scheduled.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What the API server makes of PodGroups and Queues by the definitions in `crds/`.
+//! Validation of PodGroups and Queues on the API server by the CRDs in `crds/`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -386,7 +386,7 @@ async fn replace_definitions(client: &Client) -> Result<()> {
     .await
 }
 
-/// The object says what it said, and what was wrong there before keeps nobody from changing something else.
+/// The object is unchanged, and its old invalid values do not prevent other changes.
 async fn still_there(cluster: &Cluster, object: &Value) -> Result<()> {
     let kind = kind(object)?;
     let name = object["metadata"]["name"].as_str().context("a name")?;

@@ -1,4 +1,4 @@
-//! Evictions: through the eviction API, within budgets, told on the victim.
+//! Evictions use the eviction API, stay within budgets and are reported on the victim.
 
 use std::{fs, path::Path};
 
@@ -146,7 +146,7 @@ async fn hold(pods: &Api<Pod>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The victim is being deleted, and its condition and an event say for whom and why.
+/// The victim is being deleted, and its condition and an event name preemptor and reason.
 async fn until_evicted(cluster: &Cluster, victim: &str, reason: &str) -> Result<()> {
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     wait::until(SOON, &format!("{victim} to be evicted, with the reason"), async || {

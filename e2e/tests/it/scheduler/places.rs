@@ -1,4 +1,4 @@
-//! What keeps pods from nodes for a while, or apart.
+//! Scheduling gates, node readiness and topology spread.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Processes that end and come back.
+//! Restarts of scheduler and API server.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -223,7 +223,7 @@ async fn changes_missed_by_watches_are_found_by_new_lists() -> Result<()> {
     until_binds_done(&cluster, 16).await
 }
 
-/// The node's pods are leaving, but are held up. A gang that would go first comes while nobody schedules.
+/// Finalizers keep the terminating pods of the node. A gang that is first in job order comes while no scheduler runs.
 #[tokio::test]
 async fn a_nominated_gang_keeps_its_room_after_a_restart() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
@@ -231,7 +231,7 @@ async fn a_nominated_gang_keeps_its_room_after_a_restart() -> Result<()> {
     cluster.until_bound("old-", 4).await?;
     hold(&cluster, "old-", true).await?;
     cluster.delete_pods("old-").await?;
-    // It goes first, though its pods come last.
+    // The gang is first in job order, though its pods are created last.
     cluster.pod_group("early", json!({"minMember": 3})).await?;
     cluster.gang("promised", 3, &PodSpec::cpu(1)).await?;
     until_nominated(&cluster, "promised-", 3).await?;

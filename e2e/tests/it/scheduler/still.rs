@@ -1,4 +1,4 @@
-//! Nothing new: no cycle at all.
+//! No cycle runs while no object changes.
 
 use std::pin::pin;
 
@@ -16,7 +16,7 @@ use super::pools::until_pools;
 /// The scheduler renews its lease about every second: a clock of its own process.
 const LEASE: [&str; 3] =
     ["--leader-elect=true", "--leader-elect-resource-namespace=default", "--leader-elect-retry-period=1s"];
-/// Longer than anybody is left alone who waits in backoff.
+/// Longer than any back-off.
 const RENEWALS: usize = 12;
 /// So many without a cycle, and with nothing left to write, show that all of our own writes were seen.
 const SETTLED: usize = 3;
@@ -90,7 +90,7 @@ async fn no_cycle_runs_while_no_object_changes() -> Result<()> {
     until_pools(&cluster, [0, 0, 2]).await?;
     no_cycles(&cluster).await?;
 
-    // It has not died, and knows what they wait for.
+    // The scheduler still runs, and its metrics count the waiting jobs.
     fake::Nodes::new(2).cpu("12").starting_at(2).create(&cluster.client).await?;
     cluster.until_bound("waits-", 9).await?;
     cluster.until_bound("big", 1).await

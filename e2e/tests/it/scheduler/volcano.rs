@@ -1,4 +1,4 @@
-//! In the place of Volcano's scheduler: its command line, its job controller beside it, the meaning of its metrics.
+//! Phalanx in place of Volcano's scheduler: command line, job controller and metrics.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! What makes pods, and who else schedules them.
+//! Pods of Deployments, and pods of other schedulers.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};

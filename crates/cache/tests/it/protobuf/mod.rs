@@ -1,4 +1,5 @@
-//! Protobuf says what JSON says. The files beside this one were written by the Go types of Kubernetes 1.36 from the same
+//! Protobuf and JSON decode alike. The files beside this one were written by the Go types of Kubernetes 1.36 from the
+//! same
 //! objects, with every field set that the slim types read: a field that is new in them has to be set there too.
 use std::fmt::Debug;
 
