@@ -1,5 +1,4 @@
-//! What a parser stumbled over: it tells the place where it did, which is below a quote that nobody closed, and before a
-//! tab that does not indent.
+//! The causes of two syntax errors, which the parser reports at another place: an open quote, and a tab as indentation.
 
 /// A text in quotes.
 struct Quote {

@@ -227,7 +227,10 @@ async fn a_problem_of_a_queue_is_an_event() {
     });
     assert_eq!(event.body["regarding"], regarding);
     let said = [&event.body["type"], &event.body["reason"], &event.body["note"]];
-    assert_eq!(said, [&json!("Warning"), &json!("QueueInvalid"), &json!("its parent missing does not exist")]);
+    assert_eq!(
+        said,
+        [&json!("Warning"), &json!("QueueInvalid"), &json!("its parent missing does not exist")]
+    );
 }
 
 /// Short time-outs, and a report channel that is dropped.
