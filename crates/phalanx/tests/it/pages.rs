@@ -109,7 +109,10 @@ fn source_files_and_functions_that_pages_of_the_code_name_exist() {
     let one = |name: &str| !name.contains(['*', 'X']);
     let exists = |name: &str| match name.rsplit_once("::") {
         Some((_, item)) => code.contains(&format!("fn {item}")),
-        None => !name.ends_with(".rs") || sources.iter().any(|path| path.ends_with(name)),
+        None => {
+            Path::new(name).extension().is_none_or(|it| it != "rs")
+                || sources.iter().any(|path| path.ends_with(name))
+        }
     };
     let mut stale = Vec::new();
     for page in pages().into_iter().filter(|page| page.starts_with(repository().join("crates"))) {
