@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn failure_names_the_wish_and_the_last_sight() {
+    async fn a_time_out_names_the_condition_and_the_last_state() {
         let error = until(Duration::from_millis(50), "3 pods bound", || async {
             anyhow::bail!("2 pods bound, worker-2 pending") as Result<()>
         });
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_look_that_hangs_ends_at_the_deadline() {
+    async fn a_check_that_hangs_ends_at_the_deadline() {
         let error = until(Duration::from_millis(50), "an answer", std::future::pending::<Result<()>>);
         assert!(format!("{:#}", error.await.unwrap_err()).contains("did not come back"));
     }

@@ -2,7 +2,7 @@
 //!
 //! Each prints what it measures, and as its last line one JSON object.
 
-/// Prints a line, and ends what measures where nobody reads it any more.
+/// Prints a line; a closed pipe ends the benchmark.
 macro_rules! say {
     ($($line:tt)*) => { $crate::print(format_args!($($line)*))? };
 }

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_values_are_one_and_unused_ones_are_dropped() {
+    fn equal_values_are_held_once_and_unused_values_are_dropped() {
         let mut interner = Interner::default();
         let kept = interner.string("kept");
         for i in 0..10 * SWEEP_MIN {

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_misses_are_found_and_others_left_alone() {
+    fn misspelt_keys_are_found_and_other_keys_are_not() {
         for (key, expected) in [
             ("volcano.sh/preemtable", Some("volcano.sh/preemptable")),
             ("volcano.sh/Preemptable", Some("volcano.sh/preemptable")),

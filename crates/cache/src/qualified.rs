@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_kubernetes_names() {
+    fn names_follow_the_rules_of_kubernetes() {
         for good in ["a", "a-b", "a.b-c.9", "0"] {
             assert!(is_name(good), "{good}");
         }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_of_labels() {
+    fn keys_and_values_of_labels_follow_the_rules_of_kubernetes() {
         for good in ["app", "a.b/c_d", "A.b-C_9", "x.y/Z"] {
             assert_eq!(check_key(good), Ok(()), "{good}");
         }

@@ -385,7 +385,7 @@ mod tests {
 
     /// The annotation, and what is told of it: nothing, or what it counts as.
     #[test]
-    fn annotations_that_count_for_something_else_are_told() {
+    fn a_remark_says_as_what_a_wrong_annotation_counts() {
         let scoring = names::RESOURCE_STRATEGY_SCORING_TYPE;
         for (key, value, expected) in [
             (names::PREEMPTABLE, "true", ""),
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_integers_in_json_and_need_a_type() {
+    fn weights_of_resources_are_integers_in_json_and_need_a_scoring_type() {
         let (scoring, weight) = (names::RESOURCE_STRATEGY_SCORING_TYPE, names::RESOURCE_STRATEGY_WEIGHT);
         let with = |text: &str| of(&json!({"annotations": {scoring: "LeastAllocated", weight: text}}));
         for good in ["{}", "{\"cpu\": 2, \"nvidia.com/gpu\": 5}", ""] {
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_first_is_told_of_labels_and_annotations() {
+    fn of_a_label_and_an_annotation_the_one_that_counts_is_remarked_on() {
         let (cooldown, preemptable) = (names::COOLDOWN_TIME, names::PREEMPTABLE);
         for (labels, annotations, expected) in [
             (json!({cooldown: "soon"}), json!({cooldown: "1m"}), Some("metadata.labels.")),
@@ -466,7 +466,7 @@ mod tests {
 
     /// What a pod without a PodGroup has in place of what is read, and what is told.
     #[test]
-    fn what_names_a_group_or_a_queue_in_vain_is_told() {
+    fn a_key_that_nothing_reads_is_remarked_on_with_the_key_that_is_read() {
         let group = "expected the annotation scheduling.k8s.io/group-name";
         let queue = "expected the annotation scheduling.volcano.sh/queue-name";
         for (field, key, expected) in [
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_count_of_podgroups_and_queues_is_told() {
+    fn fields_of_podgroups_and_queues_that_have_no_effect_are_remarked_on() {
         let group = |value: Value| {
             let group: v1beta1::PodGroup = crate::decode(&value).expect("a PodGroup");
             of_group(&group).iter().map(ToString::to_string).collect::<Vec<_>>()
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_class_whose_expression_cannot_be_read_is_told() {
+    fn a_device_class_whose_expression_cannot_be_read_is_remarked_on() {
         let of = |text: &str| {
             let class = json!({"spec": {"selectors": [{"cel": {"expression": "true"}}, {"cel": {"expression": text}}]}});
             let class: DeviceClass = crate::decode(&class).expect("a class");
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn of_both_budgets_one_counts() {
+    fn jdb_max_unavailable_has_no_effect_beside_jdb_min_available() {
         let annotations = json!({names::JDB_MIN_AVAILABLE: "1", names::JDB_MAX_UNAVAILABLE: "1"});
         let found = of(&json!({"annotations": annotations}));
         let expected =

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_nothing_is_told() {
+    fn rules_that_match_nothing_are_remarked_on() {
         let node = |terms| json!({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}});
         let pods = |selector| {
             let term = json!({"topologyKey": "zone", "labelSelector": selector});

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_selected() {
+    fn expressions_select_devices() {
         for (text, expected) in [
             ("true", true),
             ("device.driver == 'gpu.example.com'", true),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_matched_anywhere() {
+    fn a_regular_expression_matches_anywhere_in_a_text() {
         for (text, expected) in [
             (r#"device.attributes["gpu.example.com"].model.matches("^[AH]100$")"#, true),
             (r#"device.attributes["gpu.example.com"].model.matches("100")"#, true),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn macros_go_over_lists_and_keys() {
+    fn macros_iterate_over_lists_and_keys_of_maps() {
         for (text, expected) in [
             ("[1, 2, 3].all(x, x > 0) && ![1, 2, 3].all(x, x > 1)", true),
             ("[1, 2, 3].exists(x, x > 2) && ![].exists(x, true) && [].all(x, false)", true),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_missing_is_optional() {
+    fn optional_values_stand_for_missing_fields_and_elements() {
         let gpu = "device.attributes['gpu.example.com']";
         for (text, expected) in [
             (format!("{gpu}.?model.orValue('none') == 'A100'"), true),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn an_evaluation_ends() {
+    fn an_evaluation_with_too_many_steps_is_an_error() {
         let digits = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]";
         let deep = (0..20).fold("true".to_owned(), |body, at| format!("{digits}.all(x{at}, {body})"));
         assert_eq!(eval(&deep), Err("it takes too many steps".to_owned()));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn an_invalid_or_unsupported_expression_is_an_error_with_its_column() {
         for (text, problem) in [
             ("", "column 1: found the end, expected a value"),
             ("1 +", "column 4: found the end, expected a value"),

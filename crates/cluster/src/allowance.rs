@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_quotas_know_is_told_apart() {
+    fn resources_that_only_quotas_count_are_known_by_name() {
         for (name, of_nodes, of_quotas) in [
             ("cpu", true, Some("cpu")),
             ("requests.cpu", false, Some("cpu")),

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_found_by_key() {
+    fn annotations_are_found_by_key() {
         let pairs = [("b", "1"), ("a", ""), ("c", "3"), ("b", "2")];
         let annotations: Annotations =
             pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_end_at_the_same_point() {
+    fn a_budget_of_steps_ends_at_the_same_step() {
         let mut budget = Budget::new(10);
         assert_eq!(budget.spend(10), Ok(()), "and without a stopwatch no time passes");
         assert_eq!(budget.spend(1), Err(Cut::Steps(10)));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn time_ends_it_too_and_is_asked_for_now_and_then() {
+    fn a_budget_of_time_ends_and_reads_the_stopwatch_every_few_steps() {
         let stopwatch: Arc<dyn Stopwatch> = Arc::new(Ticking::default());
         let mut budget = Budget::new(u64::MAX);
         budget.limit_time(&stopwatch, Duration::from_millis(5));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_gives_back_what_it_does_not_need() {
+    fn a_part_of_a_budget_gives_back_unused_steps() {
         let mut budget = Budget::new(10);
         let mut part = budget.part(8, budget.left());
         assert_eq!(part.spend(3), Ok(()));

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_removed_slot_is_used_again_and_equality_ignores_history() {
+    fn a_removed_slot_is_reused_and_equality_ignores_removed_slots() {
         let mut slots: Slots<NodeId, &str> = Slots::default();
         let first = slots.insert("a");
         slots.insert("b");

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_are_marked_come_by_id() {
+    fn marked_ids_are_listed_in_order() {
         let mut marks = Marks::<TaskId>::default();
         for at in [130, 3, 64, 63, 3] {
             marks.set(TaskId::from_index(at), true);

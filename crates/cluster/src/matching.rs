@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_is_no_integer_is_told() {
+    fn a_bound_that_is_no_integer_is_an_error() {
         for (operator, value, expected) in [
             (Operator::Gt, "few", Some("required node affinity: cores Gt \"few\": expected an integer")),
             (Operator::Lt, "1.5", Some("required node affinity: cores Lt \"1.5\": expected an integer")),

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn victims_are_counted_by_the_budget_that_means_them() {
+    fn a_victim_counts_for_each_budget_that_selects_it() {
         let mut cluster =
             cluster_of([running(labelled("a", "web"), "n"), running(labelled("b", "web"), "n")]);
         cluster.apply(running(labelled("c", "db"), "n").into());
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_not_ready_go_where_their_budget_does_not_mind_and_do_not_count() {
+    fn unready_pods_are_evicted_by_the_policy_of_their_budget_and_use_none_of_it() {
         let with = |frees_unready, allowed| PdbInfo {
             key: Key::new("ns", "web"),
             selector: Some(Selector(vec![])),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_concerns_those_that_name_it_and_a_default_those_without() {
+    fn a_priority_class_sets_pods_that_name_it_and_a_default_sets_the_others() {
         let named = PodGroupInfo { priority_class: Some("high".into()), ..group("named", 1) };
         let pod = PodInfo { priority_class: Some("high".into()), ..member("named", 0, "cpu=1") };
         let plain = PodInfo { priority: Some(3), ..member("plain", 0, "cpu=1") };

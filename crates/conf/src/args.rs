@@ -64,7 +64,7 @@ fn argument(owner: &str, specs: &[ArgSpec], key: &Key, node: &Node, problems: &m
     Some(Arg { value, at: node.at })
 }
 
-/// Says apart what nobody knows from what Volcano has, or once had, and this build has not.
+/// Reports an unknown argument; an argument that Volcano has or had and Phalanx does not support has another text.
 fn unknown(owner: &str, specs: &[ArgSpec], key: &Key, problems: &mut Problems) {
     let names: Vec<_> = specs.iter().map(|spec| spec.name).collect();
     let argument = quoted(&key.text);

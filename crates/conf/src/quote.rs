@@ -1,5 +1,4 @@
-//! What a parser stumbled over: it tells the place where it did, which is below a quote that nobody closed, and before a
-//! tab that does not indent.
+//! The causes of two syntax errors, which the parser reports at another place: an open quote, and a tab as indentation.
 
 /// A text in quotes.
 struct Quote {
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_quote_is_told_where_it_opens() {
+    fn an_open_quote_is_an_error_at_its_start() {
         let open = |mark: char, line: usize| {
             format!("a text that opens with {mark} and has no end before line {line}")
         };

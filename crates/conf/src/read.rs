@@ -109,7 +109,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whom nobody places waits for ever, which may be meant.
+    /// Warns of missing actions without which some pods are never placed; that may be intended.
     fn placing(&mut self, at: Position, actions: &[String]) {
         if actions.iter().any(|action| self.known.action(action).is_none()) {
             return;
@@ -193,7 +193,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Each instance of a plugin keeps accounts of its own: nobody means to have two.
+    /// Reports a plugin that is configured twice: each instance would keep sums of its own.
     fn repeated(&mut self, tiers: &[Tier]) {
         let mut first = BTreeMap::new();
         for plugin in tiers.iter().flat_map(|tier| &tier.plugins) {
@@ -382,7 +382,7 @@ fn formerly(key: &str) -> Option<&'static str> {
     Flag::ALL.map(|(_, name)| name).into_iter().find(|name| name.strip_prefix("enable") == Some(of))
 }
 
-/// Says apart what nobody knows from what Volcano has and this build has not.
+/// The text for an unknown name, or for a name that Volcano has and Phalanx does not support.
 fn unknown(what: &str, name: &str, volcano: &[&str]) -> String {
     if volcano.contains(&name) {
         format!("Volcano's {what} {} is not in this version", quoted(name))

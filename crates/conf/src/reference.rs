@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_without_effect_are_told_from_the_others() {
+    fn the_reference_names_flags_without_effect() {
         for (flag, key) in Flag::ALL {
             assert_eq!(says(flag).starts_with("none"), !flag.has_effect(), "{key}");
         }

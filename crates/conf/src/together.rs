@@ -7,7 +7,7 @@ use crate::problem::Problems;
 /// Actions that evict for the more important.
 const PREEMPTING: [&str; 2] = ["preempt", "gangpreempt"];
 
-/// Plugins that say whom the action shuffle evicts.
+/// Plugins that choose the victims of the action shuffle.
 const SHUFFLING: [&str; 2] = ["rescheduling", "tdm"];
 
 /// Warns of each; `at` is where the actions are. That there is no plugin at all is told elsewhere.

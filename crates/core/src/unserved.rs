@@ -1,4 +1,4 @@
-//! Why pods wait whom no action refuses: gates, room that is being released, and actions that scheduler.conf does not have.
+//! Reasons of waiting pods that no action refuses: gates, room that is being released, and missing actions.
 use crate::gang;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};

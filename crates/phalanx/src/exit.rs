@@ -42,7 +42,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a line to stderr. Where nobody reads it any more (`2>&1 | head`) there is nothing to be done about that.
+/// Prints a line to stderr. A closed pipe (`2>&1 | head`) is ignored.
 pub(crate) fn tell(line: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }

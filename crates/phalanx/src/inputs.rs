@@ -72,7 +72,7 @@ impl ManifestArgs {
     }
 }
 
-/// Notes on stderr: whom a scheduler with this configuration would ask, and a simulation does not.
+/// Prints notes on extenders, metrics and quotas that a simulation does not ask for.
 pub(crate) fn tell_unasked(conf: &Conf, manifests: &Manifests) {
     for note in phalanx_sim::unasked(conf, manifests) {
         tell(format_args!("note: {note}"));

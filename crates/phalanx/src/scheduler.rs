@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_the_reference() {
+    fn defaults_of_flags_equal_the_reference() {
         let options = parse(&[]).unwrap().options().unwrap();
         assert_eq!(options.scheduler_names, ["volcano"]);
         assert_eq!(options.schedule_period, Duration::from_secs(1));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_given_twice_are_read_as_go_does() {
+    fn the_last_of_repeated_flags_counts_as_in_go() {
         let flags =
             ["--enable-metrics", "--enable-metrics=false", "--scheduler-name=a,b", "--scheduler-name=c"];
         let options = parse(&flags).unwrap().options().unwrap();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_make_no_sense_are_refused() {
+    fn values_of_flags_out_of_range_are_refused() {
         for flags in [
             ["--schedule-period=often"],
             ["--leader-elect=perhaps"],

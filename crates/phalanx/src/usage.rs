@@ -11,7 +11,7 @@ use clap::{Command, Error, Parser};
 pub(crate) fn parse<C: Parser>() -> Result<C, ExitCode> {
     let args = as_phalanx(std::env::args_os().collect());
     C::try_parse_from(&args).map_err(|error| {
-        // Where nobody reads it any more there is nothing to be done about that.
+        // A closed pipe is ignored.
         if !error.use_stderr() {
             let _ = error.print();
             return ExitCode::SUCCESS;

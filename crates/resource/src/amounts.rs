@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_dimensions_were_there_once_makes_no_difference() {
+    fn equality_ignores_dimensions_that_became_zero() {
         let hash = |amounts: &Amounts| rustc_hash::FxBuildHasher.hash_one(amounts);
         let few = Amounts::from_iter([(DimId(0), 7), (DimId(5), -3)]);
         let mut more = few.clone();

@@ -86,8 +86,8 @@ impl Dims {
 
     /// The id of `name`, a new one at first sight.
     ///
-    /// Should all 65,536 ids be gone, further names share the last one: a hostile flood of names
-    /// then blurs the resources of its own making and stops nobody else.
+    /// Once all 65,536 ids are used, further names share the last id, so that a flood of names only mixes up its own
+    /// resources.
     pub fn intern(&mut self, name: &str) -> DimId {
         if let Some(id) = self.get(name) {
             return id;

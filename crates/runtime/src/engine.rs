@@ -347,7 +347,7 @@ mod tests {
     const PERIOD: Duration = Duration::from_secs(1);
 
     #[test]
-    fn changes_that_come_together_are_decided_together() {
+    fn changes_within_the_window_start_one_cycle() {
         let before = Instant::now();
         let start = before + WINDOW / 2;
         let mut pace = Pace::new(WINDOW, PERIOD);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_after_a_lull_hardly_waits() {
+    fn a_change_after_a_pause_waits_an_eighth_of_the_window() {
         let start = Instant::now();
         let mut pace = Pace::new(WINDOW, PERIOD);
         pace.changed(start);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_passing_of_time_may_be_due_too() {
+    fn a_cycle_is_due_at_the_time_that_the_scheduler_asked_for() {
         let start = Instant::now();
         let mut pace = Pace::new(WINDOW, PERIOD);
         pace.wake_at(Some(start + PERIOD * 5));
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn long_cycles_rest_but_never_longer_than_the_period() {
+    fn after_a_long_cycle_the_next_waits_as_long_but_no_longer_than_the_period() {
         let start = Instant::now();
         let mut pace = Pace::new(WINDOW, PERIOD);
         pace.ended(start, Duration::from_millis(200));

@@ -346,19 +346,19 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_one_host_name_differ() {
+    fn processes_on_one_host_have_different_identities() {
         let (one, other) = (identity("node"), identity("node"));
         assert!(one.starts_with("node_") && one != other, "{one} {other}");
     }
 
     #[test]
-    fn a_promise_is_not_cut_short() {
+    fn the_duration_of_a_lease_is_rounded_up_to_seconds() {
         let cases = [(15_000, 15), (1500, 2), (500, 1)];
         assert!(cases.iter().all(|(ms, seconds)| promised(Duration::from_millis(*ms)) == *seconds));
     }
 
     #[test]
-    fn steps() {
+    fn a_lease_is_taken_renewed_and_lost_step_by_step() {
         play(
             "a free lease is created and renewed",
             vec![

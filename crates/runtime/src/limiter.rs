@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_passes_and_the_rest_comes_at_the_rate() {
+    fn requests_beyond_the_burst_pass_at_the_rate() {
         let start = Instant::now();
         let mut limiter = Limiter::new(10.0, 3, start);
         assert_eq!(passed(&mut limiter, 5, start), 3);

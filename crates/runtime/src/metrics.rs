@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_is_what_prometheus_reads() {
+    fn metrics_are_in_the_text_format_of_prometheus() {
         let metrics = Metrics::default();
         metrics.cycle(Duration::from_millis(3));
         metrics.reloaded(false);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_has_each_metric() {
+    fn the_reference_page_lists_each_metric() {
         let reference = include_str!("../../../docs/reference/metrics.md");
         let (metrics, kind) = (Metrics::default(), "pods");
         // A family is written once it has a member.
@@ -357,7 +357,7 @@ mod tests {
 
     /// The time that a pod waits for room counts, as in Volcano; the request's own time has a name of its own.
     #[test]
-    fn the_latency_of_a_task_begins_with_its_creation() {
+    fn the_latency_of_a_task_is_counted_from_its_creation() {
         let metrics = Metrics::default();
         let now = Moment { instant: Instant::now(), wall: "2026-01-01T00:05:00Z".parse().unwrap() };
         let created = Time("2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().as_millisecond());

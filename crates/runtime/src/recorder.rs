@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_note_is_a_new_event_and_an_unchanged_one_is_counted() {
+    fn a_changed_message_is_a_new_event_and_an_equal_one_raises_the_count() {
         let start = Instant::now();
         let mut recorder = Recorder::new(0);
         let note = |text: &str| Note::failed_scheduling(&pod(), text, start);
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn the_recorder_forgets_the_oldest_events() {
         let start = Instant::now();
         let mut recorder = Recorder::new(0);
         for index in 0..3 * REMEMBERED_MAX {
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_told_is_told_later_in_its_newest_words() {
+    fn an_event_that_could_not_be_sent_is_sent_later_with_its_newest_message() {
         let start = Instant::now();
         let note = |text: &str| Note::failed_scheduling(&pod(), text, start);
         let mut recorder = Recorder::new(0);

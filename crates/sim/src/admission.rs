@@ -1,4 +1,4 @@
-//! What an API server fills in when objects are created, from other objects: the preemption policy of a pod's PriorityClass,
+//! Fields that an API server fills in from other objects on creation: the preemption policy of a pod's PriorityClass,
 //! and the default StorageClass of claims that name none.
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use phalanx_cluster::event::PvcInfo;
 use crate::api_server::SimulatedPod;
 use crate::manifests::Object;
 
-/// Does so for all objects, whatever their order.
+/// Fills in these fields of all objects, in any order.
 pub(crate) fn admit(objects: &mut [Object]) {
     let policies = Policies::of(objects);
     let class = default_class(objects);

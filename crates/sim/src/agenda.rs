@@ -1,24 +1,24 @@
-//! What is to happen when, in virtual time.
+//! Planned steps in virtual time.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use phalanx_cluster::event::{Key, Time};
 
-/// Something a virtual kubelet does; pods are named by UID.
+/// A step of a virtual kubelet; pods are named by UID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// The containers run.
     Start(Arc<str>),
-    /// The containers are done.
+    /// The containers have finished.
     Finish(Arc<str>),
-    /// The pod is gone from its node, and its object from the API server.
+    /// The pod and its object are gone.
     Remove(Arc<str>),
-    /// The volume of a claim is detached from a node, if no pod there has it.
+    /// The volume of a claim is detached from a node, if no pod there uses it.
     Detach { claim: Key, node: Arc<str> },
 }
 
-/// Steps by time, and those of the same time in the order in which they were put in.
+/// Steps by time, and at equal times in insertion order.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     steps: BinaryHeap<Reverse<(Time, u64, Step)>>,
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_come_by_time_and_then_in_the_order_of_their_entry() {
+    fn steps_are_taken_by_time_and_then_in_insertion_order() {
         let mut agenda = Agenda::default();
         for (at, pod) in [(5, "z"), (3, "y"), (5, "a"), (9, "late")] {
             agenda.put(Time(at), Step::Start(pod.into()));

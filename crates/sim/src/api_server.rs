@@ -1,4 +1,4 @@
-//! The outside of the scheduler: an API server that takes its decisions, and kubelets that act on them.
+//! A simulated API server, which takes the decisions of the scheduler, and simulated kubelets.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use crate::claims::Claims;
 use crate::replacement::{Maker, Makers};
 use crate::storage::Storage;
 
-/// From the bind to running containers.
+/// The time from a bind to running containers.
 pub const START_DELAY_MS: i64 = 1_000;
-/// From the end of the last pod that has a volume to its being detached.
+/// The time from the end of the last pod of a volume to its detachment.
 const DETACH_DELAY_MS: i64 = 1_000;
 
-/// A pod, and what its kubelet will make of it.
+/// A pod and the plans of its kubelet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedPod {
-    /// As the API server shows it.
+    /// The object on the API server.
     pub info: PodInfo,
-    /// How long it runs, in milliseconds (`phalanx.sh/run-seconds`); for ever when missing.
+    /// The run time in milliseconds (`phalanx.sh/run-seconds`); without it the pod runs for ever.
     pub run_ms: Option<i64>,
-    /// Claims that are made for its ephemeral volumes.
+    /// Claims of its ephemeral volumes.
     pub pvcs: Vec<PvcInfo>,
-    /// How long it takes to end once it is deleted, in milliseconds (`terminationGracePeriodSeconds`).
+    /// The time from its deletion to its end in milliseconds (`terminationGracePeriodSeconds`).
     pub grace_ms: i64,
-    /// Its claims that are made from templates: their names in the pod, and the templates.
+    /// Claims from templates: names in the pod, and templates.
     pub templates: Vec<(Arc<str>, Arc<str>)>,
-    /// What made it and makes another one when it is evicted.
+    /// The controller that created the pod and replaces it after an eviction.
     pub maker: Option<Maker>,
 }
 
-/// The API server with its objects, the kubelets with their plans.
+/// The API server with its objects and the kubelets with their plans.
 #[derive(Debug, Default)]
 pub(crate) struct ApiServer {
     pods: BTreeMap<Arc<str>, SimulatedPod>,
@@ -48,11 +48,11 @@ pub(crate) struct ApiServer {
     ready: BTreeSet<Arc<str>>,
     agenda: Agenda,
     echoes: Vec<Event>,
-    /// Binds, evictions and acts of kubelets so far. Each happens to a pod once.
+    /// The number of binds, evictions and kubelet steps so far. Each happens once for a pod.
     pub(crate) steps: u64,
-    /// Bound in this run.
+    /// Pods bound in this run.
     pub(crate) bindings: BTreeMap<String, String>,
-    /// Evicted in this run, in the order of the decisions.
+    /// Pods evicted in this run, in the order of the decisions.
     pub(crate) evictions: Vec<(String, Arc<Cause>)>,
     nominated: BTreeMap<Arc<str>, (String, String)>,
     pub(crate) claims: Claims,
@@ -60,7 +60,7 @@ pub(crate) struct ApiServer {
 }
 
 impl ApiServer {
-    /// The object becomes known to the API server, and to whoever watches it.
+    /// Adds the object to the API server and sends it to watches.
     pub(crate) fn add_node(&mut self, node: NodeInfo) {
         if node.ready {
             self.ready.insert(node.name.clone());
@@ -80,13 +80,13 @@ impl ApiServer {
         self.groups.insert(group.key.clone(), group);
     }
 
-    /// As `add_node`. What it allows at first is what its status says; evictions are counted off.
+    /// As `add_node`. It allows as many disruptions as its status says, less the evictions of this run.
     pub(crate) fn add_pdb(&mut self, pdb: PdbInfo) {
         self.announce(pdb.clone().into());
         self.pdbs.push(pdb);
     }
 
-    /// As `add_node`; the kubelet of a pod that has a node makes its plans.
+    /// As `add_node`; the kubelet of a bound pod plans its steps.
     pub(crate) fn add_pod(&mut self, pod: SimulatedPod, now: Time) {
         self.makers.count(&pod);
         let uid = pod.info.pod.uid.clone();
@@ -113,7 +113,7 @@ impl ApiServer {
         self.storage.add_attachment(attachment);
     }
 
-    /// As `add_node`, unless there is such a claim.
+    /// As `add_node`, unless the claim exists.
     pub(crate) fn add_pvc(&mut self, claim: PvcInfo) {
         if self.storage.add_pvc(claim.clone()) {
             self.announce(claim.into());
@@ -132,29 +132,29 @@ impl ApiServer {
         self.storage.add_capacity(capacity);
     }
 
-    /// Anything that only has to be told.
+    /// An event for the watches only.
     pub(crate) fn announce(&mut self, event: Event) {
         self.echoes.push(event);
     }
 
-    /// What the watches have to say since they were last asked.
+    /// The events of the watches since the last call.
     pub(crate) fn take_echoes(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.echoes)
     }
 
-    /// When a kubelet will act next.
+    /// When the next step of a kubelet is due.
     pub(crate) fn next_step(&self) -> Option<Time> {
         self.agenda.next()
     }
 
-    /// Lets the kubelets do all that is due.
+    /// Takes all steps of kubelets that are due.
     pub(crate) fn run_kubelets(&mut self, now: Time) {
         while let Some((at, step)) = self.agenda.due(now) {
             self.step(at, &step);
         }
     }
 
-    /// Does what the scheduler decided.
+    /// Applies the decisions of the scheduler.
     pub(crate) fn carry_out(&mut self, decision: &Decision, now: Time) {
         match decision {
             Decision::Bind { pods, .. } => pods.iter().for_each(|binding| self.bind(binding, now)),
@@ -178,7 +178,7 @@ impl ApiServer {
             Decision::PodUnscheduled { pod, message, .. } => {
                 self.change(&pod.uid, |pod| pod.info.life.unscheduled_message = Some(message.clone()));
             }
-            // An event for people changes no object.
+            // A Kubernetes event changes no object.
             Decision::PodUngrouped { .. }
             | Decision::PodGroupUnschedulable { .. }
             | Decision::PodGroupInvalid { .. }
@@ -196,7 +196,7 @@ impl ApiServer {
         self.groups.values()
     }
 
-    /// Pods that were given a node in this run and wait for it still.
+    /// Pods with a nomination of this run that are not bound yet.
     pub(crate) fn nominations(&self) -> BTreeMap<String, String> {
         self.nominated.values().cloned().collect()
     }
@@ -309,7 +309,7 @@ impl ApiServer {
         }
     }
 
-    /// The volumes of a pod that ends are detached, but for those that other pods have.
+    /// Plans to detach the volumes of an ending pod that no other pod on the node uses.
     fn plan_detach(&mut self, uid: &Arc<str>, at: Time) {
         let Some(pod) = self.pods.get(uid) else { return };
         let Some(node) = &pod.info.life.node else { return };
@@ -323,7 +323,7 @@ impl ApiServer {
         pod.life.node.as_ref().is_some_and(|node| self.ready.contains(node))
     }
 
-    /// Changes a pod, if it is still there, and tells the watches.
+    /// Changes a pod, if it still exists, and sends it to watches.
     fn change(&mut self, uid: &Arc<str>, how: impl FnOnce(&mut SimulatedPod)) {
         if let Some(pod) = self.pods.get_mut(uid) {
             how(pod);
@@ -332,7 +332,7 @@ impl ApiServer {
     }
 }
 
-/// A pod that runs is evicted: its budgets allow one less, as the eviction API counts, unless it may go as not ready.
+/// An eviction of a running pod counts against its budgets, as in the eviction API, unless they let unready pods go.
 fn count_off(pdbs: &mut [PdbInfo], pod: &PodInfo, echoes: &mut Vec<Event>) {
     let counts = |pdb: &&mut PdbInfo| !(pdb.frees_unready && pod.life.unready);
     for pdb in pdbs.iter_mut().filter(|pdb| pdb.key.namespace == pod.pod.namespace).filter(counts) {
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_make_pods_again_that_are_evicted() {
+    fn controllers_create_evicted_pods_again() {
         let evict = |name: &str| Decision::Evict { pod: named(name), group: None, cause: because("") };
         let mut api_server = api_server();
         api_server.add_pod(made("p-0", false), Time(0));
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_makes_the_next_pod_when_one_has_succeeded() {
+    fn a_job_creates_the_next_pod_when_one_has_succeeded() {
         let mut api_server = api_server();
         let job = |name: &str| {
             let maker = made(name, false).maker.map(|maker| Maker { later: 2, ..maker });
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_bind_fails_as_the_api_server_would_have_it() {
+    fn a_second_bind_fails_with_a_conflict() {
         let mut api_server = api_server();
         api_server.add_pod(pod("p", None), Time(0));
         bind(&mut api_server, "p", "n");
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nomination_lasts_until_it_is_taken_back_or_the_pod_is_bound() {
+    fn a_nomination_lasts_until_it_is_removed_or_the_pod_is_bound() {
         let mut api_server = api_server();
         for name in ["p", "q"] {
             api_server.add_pod(pod(name, None), Time(0));

@@ -1,9 +1,9 @@
-//! What is wrong with an input file, in one line.
+//! Problems of input files, one line each.
 use std::fmt;
 
 use crate::printable::printable;
 
-/// One fault of the input and where it stands. `Display` gives the line for people:
+/// A problem of the input with its place. `Display` gives the line:
 /// `FILE:LINE:COLUMN: document N: KIND NAMESPACE/NAME: FIELD: what was found, what was expected`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BadInput {
@@ -17,9 +17,9 @@ pub struct BadInput {
     pub document: usize,
     /// `Kind namespace/name`, as far as it is known.
     pub object: String,
-    /// The path of the field; empty when no single field is to blame.
+    /// The path of the field; empty if the problem is not in a single field.
     pub field: String,
-    /// What was found and what was expected.
+    /// The found text and the expectation.
     pub problem: String,
 }
 
@@ -44,16 +44,16 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// An input that cannot be used.
+/// The problems of an invalid input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// All that is wrong, by file and line.
+    /// All problems, by file and line.
     pub faults: Vec<BadInput>,
-    /// What was left out besides, a line each.
+    /// Notes on ignored objects, a line each.
     pub notes: Vec<String>,
 }
 
-/// Joins the lines of a parser's message: a fault is one line of a terminal or a log.
+/// Joins the lines of a parser's message: a problem is one line.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_one_line_and_leaves_out_what_is_not_known() {
+    fn a_problem_is_one_line_without_unknown_parts() {
         let mut fault = BadInput {
             file: "a.yaml".into(),
             line: 3,

@@ -1,4 +1,4 @@
-//! What the disruption controller would have allowed.
+//! Disruptions that the disruption controller would allow.
 use phalanx_cache::Invalid;
 use phalanx_cluster::event::{PdbInfo, PodInfo, PodPhase};
 use serde_json::Value;
@@ -14,18 +14,18 @@ pub enum Budget {
     Lose(Amount),
 }
 
-/// A number of pods, or a part of them.
+/// A number or a percentage of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many.
+    /// A number.
     Pods(u64),
-    /// So many of a hundred, rounded up.
+    /// A percentage, rounded up.
     Percent(u64),
 }
 
 impl Budget {
-    /// The budget of an object without a status; `None` where its controller has spoken. Without a number no pod may be
-    /// gone. Source: the disruption controller.
+    /// The budget of an object without a status; `None` where the object has one. Without a number no disruption is
+    /// allowed. Source: the disruption controller.
     pub(crate) fn of(pdb: &Value) -> Result<Option<Self>, Invalid> {
         if pdb.get("status").is_some_and(|status| !status.is_null()) {
             return Ok(None);
@@ -42,12 +42,12 @@ impl Budget {
         }
     }
 
-    /// How many of `pods` may be gone when `healthy` of them are well.
+    /// The disruptions that are allowed if `healthy` of `pods` are healthy.
     fn allowed(self, pods: u64, healthy: u64) -> u64 {
         healthy.saturating_sub(self.needed(pods))
     }
 
-    /// How many of `pods` are to be well.
+    /// The number of `pods` that have to be healthy.
     fn needed(self, pods: u64) -> u64 {
         match self {
             Budget::Keep(amount) => amount.of(pods),
@@ -77,7 +77,8 @@ impl Amount {
     }
 }
 
-/// Fills in what budgets allow that have no status: by their pods in the input, of which those with a node are well, unless they say that they are not ready.
+/// Evaluates budgets without a status from their pods in the input: a pod with a node is healthy unless its condition
+/// Ready is False.
 pub(crate) fn count_allowed(objects: &mut [Object]) {
     let budgets = objects.iter().enumerate().filter_map(|(at, object)| match object {
         Object::Budget(pdb, budget) => Some((at, allowed(pdb, *budget, objects))),
@@ -91,7 +92,7 @@ pub(crate) fn count_allowed(objects: &mut [Object]) {
     }
 }
 
-/// How many may be gone, and whether as many are well as there have to be.
+/// The allowed disruptions, and whether enough pods are healthy.
 fn allowed(pdb: &PdbInfo, budget: Budget, objects: &[Object]) -> (u32, bool) {
     let meant = |pod: &&PodInfo| {
         pod.pod.namespace == pdb.key.namespace
@@ -118,7 +119,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn numbers_and_parts_are_counted_as_the_disruption_controller_does() {
+    fn numbers_and_percentages_count_as_in_the_disruption_controller() {
         for (spec, pods, healthy, expected) in [
             (json!({"minAvailable": 2}), 3, 3, 1),
             (json!({"minAvailable": 2}), 3, 1, 0),

@@ -1,4 +1,4 @@
-//! ResourceClaims: made from templates, given devices when their pods are bound, freed when these end.
+//! ResourceClaims: created from templates, allocated when their pods are bound, deallocated when the pods end.
 //!
 //! Source: the resource claim controller of Kubernetes.
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::api_server::SimulatedPod;
 use crate::manifests::Object;
 use crate::placing;
 
-/// A claim, and the pod for which it was made.
+/// A claim, and the pod that owns it.
 #[derive(Debug)]
 struct Claim {
     info: ClaimInfo,
@@ -24,7 +24,7 @@ struct Claim {
 pub(crate) struct Claims(BTreeMap<Key, Claim>);
 
 impl Claims {
-    /// The claims in manifests, and those that are made for their pods.
+    /// The claims in manifests, and those from templates of pods.
     pub(crate) fn of(objects: &mut [Object]) -> Self {
         let mut claims = Self::default();
         let mut templates: BTreeMap<Key, ClaimInfo> = BTreeMap::new();
@@ -47,7 +47,7 @@ impl Claims {
         claims
     }
 
-    /// Makes the claims that a pod has only templates for.
+    /// Creates the claims of a pod from its templates.
     fn make(&mut self, pod: &mut SimulatedPod, templates: &BTreeMap<Key, ClaimInfo>) {
         let ended = matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed);
         let Some(named) = pod.info.claims.as_ref().filter(|_| !ended) else { return };
@@ -78,12 +78,12 @@ impl Claims {
         }
     }
 
-    /// Each claim, for who watches.
+    /// All claims, for watches.
     pub(crate) fn events(&self) -> impl Iterator<Item = Event> + '_ {
         self.0.values().map(|claim| claim.info.clone().into())
     }
 
-    /// Writes what has to be written before a bind.
+    /// Writes allocations and reservations before a bind.
     pub(crate) fn prepare(&mut self, list: &[Prepare]) -> Vec<Event> {
         let writes = list.iter().filter_map(|step| match step {
             Prepare::Claim(write) => Some(write),
@@ -103,7 +103,7 @@ impl Claims {
         Some(claim.info.clone().into())
     }
 
-    /// A pod ended: its reservations do, and so does what was made for it.
+    /// Ends the reservations of a pod that ended, and deletes the claims that it owns.
     pub(crate) fn release(&mut self, pod: &Arc<str>) -> Vec<Event> {
         let mut events = Vec::new();
         for claim in self.0.values_mut().filter(|claim| claim.info.reserved.contains(pod)) {

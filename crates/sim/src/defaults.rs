@@ -1,10 +1,10 @@
-//! What a kubelet that reports its node would have filled in.
+//! Fields that a kubelet fills in on its node.
 use serde_json::{Map, Value, json};
 
-/// The pods a kubelet takes when nobody told it otherwise.
+/// The default maximum number of pods of a kubelet.
 const PODS_DEFAULT: &str = "110";
 
-/// Completes a Node: allocatable defaults to capacity, a kubelet reports its host name, takes 110 pods and is ready.
+/// Completes a Node: allocatable defaults to capacity, the host name to the name, pods to 110, and the node is ready.
 pub(crate) fn node(node: &mut Value) {
     let Some(node) = node.as_object_mut() else { return };
     if let Value::Object(metadata) = slot(node, "metadata")
@@ -39,7 +39,7 @@ fn node_status(status: &mut Map<String, Value>) {
     }
 }
 
-/// Completes a PersistentVolumeClaim: one that names its volume is bound to it.
+/// Completes a PersistentVolumeClaim: a claim that names its volume is bound to it.
 pub(crate) fn pvc(claim: &mut Value) {
     let named = !claim["spec"]["volumeName"].is_null();
     let Some(claim) = claim.as_object_mut() else { return };
@@ -50,7 +50,7 @@ pub(crate) fn pvc(claim: &mut Value) {
     }
 }
 
-/// The value under a key, an empty mapping when there is none or null.
+/// The value of a key; an empty mapping if it is missing or null.
 fn slot<'v>(map: &'v mut Map<String, Value>, key: &str) -> &'v mut Value {
     let value = map.entry(key).or_insert(Value::Null);
     if value.is_null() {

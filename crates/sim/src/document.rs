@@ -1,4 +1,4 @@
-//! A text to its documents: YAML with `---` between, JSON, or JSON objects one after the other.
+//! Splits a text into documents: YAML with `---`, JSON, or a sequence of JSON objects.
 use phalanx_conf::{Blame, blame};
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::locate;
 #[derive(Debug)]
 pub(crate) struct Document<'a> {
     pub(crate) file: &'a str,
-    /// From 1, counting documents that hold something.
+    /// The number of the document, from 1, without empty documents.
     pub(crate) number: usize,
     /// The line of the file on which `text` begins, from 1.
     line: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// A fault at a field of this document; `path` is seen from the top of the document.
+    /// A problem of a field of this document; `path` begins at the top of the document.
     pub(crate) fn fault(&self, path: &str, problem: impl Into<String>) -> BadInput {
         let (line, column) = locate::position(self.text, path).unwrap_or((1, 0));
         BadInput {
@@ -33,14 +33,14 @@ impl Document<'_> {
     }
 }
 
-/// Manifests are the user's own: the limits against hostile YAML would only refuse large lists.
+/// Manifests are the user's own: limits against hostile YAML would only refuse large lists.
 pub(crate) fn yaml_options() -> serde_saphyr::Options {
     let mut options = serde_saphyr::Options::default();
     options.budget = None;
     options
 }
 
-/// Reads every document of a file. A syntax error ends the reading of its part only, so that others are seen too.
+/// Reads every document of a file. A syntax error ends the reading of its document only.
 pub(crate) fn read<'a>(file: &'a str, text: &'a str) -> Vec<Result<Document<'a>, BadInput>> {
     let mut reader = Reader { file, number: 0, found: Vec::new() };
     if let Some(fault) = reader.old_line_ends(text) {
@@ -83,12 +83,12 @@ impl<'a> Reader<'a> {
         if !text.trim_start().starts_with('{') {
             self.yaml(line, text, None);
         } else if let Err(fault) = self.json(line, text) {
-            // A flow mapping looks like JSON, so YAML has a say before JSON's fault counts.
+            // A flow mapping of YAML looks like JSON, so the text is parsed as YAML before a JSON error counts.
             self.yaml(line, text, Some(fault));
         }
     }
 
-    /// Objects one after the other. Nothing is kept when one of them is broken.
+    /// A sequence of JSON objects. No object is kept if one of them is invalid.
     fn json(&mut self, line: usize, text: &'a str) -> Result<(), BadInput> {
         let (number, kept) = (self.number, self.found.len());
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<Unambiguous>();
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is wrong, in the words of a manifest rather than of the library.
+/// The message of a syntax error in terms of manifests instead of the library.
 fn yaml_problem(error: &serde_saphyr::Error) -> String {
     use serde_saphyr::Error;
     match error {
@@ -181,7 +181,7 @@ fn newlines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// Only blank lines, comments and directives: no document, as kubectl sees it.
+/// Whether the text has only blank lines, comments and directives, which kubectl does not take for a document.
 fn is_empty(text: &str) -> bool {
     text.lines().all(|line| {
         let line = line.trim();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_in_a_line_feed() {
+    fn only_line_feeds_end_a_line() {
         let expected =
             "f:1:5: found a line that ends in a carriage return alone, expected a line feed at its end";
         assert_eq!(names("a: 1\rb: 2\r"), [expected]);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn syntax_errors_name_their_place_and_spare_the_other_documents() {
+    fn syntax_errors_have_line_and_column_and_other_documents_are_read() {
         for (text, expected) in [
             ("a: 1\n---\na: [1\n---\na: 3\n", "f:3:"),
             ("{\"a\": 1}\n{\"a\": }\n", "f:2:7: document 2: invalid JSON: expected value"),

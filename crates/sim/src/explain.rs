@@ -1,4 +1,4 @@
-//! Why one PodGroup or pod waits, in the scheduler's own words.
+//! Why one PodGroup or pod waits, with the reasons of the scheduler.
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::outcome::lack;
 use crate::report::figures;
 use crate::simulation::Simulation;
 
-/// The kind of object that is asked about.
+/// The kind of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A PodGroup.
@@ -28,7 +28,7 @@ impl fmt::Display for Subject {
 }
 
 impl Simulation {
-    /// Phase, members, queue and refusals of an object, a fact a line; `None` when there is no such object.
+    /// Phase, members, queue and reasons of an object, one per line; `None` if the object does not exist.
     pub fn explain(&self, subject: Subject, namespace: &str, name: &str) -> Option<String> {
         let core = self.core_report();
         match subject {

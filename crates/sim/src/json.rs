@@ -1,10 +1,10 @@
-//! JSON in which every key stands once, as an API server wants it.
+//! JSON without duplicate keys, as an API server requires it.
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// A value without a key that stands twice.
+/// A value without duplicate keys.
 pub(crate) struct Unambiguous(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for Unambiguous {

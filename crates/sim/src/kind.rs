@@ -1,4 +1,4 @@
-//! The kinds of objects that are read.
+//! Kinds of objects.
 use crate::workload::Workload;
 
 /// A kind that scheduling reads.
@@ -94,18 +94,18 @@ impl Kind {
     }
 }
 
-/// What to do with an object, by its apiVersion and kind.
+/// How an object is treated, by its apiVersion and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort<'a> {
-    /// Read it.
+    /// The object is read.
     Plain(Kind),
-    /// Make pods of it.
+    /// Its pods are created.
     Workload(Workload),
-    /// Read its items; the kind of those that do not name one.
+    /// A list: its items are read; with the kind of items that do not name one.
     List(Option<&'a str>),
-    /// Leave it.
+    /// The object is ignored.
     Unknown,
-    /// Refuse it: this was meant.
+    /// The object is an error; the kind that was probably meant.
     Slip { version: &'static str, kind: &'static str },
 }
 
@@ -131,8 +131,8 @@ impl<'a> Sort<'a> {
     }
 }
 
-/// A kind that was meant to be one of those that are read: its name in other letters, or a version of its group, or of
-/// no group at all, that no API server knows.
+/// A misspelt kind: the name of a known kind in other letters, or a known kind with a version of its group, or with
+/// no group, that does not exist.
 fn slip<'a>(version: &str, kind: &str) -> Option<Sort<'a>> {
     let group = |version: &'static str| version.rsplit_once('/').map_or("", |(group, _)| group);
     let written = version.rsplit_once('/').map_or("", |(group, _)| group);
@@ -142,19 +142,19 @@ fn slip<'a>(version: &str, kind: &str) -> Option<Sort<'a>> {
         .next()
 }
 
-/// All that are read, by apiVersion and kind.
+/// All known kinds, by apiVersion and kind.
 fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     let plain = Kind::ALL.iter().map(|(version, kind)| (*version, kind.name()));
     plain.chain(WORKLOADS.iter().map(|(version, kind, _)| (*version, *kind)))
 }
 
-/// One of the same apiVersion that this was probably meant to be.
+/// The known kind of the same apiVersion that was probably meant.
 pub(crate) fn near(kind: &str, version: &str) -> Option<&'static str> {
     let names: Vec<&str> = known().filter(|(known, _)| *known == version).map(|(_, name)| name).collect();
     phalanx_conf::nearest(&names, kind)
 }
 
-/// The kinds that hold a pod template.
+/// The kinds with a pod template.
 const WORKLOADS: [(&str, &str, Workload); 4] = [
     ("apps/v1", "Deployment", Workload::Replicated),
     ("apps/v1", "ReplicaSet", Workload::Replicated),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_probably_meant_is_of_the_same_version() {
+    fn a_suggested_kind_has_the_same_version() {
         for (version, kind, expected) in [
             ("v1", "Pods", Some("Pod")),
             ("v1", "PodGrup", None),

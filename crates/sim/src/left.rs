@@ -1,7 +1,7 @@
-//! Pods that wait for another scheduler: most likely their schedulerName was forgotten.
+//! Notes on pods that wait for another scheduler, probably because they lack a schedulerName.
 use std::collections::BTreeMap;
 
-/// A line for each of the other schedulers; `ours` is the name that would have them scheduled.
+/// A line for each other scheduler; `ours` is the schedulerName of simulated pods.
 pub fn left_to_others(left: &BTreeMap<String, usize>, ours: &str) -> Vec<String> {
     let line = |(name, count): (&String, &usize)| {
         let pods = if *count == 1 { "1 pod is".to_owned() } else { format!("{count} pods are") };

@@ -1,4 +1,4 @@
-//! A cluster in virtual time: manifests in, what the scheduler makes of them out.
+//! A cluster in virtual time: manifests in, a report of the scheduler's decisions out.
 //!
 //! Pure: texts and a clock are handed in, reports are handed out. Between cycles an API server answers the scheduler's
 //! decisions as the real one would, and kubelets start, finish and remove pods.

@@ -1,9 +1,9 @@
-//! Finds the place of a field in the text it came from. Only asked when something is wrong, so the
+//! Finds line and column of a field in its text. It is called only for problems, so the
 //! ordinary way of reading pays nothing for positions.
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// A parsed text that kept the positions; JSON is read as the YAML that it is.
+/// A parsed text with positions; JSON is read as YAML.
 enum Node {
     Scalar,
     List(Vec<Spanned<Node>>),
@@ -91,7 +91,7 @@ pub(crate) fn position(text: &str, path: &str) -> Option<(usize, usize)> {
     Some((node.referenced.line() as usize, node.referenced.column() as usize))
 }
 
-/// Follows the first step of a path. Keys may hold dots themselves (`nvidia.com/gpu`): the longest that fits is meant.
+/// Follows the first step of a path. Keys may contain dots (`nvidia.com/gpu`): the longest matching key counts.
 fn step<'n, 'p>(node: &'n Node, path: &'p str) -> Option<(&'n Spanned<Node>, &'p str)> {
     match node {
         Node::Scalar => None,
@@ -106,7 +106,7 @@ fn step<'n, 'p>(node: &'n Node, path: &'p str) -> Option<(&'n Spanned<Node>, &'p
     }
 }
 
-/// What follows `key` at the start of `path`, written `.key`, `key` or `[key]`.
+/// The rest of `path` after `key`, which is written `.key`, `key` or `[key]`.
 fn after_key<'p>(path: &'p str, key: &str) -> Option<&'p str> {
     if let Some(bracketed) = path.strip_prefix('[') {
         let inner = bracketed.trim_start_matches('"');
@@ -131,14 +131,14 @@ spec:
 ";
 
     #[test]
-    fn fields_are_found_where_they_are_written() {
+    fn a_field_has_the_line_and_column_at_which_it_is_written() {
         for (path, expected) in [
             ("", (1, 1)),
             ("metadata.name", (2, 9)),
             ("spec.containers[0].resources.requests.cpu", (7, 23)),
             ("spec.containers[0].resources.requests[nvidia.com/gpu]", (7, 43)),
             ("spec.containers[0].resources.requests.nvidia.com/gpu", (7, 43)),
-            // Missing fields: the innermost one around them.
+            // A missing field has the place of the innermost existing field around it.
             ("metadata.namespace", (2, 3)),
             ("spec.containers[1].name", (5, 5)),
         ] {

@@ -1,4 +1,4 @@
-//! Manifests to objects: what an API server would hold after they were applied to an empty cluster.
+//! Manifests to objects: the objects of an API server after the manifests were applied to an empty cluster.
 //!
 //! Files are read in the order of their names, so the order in which they are given does not matter. An object without
 //! a creation time was created now: after all that carry one, a millisecond after the one before it.
@@ -20,7 +20,7 @@ use crate::document::{self, Document};
 use crate::printable::printable;
 use crate::reader::{Read, Reader};
 
-/// When a cluster without any creation time begins: 2000-01-01T00:00:00Z.
+/// The begin of the simulation of a cluster without any creation time: 2000-01-01T00:00:00Z.
 const EPOCH: Time = Time(946_684_800_000);
 
 /// An object that scheduling reads.
@@ -38,18 +38,18 @@ pub enum Object {
     },
     Pod(Box<SimulatedPod>),
     Quota(QuotaInfo),
-    /// A ResourceQuota with scopes, which is not honoured.
+    /// A ResourceQuota with scopes, which is ignored.
     ScopedQuota,
     NodeUsage(NodeUsage),
     Pdb(PdbInfo),
-    /// A PodDisruptionBudget that nobody has written a status for.
+    /// A PodDisruptionBudget without a status.
     Budget(PdbInfo, Budget),
     Volume(Box<VolumeInfo>),
     Pvc(Box<PvcInfo>),
-    /// A claim that leaves its storage class to the cluster.
+    /// A claim without a storage class, which gets the default one.
     UnclassedPvc(Box<PvcInfo>),
     StorageClass(StorageClassInfo),
-    /// The one that such claims are given.
+    /// The default storage class.
     DefaultStorageClass(StorageClassInfo),
     CsiNode(CsiNodeInfo),
     CsiDriver(CsiDriverInfo),
@@ -59,27 +59,27 @@ pub enum Object {
     DeviceClass(DeviceClassInfo),
     Slice(SliceInfo),
     Claim(ClaimInfo),
-    /// What claims ask for that are made from it.
+    /// The template of a ResourceClaim.
     ClaimTemplate(ClaimInfo),
 }
 
-/// How to read manifests: which pods are ours, and the queue of those that name none.
+/// Options: the schedulerName of simulated pods, and the queue of jobs that name none.
 pub type ReadOptions = Names;
 
-/// All that manifests say.
+/// The contents of manifests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Manifests {
     /// The objects, in the order of their documents.
     pub objects: Vec<Object>,
-    /// What was left out, a line each.
+    /// Notes on ignored objects, a line each.
     pub notes: Vec<String>,
     /// Pods that wait for another scheduler, by its name.
     pub left: BTreeMap<String, usize>,
-    /// A moment when all of them have been created.
+    /// A time after the creation of all objects.
     pub end: Time,
 }
 
-/// Reads manifests, given as file name and text. Either all is well, or the faults are told by file and line.
+/// Reads manifests, given as file name and text. Returns the objects, or all problems by file and line.
 pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Refused> {
     let mut sources: Vec<&(String, String)> = sources.iter().collect();
     sources.sort();
@@ -111,7 +111,7 @@ pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manif
     Ok(Manifests { objects: entries.into_iter().map(|entry| entry.object).collect(), notes, left, end })
 }
 
-/// A note for each file without any object: a command before a pipe that failed says so on its own standard error only.
+/// A note for each file without objects: a failed command before a pipe leaves an empty file.
 fn empty_ones(files: &[&str], documents: &[Document<'_>], faults: &[BadInput]) -> Vec<String> {
     let mut held: BTreeSet<&str> = faults.iter().map(|fault| fault.file.as_str()).collect();
     held.extend(documents.iter().filter(|document| !is_empty(&document.value)).map(|document| document.file));
@@ -119,14 +119,14 @@ fn empty_ones(files: &[&str], documents: &[Document<'_>], faults: &[BadInput]) -
     empty.into_iter().map(|file| format!("{}:1: found no object in it", printable(file))).collect()
 }
 
-/// `kubectl get` has an empty list where it finds nothing.
+/// `kubectl get` prints an empty list if it finds no objects.
 fn is_empty(value: &Value) -> bool {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     let items = &value["items"];
     value.is_null() || (is_list && (items.is_null() || items.as_array().is_some_and(Vec::is_empty)))
 }
 
-/// An empty file is most likely another one than was meant.
+/// An empty file is probably the wrong file.
 fn nothing_in(files: &[&str]) -> BadInput {
     let others = match files.len() {
         0 | 1 => String::new(),
@@ -141,14 +141,14 @@ fn nothing_in(files: &[&str]) -> BadInput {
     }
 }
 
-/// An object before its creation time is settled.
+/// An object whose creation time is not determined yet.
 pub(crate) struct Entry {
     pub(crate) object: Object,
-    /// It carries its creation time.
+    /// The object has a creation time.
     pub(crate) dated: bool,
 }
 
-/// Adds the queues that the scheduler creates when it starts.
+/// Adds the queues that the scheduler creates at its start.
 fn add_queues(entries: &mut Vec<Entry>, default_queue: &str) {
     let mut wanted = vec!["root", "default", default_queue];
     wanted.dedup();
@@ -172,7 +172,7 @@ fn builtin_queue(name: &str) -> QueueInfo {
     }
 }
 
-/// Gives every object without a creation time one; returns a time after all of them.
+/// Gives a creation time to every object without one; returns a time after all creation times.
 fn settle_times(entries: &mut [Entry]) -> Time {
     let dated = entries.iter().filter(|entry| entry.dated).filter_map(|entry| created(&entry.object));
     let mut now =
@@ -181,11 +181,11 @@ fn settle_times(entries: &mut [Entry]) -> Time {
         now.0 += 1;
         set_created(&mut entry.object, now);
     }
-    // On the second, so that times in reports are easy to read.
+    // A whole second, so that times in reports are easy to read.
     Time((now.0 / 1_000 + 1) * 1_000)
 }
 
-/// A pod without a creation time may carry the time at which it was given its node: the run begins after that.
+/// A pod without a creation time may have the time of its bind: the simulation begins after that.
 fn scheduled(object: &Object) -> Option<Time> {
     match object {
         Object::Pod(pod) => pod.info.life.scheduled,
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_date_was_created_after_what_has_one_in_the_order_of_the_files() {
+    fn objects_without_a_date_are_created_last_in_the_order_of_files() {
         let dated = pod("old").replace("{name: old}", "{name: old, creationTimestamp: 2026-01-02T03:04:05Z}");
         let sources =
             [text("b", &format!("{}---\n{}", pod("b1"), pod("b2"))), text("c", &dated), text("a", &pod("a"))];
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_begins_after_every_time_in_it() {
+    fn a_simulation_begins_after_every_time_in_its_manifests() {
         let since = "status: {conditions: [{type: PodScheduled, status: \"True\", lastTransitionTime: \"2026-11-22T00:00:00Z\"}]}\n";
         let manifests = read(&[text("f", &(pod("p") + since))], &options()).unwrap();
         let Some(Object::Pod(pod)) = manifests.objects.first() else { panic!("{manifests:?}") };
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_templates_are_taken_apart_and_other_kinds_are_named() {
+    fn lists_and_templates_are_expanded_and_other_kinds_are_named() {
         let list = r#"{"apiVersion": "v1", "kind": "List", "items": [
             {"apiVersion": "v1", "kind": "PodList", "items": [
                 {"metadata": {"name": "p", "namespace": "x"}, "spec": {"containers": [{"name": "main"}]}}]},

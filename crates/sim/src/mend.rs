@@ -1,4 +1,4 @@
-//! An object is read without the fields that are known to be wrong, so that what else is wrong with it is found.
+//! Reads an object without its invalid fields, so that further problems are found.
 use std::collections::BTreeSet;
 
 use phalanx_cache::Invalid;
@@ -10,8 +10,8 @@ use crate::object::Converter;
 use crate::placing;
 
 impl Converter {
-    /// Reads an object of which `wrong` is known to be wrong, or says all that is. What a pod asks of its place and cannot
-    /// be read keeps only the pod from being placed; it is in the remarks.
+    /// Reads an object without the invalid fields `wrong`, or returns all problems. An invalid affinity or spread of a
+    /// pod only keeps the pod from being placed; it is in the remarks.
     pub(crate) fn read(
         &mut self,
         kind: Kind,
@@ -27,7 +27,7 @@ impl Converter {
                 Err(faults) => faults.0,
             };
             let (old, news): (Vec<_>, Vec<_>) = faults.into_iter().partition(|one| follows(&wrong, one));
-            // What was taken out cannot be missing: something stands in for it.
+            // A removed required field is replaced by a valid text.
             let missing = old.into_iter().filter(|one| missed.insert(one.field.clone()));
             let stand_ins = missing.filter(|one| replace(&mut value, &one.field, STAND_IN)).count();
             if news.is_empty() && stand_ins == 0 {
@@ -49,22 +49,22 @@ impl Converter {
     }
 }
 
-/// Is a key, a value and a name.
+/// A text that is a valid key, value and name.
 const STAND_IN: &str = "x";
 
-/// Takes out each field that is wrong; of an item of a list the whole list, for the others would get other numbers.
+/// Removes each invalid field; for an item of a list the whole list, because other items would change their numbers.
 fn strip(object: &mut Value, wrong: &[Invalid]) {
     for one in wrong {
         change(object, &one.field, None);
     }
 }
 
-/// Puts a text at a path, unless there is no object around it.
+/// Sets a text at a path if there is an object around it.
 fn replace(object: &mut Value, path: &str, text: &str) -> bool {
     change(object, path, Some(text))
 }
 
-/// Whether a fault follows from one that was told: it is about the same field, one in it or one around it.
+/// Whether a problem follows from a reported one: it is about the same field, or a field inside or around it.
 pub(crate) fn follows(told: &[Invalid], fault: &Invalid) -> bool {
     let within = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| {
@@ -74,7 +74,7 @@ pub(crate) fn follows(told: &[Invalid], fault: &Invalid) -> bool {
     told.iter().any(|one| within(&one.field, &fault.field) || within(&fault.field, &one.field))
 }
 
-/// Takes out what is at a path, or puts a text there. Whether there was a place for it.
+/// Removes the value at a path, or sets a text there. Returns whether the path exists.
 fn change(value: &mut Value, path: &str, to: Option<&str>) -> bool {
     match value {
         Value::Object(map) => {
@@ -82,7 +82,7 @@ fn change(value: &mut Value, path: &str, to: Option<&str>) -> bool {
                 path.strip_prefix(key.as_str())
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || rest.starts_with('['))
             };
-            // Keys have dots in them too: the longest that leads on.
+            // Keys may contain dots: the longest matching key counts.
             let key = map.keys().filter(leads).max_by_key(|key| key.len()).cloned();
             let rest = key.as_ref().map(|key| path[key.len()..].trim_start_matches('.'));
             match (key, rest, to) {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_taken_out_by_their_path() {
+    fn invalid_fields_are_removed_by_their_path() {
         let object = json!({"metadata": {"labels": {"a.b/c": "x", "a": {"b/c": "y"}}},
             "spec": {"list": [{"cpu": 1, "memory": 2}, {"cpu": 3}]}});
         for (field, gone, left) in [
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn something_stands_in_for_what_was_taken_out() {
+    fn a_removed_field_is_replaced_by_a_valid_text() {
         let mut object = json!({"spec": {"terms": [{"key": "!", "n": 1}]}});
         strip(&mut object, &[wrong("spec.terms[0].key")]);
         assert!(replace(&mut object, "spec.terms[0].key", STAND_IN));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_wrong_field_or_around_it_follows_from_it() {
+    fn problems_inside_or_around_an_invalid_field_follow_from_it() {
         for (told, fault, expected) in [
             ("spec.a", "spec.a", true),
             ("spec.a", "spec.a.b", true),

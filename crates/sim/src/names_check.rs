@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Taint, Toleration};
 use phalanx_cache::{Invalid, slim};
 use serde_json::Value;
 
-/// What is wrong with the labels and annotations of an object.
+/// Problems of the labels and annotations of an object.
 pub(crate) fn metadata(object: &Value) -> Vec<Invalid> {
     let texts = |field: &str| object["metadata"][field].as_object().into_iter().flatten();
     let mut found = Vec::new();
@@ -18,7 +18,7 @@ pub(crate) fn metadata(object: &Value) -> Vec<Invalid> {
     found
 }
 
-/// What is wrong with where a pod may run.
+/// Problems of tolerations and node selectors of a pod.
 pub(crate) fn pod(spec: &slim::PodSpec) -> Vec<Invalid> {
     let mut found = Vec::new();
     for (key, value) in &spec.node_selector {
@@ -30,7 +30,7 @@ pub(crate) fn pod(spec: &slim::PodSpec) -> Vec<Invalid> {
     found
 }
 
-/// What is wrong with a node's taints.
+/// Problems of a node's taints.
 pub(crate) fn taints(taints: &[Taint]) -> Vec<Invalid> {
     let mut found = Vec::new();
     for (at, taint) in taints.iter().enumerate() {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_annotations() {
+    fn labels_and_annotations_that_the_api_server_refuses_are_reported() {
         let long = "x".repeat(64);
         for (labels, annotations, expected) in [
             (
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_and_node_selectors() {
+    fn tolerations_and_node_selectors_that_the_api_server_refuses_are_reported() {
         for (spec, expected) in [
             (json!({"tolerations": [{"operator": "Exists"}, {"key": "a", "value": "b"}]}), vec![]),
             (

@@ -1,5 +1,6 @@
-//! What is told beside the result or the faults: what was left out, and what counts for something else than was meant. Once for
-//! all objects that have it.
+//! Notes beside the result or the problems: ignored objects and fields, and values with another effect than intended.
+//! Each note covers
+//! all objects that it applies to.
 use std::collections::BTreeMap;
 
 use phalanx_api::names::QUEUE_NAME_ANNOTATION;
@@ -10,13 +11,13 @@ use crate::kind::{Kind, near};
 use crate::manifests::Object;
 use crate::place::Place;
 
-/// The first object, and how many there are.
+/// The first object and the number of objects.
 type Counted = (BadInput, usize);
 
-/// Notes on one field that say different things are told each, up to so many.
+/// The limit of different notes on one field.
 const TEXTS_MAX: usize = 4;
 
-/// Notes on one field: by text, and how many more there are with yet other texts.
+/// Notes on one field: by text, and the number of further texts.
 #[derive(Default)]
 struct Texts {
     told: Vec<Counted>,
@@ -24,7 +25,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// Where it stands is found once for each text, for that takes a while.
+    /// The place is found once for each text, because that takes time.
     fn add(&mut self, objects: usize, problem: String, fault: impl FnOnce(String) -> BadInput) {
         if let Some((_, count)) = self.told.iter_mut().find(|(first, _)| first.problem == problem) {
             *count += objects;
@@ -44,27 +45,27 @@ impl Texts {
     }
 }
 
-/// Whether there is an object of this kind and name.
+/// Whether an object of this kind and name exists.
 type Known<'k> = dyn Fn(Kind, &str) -> bool + 'k;
 
-/// An object that is of use only with its node.
+/// An object that has an effect only with its node.
 struct NodeUse<'d> {
     place: Place<'d>,
     label: String,
     field: &'static str,
     what: &'static str,
-    /// How many name the node.
+    /// The number of objects that name the node.
     objects: usize,
 }
 
-/// Members of a PodGroup that name a queue.
+/// Members of a PodGroup with a queue of their own.
 struct Members<'d> {
     place: Place<'d>,
     label: String,
     count: usize,
 }
 
-/// Of a PodGroup: the queue in its spec, and members by the queues that they name.
+/// The queue in the spec of a PodGroup, and its members by the queues that they name.
 #[derive(Default)]
 struct Queues<'d> {
     own: Option<String>,
@@ -81,28 +82,28 @@ struct Claiming<'d> {
 
 #[derive(Default)]
 pub(crate) struct Notes<'d> {
-    /// Kinds that are not read.
+    /// Ignored kinds.
     ignored: BTreeMap<String, Counted>,
-    /// By kind and field, regardless of positions in lists.
+    /// Remarks by kind and field, regardless of positions in lists.
     odd: BTreeMap<(Kind, String), Texts>,
-    /// PriorityClasses that are named, by kind and class.
+    /// Named PriorityClasses, by kind of the object and class.
     classes: BTreeMap<(Kind, String), Counted>,
     /// The first object of a kind for each node.
     nodes: BTreeMap<(Kind, String), NodeUse<'d>>,
-    /// By namespace and name of the PodGroup.
+    /// Queues of members by namespace and name of the PodGroup.
     queues: BTreeMap<(String, String), Queues<'d>>,
-    /// Claims by the volumes that are for them.
+    /// Claims by volume.
     volumes: BTreeMap<String, String>,
     claims: Vec<Claiming<'d>>,
 }
 
 impl<'d> Notes<'d> {
-    /// An object of a kind that is not read.
+    /// Counts an object of an ignored kind.
     pub(crate) fn ignore(&mut self, place: &Place<'_>, kind: String) {
         self.ignored.entry(kind).or_insert_with(|| (place.fault("", "", ""), 0)).1 += 1;
     }
 
-    /// Something odd about a field.
+    /// Adds a remark on a field.
     pub(crate) fn odd(
         &mut self,
         kind: Kind,
@@ -113,19 +114,19 @@ impl<'d> Notes<'d> {
         self.odd.entry((kind, without_indices(field))).or_default().add(1, problem.into(), fault);
     }
 
-    /// A PriorityClass that a priority comes from.
+    /// Adds a PriorityClass that an object names.
     pub(crate) fn class(&mut self, kind: Kind, class: &str, fault: impl FnOnce() -> BadInput) {
         self.classes.entry((kind, class.to_owned())).or_insert_with(|| (fault(), 0)).1 += 1;
     }
 
-    /// The node that an object is about.
+    /// Adds the node that an object names.
     pub(crate) fn node(&mut self, place: &Place<'d>, kind: Kind, label: &str, object: &Object) {
         let Some((node, field, what)) = node_of(object) else { return };
         let first = || NodeUse { place: place.clone(), label: label.to_owned(), field, what, objects: 0 };
         self.nodes.entry((kind, node.to_owned())).or_insert_with(first).objects += 1;
     }
 
-    /// The queue that a PodGroup or a member of one names.
+    /// Adds the queue that a PodGroup or a member names.
     pub(crate) fn queue(&mut self, place: &Place<'d>, label: &str, object: &Object) {
         match object {
             Object::PodGroup(group) => {
@@ -143,11 +144,11 @@ impl<'d> Notes<'d> {
         }
     }
 
-    /// The claim that a volume is for, or the volume of a claim.
+    /// Adds the claim that a volume names, or the volume that a claim names.
     pub(crate) fn volume(&mut self, place: &Place<'d>, label: &str, object: &Object) {
         match object {
             Object::Volume(volume) => {
-                // A reference by hand may lack the namespace.
+                // A claimRef written by hand may lack the namespace.
                 let claim = volume.claim.as_ref().filter(|(claim, _)| !claim.namespace.is_empty());
                 let claim = claim.map(|(claim, _)| (volume.name.to_string(), claim.to_string()));
                 self.volumes.extend(claim);
@@ -161,7 +162,7 @@ impl<'d> Notes<'d> {
         }
     }
 
-    /// Claims whose volume is for another claim. An API server would never bind them.
+    /// Claims whose volume names another claim. Such claims are never bound.
     fn claims_of_others(&self) -> Vec<BadInput> {
         let mut texts = Texts::default();
         for Claiming { place, label, claim, volume } in &self.claims {
@@ -175,7 +176,7 @@ impl<'d> Notes<'d> {
         texts.notes()
     }
 
-    /// Members that name another queue than their PodGroup.
+    /// Members with another queue than their PodGroup.
     fn other_queues(&self) -> Vec<BadInput> {
         let mut texts = Texts::default();
         for Queues { own, named } in self.queues.values() {
@@ -190,7 +191,7 @@ impl<'d> Notes<'d> {
         texts.notes()
     }
 
-    /// All of them, by file and line. What is missing among the objects is only told where all of these were read.
+    /// All notes by file and line. Notes on missing objects are given only if all objects were read.
     pub(crate) fn lines(&self, known: Option<&Known<'_>>) -> Vec<String> {
         let ignored = self.ignored.iter().map(|(kind, (first, count))| ignored_note(kind, first, *count));
         let odd = self.odd.values().flat_map(Texts::notes);
@@ -200,7 +201,7 @@ impl<'d> Notes<'d> {
         notes.iter().map(ToString::to_string).collect()
     }
 
-    /// Part of a cluster was dumped, or a node is gone and its pods are not yet: they hold nothing that is left.
+    /// Pods on missing nodes, as in the dump of a part of a cluster: they use no resources of the other nodes.
     fn missing(&self, known: &Known<'_>) -> Vec<BadInput> {
         let classes = self.classes.iter().filter(|((_, class), _)| !known(Kind::PriorityClass, class));
         let classes = classes.map(|(_, (first, count))| note(first, *count));
@@ -213,7 +214,7 @@ impl<'d> Notes<'d> {
     }
 }
 
-/// The node, the field that names it, and what becomes of the object without it.
+/// The node, the field that names it, and the effect if the node is missing.
 fn node_of(object: &Object) -> Option<(&str, &'static str, &'static str)> {
     match object {
         Object::Pod(pod) if !matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed) => {
@@ -248,8 +249,9 @@ fn ignored_note(kind: &str, first: &BadInput, count: usize) -> BadInput {
     BadInput { problem, ..first.clone() }
 }
 
-/// Of kinds whose pods are scheduled all the same: who makes them, and what to give in their stead. Of others, what may have
-/// been meant.
+/// For workloads whose pods can be simulated: their controller, and the objects to give instead. For other kinds, the
+/// kind that was
+/// probably meant.
 fn why_ignored(kind: &str) -> String {
     let single = kind.replacen("List (", " (", 1);
     let made = ["DaemonSet (apps/", "CronJob (batch/", "ReplicationController (v1"];

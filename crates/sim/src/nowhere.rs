@@ -1,9 +1,9 @@
-//! Amounts of resources that no node can have and no pod can ask for, which therefore count for nothing.
+//! Amounts of resources that no node can have and no pod can request, which have no effect.
 use serde_json::Value;
 
 use crate::kind::Kind;
 
-/// Where nodes, PodGroups and queues hold amounts.
+/// Fields with amounts of nodes, PodGroups and queues.
 const LISTS: [(Kind, &str); 5] = [
     (Kind::Node, "status.allocatable"),
     (Kind::PodGroup, "spec.minResources"),
@@ -12,7 +12,7 @@ const LISTS: [(Kind, &str); 5] = [
     (Kind::Queue, "spec.guarantee.resource"),
 ];
 
-/// What is said of each.
+/// The remark on each resource.
 pub(crate) fn problem(kind: Kind) -> String {
     let nobody = if kind == Kind::Node { "pod can ask for" } else { "node can have" };
     format!(
@@ -21,7 +21,7 @@ pub(crate) fn problem(kind: Kind) -> String {
     )
 }
 
-/// The paths of those in an object.
+/// The paths of such resources in an object.
 pub(crate) fn find(kind: Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (_, list) in LISTS.iter().filter(|(of, _)| *of == kind) {
@@ -43,7 +43,7 @@ fn is_counted(name: &str) -> bool {
     ["hugepages-", "attachable-volumes-"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Volcano's job controller writes into minResources what ResourceQuotas know.
+/// Volcano's job controller writes resource names of ResourceQuotas into minResources.
 fn is_of_quotas(name: &str) -> bool {
     ["requests.", "limits.", "count/"].iter().any(|prefix| name.starts_with(prefix))
 }
@@ -54,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_that_nodes_cannot_have_are_found() {
+    fn node_names_that_no_node_can_have_are_found() {
         for (kind, spec, expected) in [
             (
                 Kind::PodGroup,

@@ -1,4 +1,4 @@
-//! One object: its name, and what scheduling reads of it.
+//! Reads one object.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,29 +20,29 @@ use crate::{names_check, pod_check, pod_whole_check};
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: i64 = 30;
 
-/// The longest run and grace: some 30,000 years.
+/// The longest run time and grace period: some 30,000 years.
 const SECONDS_MAX: f64 = 1e12;
 
-/// What names are made of.
+/// The rule for names.
 pub(crate) const NAME: &str = "lower-case letters, digits, '-' and '.', at most 253";
 
-/// What an object is called.
+/// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// `namespace/name`, or the name alone; empty when either is wrong.
+    /// `namespace/name`, or the name alone; empty if either is invalid.
     pub(crate) key: String,
-    /// The kind and the key, for people.
+    /// The kind and the key, for messages.
     pub(crate) label: String,
-    /// It carries its creation time.
+    /// The object has a creation time.
     pub(crate) dated: bool,
-    /// What is wrong with its name.
+    /// Problems of the name.
     pub(crate) wrong: Vec<Invalid>,
 }
 
-/// Stands for a name that is wrong while the rest of the object is looked at.
+/// The replacement of an invalid name while the rest of the object is checked.
 const UNNAMED: &str = "unnamed";
 
-/// Finds the name of an object and fills in the default namespace, and something in place of what is wrong.
+/// Finds the name of an object, and fills in the default namespace and replacements of invalid parts.
 pub(crate) fn identify(object: &mut Value, kind: &str, namespaced: bool) -> Identity {
     let mut wrong = Vec::new();
     let metadata = &mut object["metadata"];
@@ -100,7 +100,7 @@ fn invalid(field: &str, problem: &str) -> Invalid {
     Invalid { field: field.to_owned(), problem: problem.to_owned() }
 }
 
-/// What is wrong with an object: what keeps it from being read, or all that the API server would refuse.
+/// Problems of an object: that it cannot be read, or all that the API server would refuse.
 #[derive(Debug)]
 pub(crate) struct Faults(pub(crate) Vec<Invalid>);
 
@@ -110,16 +110,16 @@ impl From<Invalid> for Faults {
     }
 }
 
-/// Nothing is wrong.
+/// No problems.
 fn sound(found: Vec<Invalid>) -> Result<(), Faults> {
     if found.is_empty() { Ok(()) } else { Err(Faults(found)) }
 }
 
-/// Reads objects; shares what they have in common.
+/// Reads objects; equal values are shared.
 pub(crate) struct Converter {
     names: Names,
     interner: Interner,
-    /// What is odd about the objects that were read last.
+    /// Remarks on the object that was read last.
     pub(crate) remarks: Vec<Invalid>,
 }
 
@@ -159,7 +159,7 @@ impl Converter {
             Kind::NodeMetrics => {
                 let metrics: slim::NodeMetrics = decode(value)?;
                 let usage = phalanx_cache::node_usage(&metrics, interner)?;
-                // Pods that run in the manifests are in the figures, and these hold for as long as it takes.
+                // The usage includes pods that run in the manifests, and it does not expire.
                 Ok(Object::NodeUsage(NodeUsage { since: Time(i64::MAX), at: None, ..usage }))
             }
             Kind::Namespace => {
@@ -181,7 +181,7 @@ impl Converter {
         }
     }
 
-    /// Volumes, claims to them, and what drivers say.
+    /// Volumes, claims and CSI objects.
     fn storage(&mut self, kind: Kind, value: &mut Value) -> Result<Object, Faults> {
         let interner = &mut self.interner;
         match kind {
@@ -261,7 +261,7 @@ impl Converter {
         phalanx_cache::pvc(&claim, &mut self.interner)
     }
 
-    /// The claims that a controller makes of a pod's ephemeral volumes.
+    /// The claims that a controller creates for a pod's ephemeral volumes.
     fn pvcs_of(&mut self, pod: &Value, info: &PodInfo) -> Result<Vec<PvcInfo>, Invalid> {
         let volumes = pod["spec"]["volumes"].as_array().map(Vec::as_slice).unwrap_or_default();
         let PodRef { namespace, name, uid } = &info.pod;
@@ -297,14 +297,14 @@ impl Converter {
     }
 }
 
-/// Whether the annotations of a StorageClass make it the one of claims that name none.
+/// Whether the annotations of a StorageClass make it the default one.
 fn is_default_class(annotations: &Value) -> bool {
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
         .iter()
         .any(|key| annotations[*key] == "true")
 }
 
-/// A node is ready or not.
+/// Reports an unknown status of the condition Ready.
 fn odd_readiness(node: &slim::Node) -> Option<Invalid> {
     let mut conditions = node.status.conditions.iter().enumerate();
     let (at, ready) = conditions.find(|(_, condition)| condition.type_ == "Ready")?;
@@ -314,7 +314,7 @@ fn odd_readiness(node: &slim::Node) -> Option<Invalid> {
     (!known).then(|| invalid(&format!("status.conditions[{at}].status"), &problem))
 }
 
-/// It is neither placed nor does it use a node.
+/// A Running pod without a node is not placed and uses no node.
 fn nowhere(pod: &slim::Pod) -> Option<Invalid> {
     let placed = pod.spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
     let running = pod.status.phase.as_deref() == Some("Running");
@@ -322,7 +322,7 @@ fn nowhere(pod: &slim::Pod) -> Option<Invalid> {
     (running && !placed).then(|| invalid("status.phase", problem))
 }
 
-/// Nobody knows when its cooldown ends.
+/// The cooldown of a running pod without a start time has no known end, so the pod is not protected.
 fn ageless(pod: &slim::Pod, info: &PodInfo) -> Option<Invalid> {
     let field = |marks: &Option<BTreeMap<String, String>>| marks.as_ref()?.get(COOLDOWN_TIME).cloned();
     let labels = field(&pod.metadata.labels).map(|text| ("labels", text));
@@ -337,7 +337,7 @@ fn ageless(pod: &slim::Pod, info: &PodInfo) -> Option<Invalid> {
     (!known).then(|| invalid(&format!("metadata.{marks}.{COOLDOWN_TIME}"), &problem))
 }
 
-/// Claims of a pod by the templates from which they are made.
+/// Claims of a pod from templates.
 fn templates(pod: &slim::Pod) -> Vec<(Arc<str>, Arc<str>)> {
     let claims = pod.spec.resource_claims.iter();
     let of_template = claims.filter_map(|claim| {
@@ -378,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_a_number_of_seconds() {
+    fn the_annotation_run_seconds_is_a_number_of_seconds() {
         let run = |text: &str| {
             let value = json!({"metadata": {"annotations": {RUN_SECONDS: text}}});
             run_ms(&decode(&value).unwrap()).map_err(|invalid| invalid.problem)

@@ -1,4 +1,4 @@
-//! What the API server refuses of objects beyond types: lists in which names come once, and fields of which one is there.
+//! Checks of the API server beyond types: lists without duplicate names, and fields of which exactly one is set.
 //!
 //! Source: Kubernetes' validation (`ValidatePersistentVolumeClaimSpec`, `ValidatePersistentVolume`, `ValidateCSINode`,
 //! `validateDeviceRequest`, `ValidateResourceSlice`, `ValidateResourceQuotaSpec`, `ValidateVolumes`, `validateTopologySpreadConstraints`).
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::kind::Kind;
 
-/// Says all that is wrong.
+/// Returns all problems.
 pub(crate) fn check(kind: Kind, object: &Value) -> Vec<Invalid> {
     let (spec, mut found) = (&object["spec"], Found(Vec::new()));
     match kind {
@@ -46,7 +46,7 @@ impl Found {
         self.0.push(Invalid { field, problem: problem.into() });
     }
 
-    /// Items that have the same text at `key` as one before them.
+    /// Items with the same text at `key` as an earlier item.
     fn twice(&mut self, field: &str, list: &Value, key: &str) {
         let mut seen = BTreeSet::new();
         for (at, item) in items(list) {
@@ -61,7 +61,7 @@ fn items(list: &Value) -> impl Iterator<Item = (usize, &Value)> {
     list.as_array().into_iter().flatten().enumerate()
 }
 
-/// Go takes null, an empty text and false for nothing.
+/// Go treats null, an empty text and false as missing.
 fn is_there(value: &Value) -> bool {
     !value.is_null() && value != "" && value != &Value::Bool(false)
 }
@@ -133,7 +133,7 @@ fn spread(constraints: &Value, found: &mut Found) {
     }
 }
 
-/// Of a PersistentVolumeClaim, its template in a pod too.
+/// Checks the spec of a PersistentVolumeClaim, also of its template in a pod.
 fn claim(place: &str, spec: &Value, found: &mut Found) {
     some_modes(place, spec, found);
     storage(&format!("{place}.resources.requests"), &spec["resources"]["requests"], found);
@@ -149,7 +149,7 @@ fn some_modes(place: &str, spec: &Value, found: &mut Found) {
     }
 }
 
-/// An amount that cannot be read is a fault of its own.
+/// An amount that cannot be read is reported elsewhere.
 fn storage(place: &str, amounts: &Value, found: &mut Found) {
     let text = match &amounts["storage"] {
         Value::Null => return found.add(format!("{place}.storage"), "missing, expected a size such as 10Gi"),
@@ -161,7 +161,7 @@ fn storage(place: &str, amounts: &Value, found: &mut Found) {
     }
 }
 
-/// What a ResourceQuota can count without a domain.
+/// The names without a domain that a ResourceQuota can count.
 const COUNTED: [&str; 19] = [
     "cpu",
     "memory",
@@ -198,7 +198,7 @@ fn quota(spec: &Value, found: &mut Found) {
     }
 }
 
-/// An amount that cannot be read is a fault of its own.
+/// An amount that cannot be read is reported elsewhere.
 fn not_below_0(place: &str, amount: &Value, found: &mut Found) {
     let text = amount.as_str().map_or_else(|| amount.to_string(), ToOwned::to_owned);
     if text.parse::<Quantity>().is_ok_and(|size| size.units_floor() < 0) {
@@ -206,7 +206,7 @@ fn not_below_0(place: &str, amount: &Value, found: &mut Found) {
     }
 }
 
-/// Above are those of the system, which Kubernetes makes itself.
+/// Higher values are for the system classes of Kubernetes.
 fn priority_class(class: &Value, found: &mut Found) {
     const HIGHEST: i64 = 1_000_000_000;
     let (name, value) =
@@ -225,7 +225,7 @@ fn priority_class(class: &Value, found: &mut Found) {
     }
 }
 
-/// What a budget's controller counts.
+/// Counts in the status of a PodDisruptionBudget.
 fn disruptions(status: &Value, found: &mut Found) {
     for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
         if let Some(count) = status[field].as_i64().filter(|count| *count < 0) {
@@ -294,7 +294,7 @@ fn slice(spec: &Value, found: &mut Found) {
     }
 }
 
-/// Whose the devices are, and which of the slices this is.
+/// Driver, pool and nodes of a ResourceSlice.
 fn pool(spec: &Value, found: &mut Found) {
     for (field, name) in [("driver", &spec["driver"]), ("pool.name", &spec["pool"]["name"])] {
         if name == "" {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_and_claims_of_pods() {
+    fn volumes_and_claims_of_pods_that_the_api_server_refuses_are_reported() {
         let claim = json!({"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}});
         for (spec, expected) in [
             (
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topology_is_spread_over_once_for_each_strictness() {
+    fn a_topology_key_occurs_once_for_each_when_unsatisfiable() {
         let one = |when: &str| json!({"topologyKey": "zone", "whenUnsatisfiable": when});
         let spread = |list: Value| said(Kind::Pod, &json!({"topologySpreadConstraints": list}));
         assert_eq!(spread(json!([one("DoNotSchedule"), one("ScheduleAnyway")])), [""; 0]);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_volumes_and_drivers() {
+    fn claims_volumes_and_drivers_that_the_api_server_refuses_are_reported() {
         let size = json!({"storage": "1Gi"});
         for (kind, spec, expected) in [
             (
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn words_counts_and_names_that_the_api_server_refuses() {
+    fn words_counts_and_names_that_the_api_server_refuses_are_reported() {
         for (kind, object, expected) in [
             (
                 Kind::PodDisruptionBudget,
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_count_what_they_know() {
+    fn unknown_resources_of_a_quota_are_reported() {
         let hard = json!({"cpu": 1, "cpus": 1, "requests.nvidia.com/gpu": 1, "count/jobs.batch": 1, "hugepages-2Mi": 1,
             "requests.hugepages-2Mi": 1, "services.loadbalancers": 1, "limits.gpu": 1});
         let fields: Vec<String> = check(Kind::ResourceQuota, &json!({"spec": {"hard": hard}}))
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_requests_for_them() {
+    fn devices_and_requests_that_the_api_server_refuses_are_reported() {
         let exactly = json!({"deviceClassName": "gpu"});
         let slice = |more: Value| {
             let mut spec = json!({"driver": "d", "nodeName": "n"});

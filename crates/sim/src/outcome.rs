@@ -1,4 +1,4 @@
-//! Gathers a report from the scheduler's own words, the cache and the API server.
+//! Makes the report from the scheduler's reasons, the Cluster and the API server.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ fn groups(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, GroupOu
     groups
 }
 
-/// Pods that wait and belong to no PodGroup object: those that name none, and those whose PodGroup is missing.
+/// Waiting pods without a PodGroup object: they name none, or it is missing.
 fn single_pods(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, PodOutcome> {
     let groups: BTreeSet<String> = api_server.groups().map(|group| group.key.to_string()).collect();
     let reasons: BTreeMap<(bool, String), &GroupReport> =
@@ -117,7 +117,7 @@ fn texts(figures: &phalanx_core::report::Figures) -> BTreeMap<String, String> {
     figures.iter().map(|(name, amount)| (name.to_string(), amount.clone())).collect()
 }
 
-/// The largest ratio of allocated to deserved, over what is deserved.
+/// The largest ratio of allocated to deserved over the deserved resources.
 fn share(allocated: &BTreeMap<String, String>, deserved: &BTreeMap<String, String>) -> Option<f64> {
     let milli = |text: Option<&String>| {
         text.and_then(|text| text.parse::<Quantity>().ok()).map_or(0, Quantity::milli)

@@ -1,10 +1,10 @@
-//! Where in the input something stands.
+//! Places in the input.
 use phalanx_cache::Invalid;
 
 use crate::bad_input::BadInput;
 use crate::document::Document;
 
-/// A spot in a document: `path` stands before the fields of the object that is there.
+/// A place in a document: `path` is the prefix of the fields of the object.
 #[derive(Clone)]
 pub(crate) struct Place<'d> {
     pub(crate) document: &'d Document<'d>,

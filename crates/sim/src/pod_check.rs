@@ -1,4 +1,4 @@
-//! What the API server refuses of a pod's containers, and that does not keep the scheduler from reading it.
+//! Checks of the API server on containers that go beyond what the scheduler reads.
 //!
 //! Source: Kubernetes' validation of pods (`ValidateContainers`, `ValidateResourceRequirements`).
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use phalanx_cache::{Invalid, slim};
 use phalanx_resource::Quantity;
 
-/// Says all that is wrong.
+/// Returns all problems.
 pub(crate) fn check(spec: &slim::PodSpec) -> Vec<Invalid> {
     let (mut names, mut found) = (BTreeSet::new(), Vec::new());
     for (list, containers) in
@@ -30,7 +30,7 @@ fn wrong(field: String, problem: String) -> Invalid {
     Invalid { field, problem }
 }
 
-/// The field below `resources`, and what is wrong with it.
+/// The field below `resources` and its problem.
 fn resources(of: &slim::Resources) -> Result<(), (String, String)> {
     for (kind, list) in [("requests", &of.requests), ("limits", &of.limits)] {
         for (name, amount) in list {
@@ -40,7 +40,7 @@ fn resources(of: &slim::Resources) -> Result<(), (String, String)> {
         }
     }
     for (name, request) in &of.requests {
-        // Without a limit it is what the API server would have one say: traces have requests only.
+        // The API server requires a limit too, but traces have requests only.
         let (Ok(request), Some(Ok(limit))) = (&request.0, of.limits.get(name).map(|limit| &limit.0)) else {
             continue;
         };
@@ -70,7 +70,7 @@ fn name_or_amount(name: &str, amount: Option<&Quantity>) -> Option<String> {
     Some(format!("found {part}, expected a whole number"))
 }
 
-/// Resources of which a container may use more than it asks for.
+/// Resources that can be overcommitted.
 fn may_be_more(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_that_the_api_server_refuses_are_refused() {
+    fn containers_that_the_api_server_refuses_are_reported() {
         for (containers, expected) in [
             (
                 json!([{"name": "a", "resources": {"requests": {"cpu": 1, "x/gpu": 2}, "limits": {"cpu": 2, "x/gpu": 2}}}, {"name": "b"}]),

@@ -1,4 +1,4 @@
-//! What the API server refuses of a pod as a whole: gates beside a node, and resources of the pod that do not go with
+//! Checks of the API server on a pod as a whole: gates of a bound pod, and pod-level resources that contradict
 //! those of its containers.
 //!
 //! Source: Kubernetes' validation of pods (`ValidatePodSpec`, `validateSchedulingGates`, `validatePodResourceConsistency`).
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use phalanx_cache::{Invalid, slim};
 use phalanx_resource::Quantity;
 
-/// Says all that is wrong.
+/// Returns all problems.
 pub(crate) fn check(spec: &slim::PodSpec) -> Vec<Invalid> {
     let mut found = gates(spec);
     if let Some(whole) = &spec.resources {
@@ -38,7 +38,7 @@ fn gates(spec: &slim::PodSpec) -> Vec<Invalid> {
     found
 }
 
-/// The resources that Kubernetes takes for a pod as a whole (KEP-2837).
+/// The pod-level resources of Kubernetes (KEP-2837).
 fn names(whole: &slim::Resources, found: &mut Vec<Invalid>) {
     for (kind, list) in [("requests", &whole.requests), ("limits", &whole.limits)] {
         let known = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
@@ -74,7 +74,7 @@ fn at_most_the_limits(whole: &slim::Resources, found: &mut Vec<Invalid>) {
     }
 }
 
-/// What containers request at most at a time, in thousandths: all of them with the sidecars, or one init container with
+/// The largest sum of requests at a time, in thousandths: of all containers and sidecars, or of one init container and
 /// the sidecars before it.
 fn of_containers(spec: &slim::PodSpec, name: &str) -> i128 {
     let (mut sidecars, mut most) = (0, 0);
@@ -89,7 +89,7 @@ fn of_containers(spec: &slim::PodSpec, name: &str) -> i128 {
     most.max(sidecars + all)
 }
 
-/// A limit stands in for a missing request.
+/// A limit replaces a missing request.
 fn request(container: &slim::Container, name: &str) -> i128 {
     let slim::Resources { requests, limits } = &container.resources;
     let amount = requests.get(name).or_else(|| limits.get(name)).and_then(|amount| amount.0.as_ref().ok());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_are_each_there_once_and_not_beside_a_node() {
+    fn a_gate_occurs_once_and_not_on_a_bound_pod() {
         for (spec, expected) in [
             (json!({"schedulingGates": [{"name": "a"}, {"name": "b"}]}), vec![]),
             (json!({"nodeName": "n1", "schedulingGates": []}), vec![]),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_what_its_containers_ask_for_or_more() {
+    fn a_pod_level_request_is_at_least_that_of_its_containers() {
         let container = |list: Value| json!({"name": "c", "resources": {"requests": list}});
         let sidecar =
             |list: Value| json!({"name": "s", "restartPolicy": "Always", "resources": {"limits": list}});

@@ -1,6 +1,6 @@
-//! Text from manifests as it may be shown on a terminal.
+//! Text from manifests for a terminal.
 
-/// The text with control characters written out (`\n`, `\u{1b}`): names are free text in places, and a table has lines.
+/// The text with escaped control characters (`\n`, `\u{1b}`): some names are free text, and a table has lines.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_written_out() {
+    fn control_characters_are_escaped() {
         for (text, expected) in [
             ("train/größe", "train/größe"),
             ("a\u{1b}[31mb\nc", "a\\u{1b}[31mb\\nc"),

@@ -1,4 +1,4 @@
-//! What an API server would have counted towards ResourceQuotas.
+//! The use of ResourceQuotas as an API server counts it.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use phalanx_resource::Amounts;
 
 use crate::manifests::Object;
 
-/// Fills in the use of quotas that do not say it: what the pods of their namespace request that have not ended.
+/// Fills in the use of quotas without a status: the requests of pods in the namespace that have not ended.
 pub(crate) fn count_used(objects: &mut [Object]) {
     let counts = |object: &Object| matches!(object, Object::Quota(quota) if quota.used.is_empty());
     if !objects.iter().any(counts) {

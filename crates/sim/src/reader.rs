@@ -1,4 +1,4 @@
-//! Takes documents apart into objects, and collects what is wrong with them.
+//! Reads objects from documents and collects problems.
 use std::collections::BTreeMap;
 
 use phalanx_api::names::GROUP_MIN_MEMBER_ANNOTATION;
@@ -22,38 +22,38 @@ use crate::replacement::Maker;
 use crate::schema::{Checked, Schemas, UnknownField};
 use crate::workload::{self, Workload};
 
-/// Faults after which the rest is not looked at: more would only scroll the first out of sight.
+/// The number of problems after which reading ends: more would scroll the first out of sight.
 const FAULTS_MAX: usize = 100;
 
-/// Names the PriorityClass of a pod or a PodGroup.
+/// The PriorityClass of a pod or a PodGroup.
 const CLASS: &str = "spec.priorityClassName";
 
 pub(crate) struct Reader<'d> {
     converter: Converter,
     entries: Vec<Entry>,
-    /// Where each object was first seen, by kind and name; pods by UID too.
+    /// The first place of each object, by kind and name; pods by UID too.
     seen: BTreeMap<(Kind, String), String>,
     uids: BTreeMap<String, String>,
     schemas: Schemas,
     notes: Notes<'d>,
     /// Pods that wait for another scheduler, by its name.
     left: BTreeMap<String, usize>,
-    /// The PriorityClass of pods that name none, and where it is.
+    /// The default PriorityClass and its place.
     default_class: Option<String>,
     faults: Vec<BadInput>,
 }
 
-/// What was read.
+/// The objects and notes.
 pub(crate) struct Read {
     pub(crate) entries: Vec<Entry>,
-    /// What was left out, a line each, by file and line.
+    /// Notes by file and line.
     pub(crate) notes: Vec<String>,
     /// Pods that wait for another scheduler, by its name.
     pub(crate) left: BTreeMap<String, usize>,
 }
 
 impl<'d> Reader<'d> {
-    /// `faults` are those that were found before there were documents.
+    /// `faults` are problems of files that gave no documents.
     pub(crate) fn new(names: &Names, faults: Vec<BadInput>) -> Self {
         Self {
             converter: Converter::new(names.clone()),
@@ -72,7 +72,7 @@ impl<'d> Reader<'d> {
         self.read(&Place::top(document), value, None);
     }
 
-    /// The objects and the notes, or all faults by file and line and what notes there are all the same.
+    /// The objects and the notes, or all problems by file and line with the notes.
     pub(crate) fn finish(mut self) -> Result<Read, Refused> {
         if self.faults.is_empty() {
             let known = |kind, name: &str| self.seen.contains_key(&(kind, name.to_owned()));
@@ -156,7 +156,7 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// Ends at the first pod with a fault: the others have the same.
+    /// Ends at the first pod with a problem: the other pods have the same problem.
     fn workload(&mut self, place: &Place<'d>, kind: &str, workload: Workload, mut owner: Value) {
         let Identity { label, wrong, .. } = object::identify(&mut owner, kind, true);
         let maker = Maker {
@@ -210,7 +210,7 @@ impl<'d> Reader<'d> {
         self.faults.extend(wrong.into_iter().map(|wrong| place.invalid(label, wrong)));
     }
 
-    /// Takes an object in, or says all that is wrong with it.
+    /// Adds an object, or its problems.
     fn keep(&mut self, place: &Place<'d>, kind: Kind, value: Value, identity: Identity) -> bool {
         let Identity { key, label, dated, wrong } = identity;
         let scheduler = value.pointer("/spec/schedulerName").and_then(Value::as_str).map(ToOwned::to_owned);
@@ -247,7 +247,7 @@ impl<'d> Reader<'d> {
         true
     }
 
-    /// An object, or all that is wrong with it alone.
+    /// An object, or its problems without regard to other objects.
     fn examine(
         &mut self,
         place: &Place<'d>,
@@ -277,7 +277,7 @@ impl<'d> Reader<'d> {
         read
     }
 
-    /// An object that was there before.
+    /// Reports a duplicate object.
     fn again(&mut self, kind: Kind, key: &str, spot: &str) -> Option<Invalid> {
         if key.is_empty() {
             return None;
@@ -291,7 +291,7 @@ impl<'d> Reader<'d> {
         None
     }
 
-    /// What only one of several objects may be.
+    /// Reports a value that has to be unique among objects: the UID of a pod, or the default PriorityClass.
     fn beside_others(&mut self, label: &str, spot: &str, object: &Object) -> Option<Invalid> {
         match object {
             Object::Pod(pod) => {
@@ -312,7 +312,7 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// Counts a pod that another scheduler should bind; an API server names default-scheduler where nobody is named.
+    /// Counts a pod of another scheduler; without a schedulerName an API server fills in default-scheduler.
     fn leave(&mut self, pod: &SimulatedPod, scheduler: Option<String>) {
         let info = &pod.info;
         if !info.ours
@@ -325,7 +325,7 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// Notes the PriorityClass that a priority comes from.
+    /// Notes the PriorityClass of a priority.
     fn check_class(&mut self, place: &Place<'_>, label: &str, object: &Object) {
         let (kind, class) = match object {
             Object::Pod(pod) if pod.info.priority.is_none() => (Kind::Pod, pod.info.priority_class.as_ref()),
@@ -338,20 +338,21 @@ impl<'d> Reader<'d> {
         self.notes.class(kind, class, || place.fault(label, CLASS, problem));
     }
 
-    /// The queue says so too, as a reason without places.
+    /// The reason of the queue says the same without a place.
     fn note_contradictions(&mut self, place: &Place<'_>, label: &str, object: &Object) {
         let Object::Queue(queue) = object else { return };
         for Contradiction { figure, resource, amount, fault } in queue.contradictions() {
             let list = if figure == "guarantee" { "guarantee.resource" } else { figure };
             let field = format!("spec.{list}.{resource}");
-            // Each queue has figures of its own.
+            // Amounts differ between queues.
             let problem = format!("found {amount}, {fault}; the queue's jobs wait");
             let key = format!("{label} {field}");
             self.notes.odd(Kind::Queue, &key, problem, |problem| place.fault(label, &field, problem));
         }
     }
 
-    /// As `kubectl apply` has it, a slip in what a PodGroup or a Queue asks for is refused. Other kinds may come from a
+    /// As with `kubectl apply`, an unknown field in the spec of a PodGroup or a Queue is an error. Other kinds may come
+    /// from a
     /// cluster that is newer than their schemas here.
     fn unknown_field(
         &mut self,

@@ -1,7 +1,7 @@
-//! Pods that their controllers make in place of those that were evicted: a Deployment, ReplicaSet or Job at once and under a new
-//! name, a StatefulSet under the same name when the old one is gone. A Job makes the next of its pods when one has succeeded.
+//! Pods that controllers create in place of evicted pods: a Deployment, ReplicaSet or Job at once and under a new
+//! name, a StatefulSet under the same name once the old pod is gone. A Job creates its next pod when one has succeeded.
 //!
-//! Pods with claims that are made for them are made once: their claims would have to be made again, too.
+//! Pods with claims from templates are not created again, because their claims would have to be created again too.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,48 +9,48 @@ use phalanx_cluster::event::{PodPhase, PodRef, QueueGate, Time};
 
 use crate::api_server::SimulatedPod;
 
-/// Pods are made again so many times as often as there are pods of controllers, and a hundred times in any case.
+/// The limit of replacements: this many times the number of pods of controllers, and at least a hundred.
 const ROUNDS: u64 = 10;
 
-/// What makes a pod.
+/// The controller of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maker {
-    /// Kind, namespace and name, as they are told.
+    /// Kind, namespace and name, for messages.
     pub label: Arc<str>,
-    /// Its name: that of its pods begins with it.
+    /// Its name, with which the names of its pods begin.
     pub name: Arc<str>,
     /// Its pods keep their names (StatefulSet).
     pub keeps_names: bool,
-    /// How many pods come one by one as others succeed (Job).
+    /// The number of pods that a Job creates as others succeed.
     pub later: u64,
 }
 
 /// The controllers.
 #[derive(Debug, Default)]
 pub(crate) struct Makers {
-    /// How many pods each has made.
+    /// The number of pods that each controller has created.
     made: BTreeMap<Arc<str>, u64>,
-    /// How many of its pods have succeeded.
+    /// The number of pods of each controller that have succeeded.
     succeeded: BTreeMap<Arc<str>, u64>,
-    /// How many pods were made again.
+    /// The number of replacements.
     pub(crate) again: u64,
 }
 
 impl Makers {
-    /// A pod is there that a controller made.
+    /// Counts a pod of a controller.
     pub(crate) fn count(&mut self, pod: &SimulatedPod) {
         if let Some(maker) = &pod.maker {
             *self.made.entry(maker.label.clone()).or_default() += 1;
         }
     }
 
-    /// There is no end to it.
+    /// Whether the limit of replacements is reached.
     pub(crate) fn go_round(&self) -> bool {
         let pods: u64 = self.made.values().sum::<u64>() - self.again;
         self.again > (ROUNDS * pods).max(100)
     }
 
-    /// The one in place of a pod that is evicted, or, with `gone`, of one that was and is gone.
+    /// The replacement of a pod that is being evicted, or, with `gone`, of an evicted pod that is gone.
     pub(crate) fn replace(&mut self, pod: &SimulatedPod, gone: bool, now: Time) -> Option<SimulatedPod> {
         let maker = pod.maker.as_ref().filter(|maker| maker.keeps_names == gone)?;
         if matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed) {
@@ -61,7 +61,7 @@ impl Makers {
         Some(new)
     }
 
-    /// The one that a Job makes when this one has succeeded. In place of one that was evicted there is one already.
+    /// The next pod of a Job when this one has succeeded. An evicted pod has been replaced already.
     pub(crate) fn follow(&mut self, pod: &SimulatedPod, now: Time) -> Option<SimulatedPod> {
         let maker = pod.maker.as_ref()?;
         let succeeded = self.succeeded.entry(maker.label.clone()).or_default();
@@ -72,7 +72,7 @@ impl Makers {
         self.copy(pod, maker, now)
     }
 
-    /// A new pod of the same maker.
+    /// A new pod of the same controller.
     fn copy(&self, pod: &SimulatedPod, maker: &Maker, now: Time) -> Option<SimulatedPod> {
         let whole = pod.pvcs.is_empty() && pod.templates.is_empty() && pod.info.claims.is_none();
         let number = *self.made.get(&maker.label).filter(|_| whole)?;

@@ -19,7 +19,7 @@ use crate::outcome;
 use crate::quota;
 use crate::report::Report;
 
-/// From one cycle to the next.
+/// The period of cycles.
 pub const PERIOD_MS: i64 = 1_000;
 
 /// So many cycles in a row may change nothing but statuses and nominations: more than two for each of [`WAKES_MAX`], for what
@@ -37,14 +37,14 @@ const WAKES_MAX: u32 = 64;
 /// ever too.
 const TURNS_MAX: u32 = 2;
 
-/// How to run.
+/// Options of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Decides among nodes of equal score.
+    /// The seed that breaks ties between nodes.
     pub seed: u64,
-    /// The queue of jobs that name none.
+    /// The queue of jobs without a queue.
     pub default_queue: Arc<str>,
-    /// Compares only some of the nodes.
+    /// The percentage of nodes that are scored.
     pub sampling: Option<Sampling>,
 }
 
@@ -54,16 +54,16 @@ impl Default for Options {
     }
 }
 
-/// The scheduler goes round in circles.
+/// The error of a simulation that does not end.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "the simulation does not come to rest: {why} (after {cycles} cycles; the last decision: {last}); --cycles N shows the \
      state after N cycles"
 )]
 pub struct Restless {
-    /// How that shows.
+    /// The kind of repetition.
     pub why: String,
-    /// Cycles so far.
+    /// The number of cycles so far.
     pub cycles: u32,
     /// The last decision.
     pub last: String,
@@ -80,9 +80,9 @@ pub struct Simulation {
     pods: usize,
     session_seconds: f64,
     last: String,
-    /// When the last cycle wanted another one.
+    /// The time of the next cycle that the last one asked for.
     wake: Option<Time>,
-    /// When a gang lets others have the room it gathers, or gathers again.
+    /// The time at which the reservation of a repair ends or begins again.
     turn: Option<Time>,
 }
 
@@ -124,7 +124,7 @@ impl Simulation {
                 Object::Namespace(namespace) => last.push(Event::from(namespace)),
                 Object::DeviceClass(class) => last.push(class.into()),
                 Object::Slice(slice) => last.push(slice.into()),
-                // Those that were made from templates are among the cluster's claims.
+                // Claims from templates are among the claims of the cluster.
                 Object::Claim(_) | Object::ClaimTemplate(_) | Object::ScopedQuota => {}
             }
         }
@@ -199,7 +199,7 @@ impl Simulation {
         }
     }
 
-    /// What came of it so far.
+    /// The report so far.
     pub fn report(&self) -> Report {
         let mut report = outcome::report(&self.core_report(), &self.cluster, &self.api_server);
         report.stats.cycles = self.cycles;
@@ -217,7 +217,7 @@ impl Simulation {
         &self.api_server
     }
 
-    /// One cycle; whether it decided anything.
+    /// Runs one cycle; returns whether it decided anything.
     fn cycle(&mut self, clock: &mut dyn FnMut() -> f64) -> bool {
         for event in self.api_server.take_echoes() {
             self.cluster.apply(event);
@@ -262,7 +262,7 @@ fn describe(decision: &Decision) -> String {
     }
 }
 
-/// Seconds that pass by one with every look: for runs whose times do not matter.
+/// A clock that goes on by one second with each reading, for runs whose times do not matter.
 pub fn counting_clock() -> impl FnMut() -> f64 {
     let mut seconds = 0.0;
     move || {

@@ -1,4 +1,4 @@
-//! Volumes and claims, and what binds or makes them for a pod that is bound.
+//! Volumes and claims, with the controllers that bind and provision them when a pod is bound.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use phalanx_cluster::event::{
 };
 use phalanx_core::decision::VolumeBinding;
 
-/// The controllers of volumes, with their objects.
+/// The volume controllers with their objects.
 #[derive(Debug, Default)]
 pub(crate) struct Storage {
     claims: BTreeMap<Key, PvcInfo>,
@@ -22,7 +22,7 @@ impl Storage {
         self.volumes.insert(volume.name.clone(), volume);
     }
 
-    /// False when there is such a claim already.
+    /// False if the claim exists already.
     pub(crate) fn add_pvc(&mut self, claim: PvcInfo) -> bool {
         let new = !self.claims.contains_key(&claim.key);
         if new {
@@ -43,14 +43,14 @@ impl Storage {
         self.attachments.push(attachment);
     }
 
-    /// The last pod that has a claim is gone from a node: its volume is detached there.
+    /// Detaches the volume of a claim whose last pod is gone from the node.
     pub(crate) fn detach(&mut self, claim: &Key, node: &str) -> Vec<Event> {
         let volume = self.claims.get(claim).and_then(|claim| claim.volume.clone());
         let goes = |it: &mut AttachmentInfo| volume.is_some() && it.volume == volume && &*it.node == node;
         self.attachments.extract_if(.., goes).map(|it| Event::AttachmentGone(it.name)).collect()
     }
 
-    /// A driver tells what is left when it has made a volume.
+    /// A driver publishes its remaining capacity after it provisioned a volume.
     fn make(&mut self, of: &Key, size: i64) -> Option<Event> {
         let capacity = self.capacities.get_mut(of)?;
         let left = capacity.whole?.saturating_sub(size);
@@ -59,7 +59,7 @@ impl Storage {
         Some(capacity.clone().into())
     }
 
-    /// Gives a claim its volume, or makes one; says what changed.
+    /// Binds a claim to its volume, which is provisioned if needed; returns the events.
     pub(crate) fn bind(&mut self, binding: &VolumeBinding) -> Vec<Event> {
         let Some(claim) = self.claims.get_mut(&binding.claim).filter(|claim| !claim.bound) else {
             return Vec::new();

@@ -1,13 +1,13 @@
-//! What a configuration has somebody asked for that a simulation, which talks to nobody, does not ask; and what nobody goes by.
+//! Notes on extenders, metrics and quotas: a simulation calls no extender, no source of metrics and no API server.
 use phalanx_framework::conf::{Conf, PluginConf};
 
 use crate::manifests::{Manifests, Object};
 use crate::unread::unread;
 
-/// Plugins that read figures of use.
+/// Plugins that read measured usage.
 const READ_USE: [&str; 2] = ["usage", "rescheduling"];
 
-/// A line for each, to be told with the result.
+/// A note for each such part.
 pub fn unasked(conf: &Conf, manifests: &Manifests) -> Vec<String> {
     let plugins = || conf.tiers.iter().flat_map(|tier| &tier.plugins);
     let readers: Vec<&str> =
@@ -21,7 +21,7 @@ pub fn unasked(conf: &Conf, manifests: &Manifests) -> Vec<String> {
         .collect()
 }
 
-/// On a cluster it is the API server that refuses pods beyond a quota, when they are created.
+/// On a cluster the API server refuses pods beyond a quota on creation.
 fn quotas(counted: bool, manifests: &Manifests) -> Option<String> {
     let quotas = manifests.objects.iter().filter(|object| matches!(object, Object::Quota(_))).count();
     (quotas > 0 && !counted).then(|| {

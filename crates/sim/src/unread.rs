@@ -1,4 +1,4 @@
-//! What objects ask for by fields and annotations that only certain plugins read, and the configuration has none of them.
+//! Fields and annotations of objects that only certain plugins read, if the configuration has none of these plugins.
 use phalanx_cluster::annotation::{
     BARE_SLA_WAITING_TIME, COOLDOWN_TIME, SLA_WAITING_TIME, TASK_TOPOLOGY_AFFINITY,
     TASK_TOPOLOGY_ANTI_AFFINITY,
@@ -8,7 +8,7 @@ use phalanx_framework::conf::Conf;
 
 use crate::manifests::{Manifests, Object};
 
-/// Something to ask for, and who would go by it.
+/// A field or annotation with the plugins that read it.
 struct Wish {
     what: &'static str,
     plugins: &'static [&'static str],
@@ -65,7 +65,7 @@ fn has(object: &Object, keys: &[&str]) -> bool {
     keys.iter().any(|key| annotations.get(key).is_some())
 }
 
-/// The kind and the name.
+/// The kind and the name of an object.
 fn name(object: &Object) -> Option<String> {
     match object {
         Object::Queue(queue) => Some(format!("Queue {}", queue.name)),
@@ -75,7 +75,7 @@ fn name(object: &Object) -> Option<String> {
     }
 }
 
-/// A line for each, with the first object that asks for it.
+/// A note for each, with the first object that has it.
 pub(crate) fn unread(conf: &Conf, manifests: &Manifests) -> Vec<String> {
     let has =
         |name: &&str| conf.tiers.iter().flat_map(|tier| &tier.plugins).any(|plugin| plugin.name == **name);

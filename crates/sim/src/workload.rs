@@ -1,4 +1,4 @@
-//! Templates that people submit, turned into the pods their controllers would create.
+//! Workloads, and the pods that their controllers create from templates.
 //!
 //! A Deployment, ReplicaSet or StatefulSet gives `spec.replicas` pods (1 when missing), a batch Job as many as may run at
 //! once (`parallelism`, at most `completions`; none while it is suspended), and the rest of `completions` as pods succeed. They are named `OWNER-0`, `OWNER-1`, ... in
@@ -8,7 +8,7 @@ use phalanx_api::names;
 use phalanx_cache::Invalid;
 use serde_json::{Map, Value, json};
 
-/// The kinds that hold a pod template.
+/// The kinds with a pod template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Workload {
     /// Deployment, ReplicaSet or StatefulSet.
@@ -17,8 +17,8 @@ pub(crate) enum Workload {
     Job,
 }
 
-/// The pods of a workload, as an API server would show them, and what is wrong with its own fields; then one pod, so that
-/// its faults are told too.
+/// The pods of a workload and the problems of its own fields; with such a problem one pod, so that
+/// its problems are reported too.
 pub(crate) fn pods(workload: Workload, owner: &Value) -> (Vec<Value>, Vec<Invalid>) {
     let mut wrong = Vec::new();
     let Some(template) = owner.pointer("/spec/template").filter(|template| template.is_object()) else {
@@ -40,7 +40,7 @@ fn fault(field: &str, problem: impl Into<String>) -> Invalid {
     Invalid { field: field.to_owned(), problem: problem.into() }
 }
 
-/// What of a workload has no effect here.
+/// Fields of a workload that have no effect in a simulation.
 pub(crate) fn odd(workload: Workload, kind: &str, owner: &Value) -> Vec<Invalid> {
     let mut found = marks(kind, owner);
     if workload == Workload::Job {
@@ -54,7 +54,8 @@ pub(crate) fn odd(workload: Workload, kind: &str, owner: &Value) -> Vec<Invalid>
     found
 }
 
-/// Annotations and labels that count on pods, and stand on their owner alone. The least number of members is told elsewhere.
+/// Annotations and labels of a workload that count on pods only; except the minimum of members, which is reported
+/// elsewhere.
 fn marks(kind: &str, owner: &Value) -> Vec<Invalid> {
     let (own, template) = (&owner["metadata"], &owner["spec"]["template"]["metadata"]);
     let known = |key: &str| names::ALL.contains(&key) && key != names::GROUP_MIN_MEMBER_ANNOTATION;
@@ -71,7 +72,7 @@ fn marks(kind: &str, owner: &Value) -> Vec<Invalid> {
     of("annotations").chain(of("labels")).collect()
 }
 
-/// The API server refuses a selector that would not find the pods. One that is missing is passed over here.
+/// The API server refuses a selector that does not match the template. A missing one is not checked here.
 fn selects(owner: &Value, template: &Value) -> Vec<Invalid> {
     let labels = owner.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
     let found = |key: &String| template.pointer("/metadata/labels").and_then(|labels| labels.get(key));
@@ -94,14 +95,14 @@ fn suspended(job: &Value) -> bool {
     job.pointer("/spec/suspend") == Some(&Value::Bool(true))
 }
 
-/// How many pods come later, one by one, as those that are there succeed.
+/// The number of pods that are created later, as others succeed.
 pub(crate) fn later(workload: Workload, owner: &Value) -> u64 {
     let at_once = job_count(owner, &mut Vec::new());
     let completions = count(owner, "completions", &mut Vec::new()).unwrap_or(at_once);
     if workload == Workload::Job && at_once > 0 { completions.saturating_sub(at_once) } else { 0 }
 }
 
-/// Pods of a Job that are never made.
+/// Pods of a Job that are never created.
 fn of_job(job: &Value) -> Option<Invalid> {
     if suspended(job) {
         let problem =
@@ -124,7 +125,7 @@ fn of_job(job: &Value) -> Option<Invalid> {
     (later > 0).then(|| fault("spec.completions", problem))
 }
 
-/// More pods than this from one object are a slip of the finger: Kubernetes itself ends well below.
+/// The limit of pods of one workload: more are a typing error.
 const COUNT_MAX: u64 = 1_000_000;
 
 fn count(owner: &Value, field: &str, wrong: &mut Vec<Invalid>) -> Option<u64> {
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_have_the_pods_that_run_at_once() {
+    fn a_workload_has_as_many_pods_as_run_at_once() {
         for (workload, spec, expected) in [
             (Workload::Replicated, json!({}), 1),
             (Workload::Replicated, json!({"replicas": 3}), 3),
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_an_owner_that_count_on_its_pods_only_are_told() {
+    fn annotations_of_a_workload_that_count_on_its_pods_only_are_reported() {
         let queue = names::QUEUE_NAME_ANNOTATION;
         let metadata = json!({"annotations": {queue: "q", "note": "mine", names::PREEMPTABLE: "true"}, "labels": {queue: "q"}});
         let template = json!({"metadata": {"annotations": {names::PREEMPTABLE: "true"}}});
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_count_or_a_missing_template_is_a_fault() {
+    fn an_invalid_count_or_a_missing_template_is_a_problem() {
         for count in [json!(-1), json!("3"), json!(2.5), json!(9_000_000)] {
             let wrong = names(Workload::Replicated, &json!({"replicas": count})).unwrap_err();
             assert_eq!(wrong[0].field, "spec.replicas");

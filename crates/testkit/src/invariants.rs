@@ -1,4 +1,4 @@
-//! What holds in every cluster after every cycle.
+//! Invariants of every cluster after every cycle.
 use phalanx_cluster::{Cluster, Counts, Node, Status};
 use phalanx_resource::{Amounts, DimId};
 use proptest::prelude::*;
@@ -6,19 +6,19 @@ use proptest::test_runner::TestCaseResult;
 
 use crate::Cycle;
 
-/// No dimension is below 0, unless it was and is no lower now.
+/// No dimension is below 0, unless it was before and has not fallen.
 fn no_worse(after: &Amounts, before: &Amounts) -> bool {
     after.iter().all(|(dim, amount)| amount >= before.get(dim).min(0))
 }
 
-/// No node has less than nothing left, unless it had before and has no less now.
+/// No node is used above its allocatable, unless it was before and the excess has not grown.
 pub fn no_node_is_overfull(before: &Cluster, after: &Cluster) -> TestCaseResult {
     let jobs_on =
         |node: &Node| node.tasks.iter().filter_map(|task| after.tasks[*task].job).collect::<Vec<_>>();
     for (id, node) in after.nodes.iter() {
         let was = &before.nodes[id];
         prop_assert!(no_worse(&node.idle, &was.idle), "idle of {}: {:?}", node.name, node.idle);
-        // A repair keeps nodes on which resources are still missing.
+        // A repair reserves nodes on which resources are still missing.
         if jobs_on(node).iter().any(|job| after.jobs[*job].is_broken()) {
             continue;
         }
@@ -28,13 +28,13 @@ pub fn no_node_is_overfull(before: &Cluster, after: &Cluster) -> TestCaseResult 
     Ok(())
 }
 
-/// Whoever got a node in this cycle has its gang with it; whoever was nominated has it nominated or ready.
+/// A pod that was bound in this cycle was bound with its gang; the gang of a nominated pod is nominated or ready.
 pub fn gangs_are_whole(after: &Cluster, cycle: &Cycle) -> TestCaseResult {
     let promised = |counts: &Counts| counts.ready() + counts.of(Status::Pipelined);
     for (_, job) in after.jobs.iter() {
         let bound = job.tasks.iter().any(|task| cycle.bound.contains_key(&*after.tasks[*task].pod.name));
         let ready = job.counts.ready() >= job.min_member && job.roles_satisfied(Counts::ready).is_ok();
-        // One that became whole may have to give again to a queue that is due.
+        // A gang that became ready may lose members again to a queue below its deserved share.
         let gave = job
             .tasks
             .iter()
@@ -47,7 +47,7 @@ pub fn gangs_are_whole(after: &Cluster, cycle: &Cycle) -> TestCaseResult {
     Ok(())
 }
 
-/// No queue holds more than its capability, unless it did before and holds no more now.
+/// No queue holds more than its capability, unless it did before and has not grown.
 pub fn no_queue_grows_over_its_capability(before: &Cluster, after: &Cluster) -> TestCaseResult {
     for (id, queue) in after.queues.iter() {
         for (dim, limit) in queue.capability.iter().filter(|(dim, _)| *dim != DimId::PODS) {

@@ -1,4 +1,4 @@
-//! What tests of several crates share: a cluster that runs cycles, random clusters, brute force to compare with, and the
+//! Helpers for tests of several crates: a cluster that runs cycles, random clusters, brute force, and the
 //! invariants of every cycle. Development only.
 pub mod invariants;
 pub mod random;
@@ -8,4 +8,4 @@ pub mod small;
 pub mod supply;
 mod test_cluster;
 
-pub use test_cluster::{Cycle, TestCluster, cases, helm};
+pub use test_cluster::{Cycle, TestCluster, cases, helm, one_tier, set_flag};

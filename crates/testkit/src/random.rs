@@ -1,4 +1,4 @@
-//! Random clusters, and what may happen to them.
+//! Random clusters and changes of them.
 use std::collections::BTreeMap;
 
 use phalanx_cluster::event::{
@@ -18,7 +18,7 @@ pub struct Gang {
     pods: Vec<PodInfo>,
 }
 
-/// Something that happens between cycles, to the object that the number picks.
+/// A change between cycles; the number picks the object.
 #[derive(Clone, Copy, Debug)]
 pub enum Happening {
     /// A pod is deleted and gone.
@@ -209,7 +209,7 @@ impl Script {
         test
     }
 
-    /// Reports what came of the binds of a cycle, and lets the script's happenings happen.
+    /// Reports the results of the binds of a cycle, and makes the changes of the script.
     pub fn go_on(
         &self,
         test: &mut TestCluster,

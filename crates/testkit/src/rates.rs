@@ -1,14 +1,15 @@
-//! Properties of evictions against brute force: soundness holds in every case, completeness is a rate with a bar.
+//! Properties of evictions against brute force: soundness holds in every case, completeness in a minimum share of
+//! cases.
 use std::cell::Cell;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestError, TestRunner};
 
-/// Of so many gangs for which brute force finds victims, and of each part of as many, one may be refused, and one may break a
-/// gang or evict a more important pod although others would do.
+/// Of this many gangs for which brute force finds victims one may be refused, and one may break a
+/// gang or evict a pod of higher priority although other victims would suffice.
 const ONE_IN: u32 = 100;
 
-/// What refusals say that may have missed victims.
+/// Texts in refusals after a search that was not exhaustive.
 const NOT_EXHAUSTIVE: [&str; 3] = ["not every", "too many", "was ended"];
 
 /// Gangs that have to evict, counted over the cases of a property.
@@ -16,7 +17,7 @@ const NOT_EXHAUSTIVE: [&str; 3] = ["not every", "too many", "was ended"];
 pub struct Rate {
     served: Cell<u32>,
     missed: Cell<u32>,
-    /// Served gangs for which brute force finds victims that matter less.
+    /// Served gangs for which brute force finds cheaper victims.
     costly: Cell<u32>,
 }
 
@@ -34,7 +35,7 @@ impl Rate {
         Ok(())
     }
 
-    /// A gang was served by victims though others matter less.
+    /// A gang was served although cheaper victims exist.
     pub fn costly(&self) {
         self.costly.set(self.costly.get() + 1);
     }
@@ -54,13 +55,13 @@ impl Rate {
         let (served, missed, costly) = (self.served.get(), self.missed.get(), self.costly.get());
         println!("{name}: {served} of {} gangs served, {costly} of them at a cost too high", served + missed);
         let all = served + missed;
-        // One more than that, for few gangs scatter.
+        // One more is allowed, because small numbers scatter.
         assert!(missed <= all.div_ceil(ONE_IN) + 1, "{name}: {missed} of {all} gangs were refused");
         assert!(costly <= served.div_ceil(ONE_IN) + 1, "{name}: {costly} of {served} gangs cost too much");
     }
 }
 
-/// Checks soundness in so many cases, and then the rates that the checks counted.
+/// Checks soundness in each case, and then the rates that the checks counted.
 pub fn holds<S: Strategy>(
     name: &str,
     cases: u32,
@@ -68,8 +69,8 @@ pub fn holds<S: Strategy>(
     check: impl Fn(&S::Value, &Rate) -> TestCaseResult,
 ) {
     let rate = Rate::default();
-    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) };
-    let outcome = TestRunner::new(config).run(&strategy, |case| check(&case, &rate));
+    let outcome =
+        TestRunner::new(ProptestConfig::with_cases(cases)).run(&strategy, |case| check(&case, &rate));
     match outcome {
         Ok(()) => rate.check(name),
         Err(TestError::Fail(why, case)) => panic!("{name}: {why}\n{case:#?}"),

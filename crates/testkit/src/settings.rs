@@ -1,4 +1,4 @@
-//! Random clusters in which every plugin has something to say, and the configurations they are played under.
+//! Random clusters in which every plugin has an effect, and configurations to run them with.
 use std::sync::Arc;
 
 use phalanx_cluster::annotation::{
@@ -19,10 +19,10 @@ use crate::TestCluster;
 use crate::random::{Script, script};
 use phalanx_framework::testing::resources;
 
-/// A configuration by name. Each is a text as a user would write it, so that it is read as a user's is.
+/// A named configuration, which is parsed from a text as a user would write it.
 #[derive(Clone)]
 pub struct Named {
-    /// What tells it apart in messages.
+    /// The name in messages.
     pub name: String,
     /// The configuration.
     pub conf: Conf,
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Named {
 /// Reads a configuration; a problem in it fails the test.
 pub fn named(name: &str, text: &str) -> Named {
     let parsed = phalanx_conf::parse(text, &Known::builtin());
-    // That a plugin comes to nothing by itself is no slip: what it says counts all the same.
+    // A plugin without the action shuffle gets a warning, but its other hooks count.
     let mut slips =
         parsed.problems.iter().filter(|problem| !problem.what.ends_with(" without action shuffle"));
     assert!(slips.next().is_none(), "{name}: {:?}", parsed.problems);
@@ -55,7 +55,7 @@ fn shipped() -> Vec<Named> {
     paths.iter().map(|path| named(&name(path), &std::fs::read_to_string(path).expect("a file"))).collect()
 }
 
-/// One tier with a plugin that keeps accounts or has an order of its own, before what every cluster needs.
+/// One tier with a plugin that keeps sums or has an order of its own, before the plugins that every cluster needs.
 fn around(plugin: &str) -> Named {
     let text = format!(
         "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: {plugin}\n- plugins:\n  - name: priority\n  \
@@ -64,7 +64,7 @@ fn around(plugin: &str) -> Named {
     named(plugin.lines().next().unwrap_or_default(), &text)
 }
 
-/// Pods are moved in each cycle, and places are kept for a time.
+/// A configuration with shuffle in each cycle, where places for successors expire.
 fn moving() -> Named {
     let text = r#"
 actions: "enqueue, allocate, backfill, shuffle"
@@ -89,7 +89,7 @@ tiers:
     named("moving", text)
 }
 
-/// Jobs of any priority are served by their age.
+/// A configuration without priority: jobs are ordered by age.
 pub fn by_age() -> Named {
     let text = "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n";
     named("by age", text)
@@ -136,14 +136,14 @@ pub fn evicting() -> Vec<Named> {
     each.collect()
 }
 
-/// A cluster, with what plugins read on its objects.
+/// A cluster whose objects have fields and annotations for all plugins.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The configuration.
     pub conf: Named,
     /// The random cluster.
     pub script: Script,
-    /// What each object gets is picked by these in turn; 0 is nothing.
+    /// Numbers that pick fields and annotations of objects in turn; 0 is none.
     picks: Vec<usize>,
 }
 
@@ -185,7 +185,7 @@ impl Setting {
         test
     }
 
-    /// What is not in a script: storage, quotas, budgets, figures of nodes.
+    /// Objects that are not in a script: storage, quotas, budgets, usage of nodes.
     fn besides(&self) -> Vec<Event> {
         let class = |name: &str, provisioner: Option<&str>| {
             let provisioner = provisioner.map(Arc::from);
@@ -265,7 +265,7 @@ impl Setting {
         let groups = NodeGroups { required: list(1), preferred: list(2), ..NodeGroups::default() };
         let limit = self.pick(at, 3, &["", "cpu=2", "cpu=1 memory=2Gi", "memory=3Gi"]);
         let limits = Some(("a".into(), resources(limit))).filter(|_| !limit.is_empty());
-        // Among the first queues, which come first of all.
+        // The parent is one of the first queues, which are added first.
         let parent = self.number(at, 4) % 4;
         QueueInfo {
             annotations: pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),

@@ -1,4 +1,4 @@
-//! A small cluster in plain figures: who fits where is found by trying everything.
+//! A small cluster in plain figures, and brute force over all placements.
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use phalanx_cluster::event::{
     Spread,
 };
 use phalanx_cluster::label::Selector;
-use phalanx_framework::conf::{Conf, PluginConf, Tier};
+use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 
-use crate::{Cycle, TestCluster};
+use crate::{Cycle, TestCluster, one_tier};
 use phalanx_framework::testing::{group, leaving, member, node, running};
 
-/// Nodes that are one domain.
+/// A topology of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// Every node is one.
+    /// Each node is a domain.
     Host,
-    /// Nodes with one value of the label `rack`.
+    /// Nodes with one value of the label `rack` are a domain.
     Rack,
 }
 
@@ -63,11 +63,11 @@ fn text([cores, cards]: Figures) -> String {
 pub struct Host {
     /// What it can allocate.
     pub room: Figures,
-    /// Some have no such label.
+    /// The value of the label `rack`, which some nodes lack.
     pub rack: Option<usize>,
 }
 
-/// A topology spread constraint that filters.
+/// A topology spread constraint with `DoNotSchedule`.
 #[derive(Clone, Debug)]
 pub struct Even {
     colour: usize,
@@ -76,20 +76,20 @@ pub struct Even {
     domains: u32,
 }
 
-/// What a pod is to others, and asks of them.
+/// Labels and pod rules.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Which of the two colours it has.
     pub colours: [bool; 2],
-    /// A pod of this colour is in the domain, or none is anywhere and it has the colour itself.
+    /// Affinity: the domain has a pod of this colour, or no pod has the colour except this one.
     pub with: Option<(usize, Topology)>,
-    /// No pod of this colour is in the domain.
+    /// Anti-affinity: the domain has no pod of this colour.
     pub without: Option<(usize, Topology)>,
     /// Its topology spread constraints.
     pub spread: Vec<Even>,
 }
 
-/// A pod that has its node.
+/// A running pod.
 #[derive(Clone, Debug)]
 pub struct Held {
     /// The name of the pod.
@@ -100,22 +100,22 @@ pub struct Held {
     pub node: usize,
     /// What it requests.
     pub asks: Figures,
-    /// How it counts for other pods, and what it requires of them.
+    /// Its labels and pod rules.
     pub rules: Rules,
 }
 
-/// A member of the gang that asks for room.
+/// A member of the waiting gang.
 #[derive(Clone, Debug, Default)]
 pub struct Member {
     /// What it requests.
     pub asks: Figures,
-    /// The node it is let on; any when there is none.
+    /// The only node that it may use; `None` for any node.
     pub only: Option<usize>,
-    /// How it counts for other pods, and what it requires of them.
+    /// Its labels and pod rules.
     pub rules: Rules,
 }
 
-/// A gang asks for room where others are.
+/// A cluster with running pods and one waiting gang.
 #[derive(Clone, Debug)]
 pub struct Small {
     /// The nodes.
@@ -124,7 +124,7 @@ pub struct Small {
     pub pods: Vec<Held>,
     /// The members of the gang.
     pub members: Vec<Member>,
-    /// So many of them make the gang.
+    /// minMember of the gang.
     pub min: usize,
 }
 
@@ -154,7 +154,8 @@ impl Small {
         self.members.iter().enumerate().map(|(at, member)| member.info(at as u32))
     }
 
-    /// Its nodes, gangs with their queues and minimums, pods that may be preempted or not, and the gang that asks, in the first queue.
+    /// Adds nodes, gangs with their queues and minimums, preemptable and protected pods, and the waiting gang in the
+    /// first queue.
     pub fn fill(&self, test: &mut TestCluster, gangs: &[(usize, u32)], preemptable: &[bool]) {
         for node in self.nodes() {
             test.add(node);
@@ -171,7 +172,7 @@ impl Small {
         }
     }
 
-    /// The same with `allocate` alone, all in one queue, and pods that are being deleted.
+    /// The cluster with `allocate` alone, one queue, and terminating pods.
     pub fn with_leaving(&self, gone: Set) -> TestCluster {
         let mut test = TestCluster::with(allocating());
         for node in self.nodes() {
@@ -188,7 +189,7 @@ impl Small {
         test
     }
 
-    /// Where the members that ask are bound or nominated.
+    /// The nodes to which members of the waiting gang are bound or nominated.
     pub fn places(&self, cycle: &Cycle) -> Places {
         let node = |at: usize| {
             let name = format!("asks-{at}");
@@ -214,33 +215,33 @@ impl Small {
         self.pods.iter().enumerate().filter(move |(at, _)| set & (1 << at) != 0).map(|(_, pod)| pod)
     }
 
-    /// For each gang, of those that need so many: how many it had, and has left without these pods.
+    /// For each gang with a minimum: its number of pods, and the number without these pods.
     fn left(&self, gone: Set, mins: impl Iterator<Item = u32>) -> impl Iterator<Item = [usize; 3]> {
         let of = |at: usize, set: Set| self.pods_of(set).filter(|pod| pod.group == format!("g{at}")).count();
         mins.enumerate().map(move |(at, min)| [min as usize, of(at, self.all()), of(at, self.all() & !gone)])
     }
 
-    /// Whether gangs can do without these pods.
+    /// Whether all gangs keep their minimum without these pods.
     pub fn is_spare(&self, gone: Set, mins: impl Iterator<Item = u32>) -> bool {
         self.left(gone, mins).all(|[min, had, left]| left == had || left >= min)
     }
 
-    /// For each gang whether it is whole no more without these pods.
+    /// For each gang, whether it falls below its minimum without these pods.
     pub fn broken(&self, gone: Set, mins: impl Iterator<Item = u32>) -> Vec<bool> {
         self.left(gone, mins).map(|[min, had, left]| had >= min && left < min).collect()
     }
 
-    /// Whether a gang is whole no more without these pods; one that goes as a whole counts if that is said.
+    /// Whether a gang falls below its minimum without these pods; a gang without any pod left counts if `whole` is set.
     pub fn breaks(&self, gone: Set, mins: impl Iterator<Item = u32>, whole: bool) -> bool {
         self.left(gone, mins).any(|[min, had, left]| had >= min && left < min && (whole || left > 0))
     }
 
-    /// Whether the gang fits with these pods gone. `may` is asked about the places as they are given.
+    /// Whether the gang fits without these pods. `may` decides on each placement.
     pub fn fits(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool) -> bool {
         self.reach(gone, may, &|places| places.iter().flatten().count() >= self.min)
     }
 
-    /// Whether members can be given these places, one after the other.
+    /// Whether members can be placed on these nodes one after the other.
     pub fn leads_to(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool, end: &Places) -> bool {
         self.reach(gone, may, &|places| places == &end[..])
     }
@@ -295,7 +296,7 @@ impl Small {
         };
         let in_company = |(colour, topology): (usize, Topology)| {
             let company = || there().filter(move |(rules, ..)| rules.colours[colour]);
-            // A pod that is in no domain is nobody's company.
+            // A pod in no domain satisfies no affinity.
             let any = company().any(|(_, _, at)| self.domain(topology, at).is_some());
             self.domain(topology, node).is_some()
                 && (company().any(|(_, _, at)| near(topology, at)) || (!any && it.rules.colours[colour]))
@@ -339,14 +340,9 @@ impl Small {
     }
 }
 
-/// Gangs are placed, and nothing else happens.
+/// A configuration whose only action is allocate.
 pub fn allocating() -> Conf {
-    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
-    Conf {
-        actions: vec!["allocate".into()],
-        tiers: vec![Tier { plugins: ["gang", "predicates", "nodeorder"].iter().map(plugin).collect() }],
-        ..Conf::default()
-    }
+    one_tier(&["allocate"], &["gang", "predicates", "nodeorder"])
 }
 
 impl Held {
@@ -429,7 +425,7 @@ pub fn of_first_colour() -> impl Strategy<Value = Vec<Even>> {
     )
 }
 
-/// How likely a rule is, by sort: company, none of it, spread.
+/// The probability of each kind of rule: affinity, anti-affinity, spread.
 pub fn rules(with: f64, without: f64, spread: f64) -> impl Strategy<Value = Rules> {
     (
         any::<[bool; 2]>(),

@@ -1,4 +1,4 @@
-//! Claims to volumes and to devices, for random clusters, and what may happen to them.
+//! Claims to volumes and to devices for random clusters, and changes of them.
 use std::sync::Arc;
 
 use phalanx_cluster::event::{
@@ -12,16 +12,16 @@ use proptest::prelude::*;
 /// The CSI driver of volumes.
 pub const DRIVER: &str = "csi.x";
 
-/// What claims there are, and what serves them. Pods name some that do not exist.
+/// Claims, volumes and devices. Pods also name claims that do not exist.
 #[derive(Clone, Debug)]
 pub struct Supply {
     pvcs: Vec<PvcInfo>,
     volumes: Vec<VolumeInfo>,
     limits: Vec<u32>,
-    /// How large a volume can be made on each node, as the driver tells; it tells nothing when there are none.
+    /// The published storage capacity of each node; without any the driver publishes none.
     room: Vec<i64>,
     claims: Vec<ClaimInfo>,
-    /// How many devices each node has.
+    /// The number of devices of each node.
     devices: Vec<usize>,
 }
 
@@ -37,7 +37,7 @@ pub fn wishes() -> impl Strategy<Value = Wishes> {
     ]
 }
 
-/// Gives a pod its claims. One that is on a node has no claims to devices: it could not be there without their being given.
+/// Gives a pod its claims. A bound pod has no ResourceClaims, because they would have to be allocated.
 pub fn wish(pod: PodInfo, (volumes, device): Wishes) -> PodInfo {
     let mut volumes: Vec<_> = volumes
         .into_iter()
@@ -84,7 +84,7 @@ pub fn volume(at: usize, node: usize, size: i64) -> VolumeInfo {
     }
 }
 
-/// A ResourceClaim for so many devices.
+/// A ResourceClaim for this many devices.
 pub fn claim(at: usize, count: u32) -> ClaimInfo {
     let name: Arc<str> = format!("d{at}").into();
     let request = ClaimRequest { name: "r".into(), class: "any".into(), selectors: Vec::new(), count };
@@ -116,7 +116,7 @@ pub fn supply() -> impl Strategy<Value = Supply> {
     })
 }
 
-/// Classes whose claims wait for a pod, without and with somebody who makes volumes, and one whose claims do not wait.
+/// Storage classes with `WaitForFirstConsumer`, without and with a provisioner, and one with `Immediate`.
 pub fn classes() -> impl Iterator<Item = Event> {
     let all = [("local", None, true), ("made", Some(DRIVER), true), ("now", Some(DRIVER), false)];
     all.into_iter().map(|(name, provisioner, waits)| {
@@ -131,14 +131,14 @@ fn room((node, size): (usize, &i64)) -> Event {
     StorageCapacityInfo { key, class: "made".into(), nodes, size: Some(*size), whole: Some(*size) }.into()
 }
 
-/// Some attach volumes of others, of claims, or of nobody, also to nodes that are not there yet.
+/// VolumeAttachments of other volumes, of claims' volumes or of unbound volumes, also on nodes that do not exist yet.
 fn attachment(at: usize) -> AttachmentInfo {
     let volume = (at % 5 < 4).then(|| format!("pv{}", at % 4).into());
     let node = format!("n{}", at / 2 % 4).into();
     AttachmentInfo { name: format!("a{}", at % 7).into(), node, driver: DRIVER.into(), volume }
 }
 
-/// The ResourceSlice of a node with so many devices.
+/// The ResourceSlice of a node with this many devices.
 pub fn slice((node, count): (usize, &usize)) -> Event {
     let device = |at| DeviceInfo { name: format!("x{at}").into(), ..DeviceInfo::default() };
     let name: Arc<str> = format!("n{node}").into();
@@ -171,7 +171,7 @@ impl Supply {
             .chain(self.devices.iter().enumerate().map(slice))
     }
 
-    /// Something is deleted, comes back as it was, or a claim is bound by its controller.
+    /// An object is deleted or created again, or the controller binds a claim.
     pub fn happen(&self, at: usize) -> Option<Event> {
         let pvc = |at: usize| (!self.pvcs.is_empty()).then(|| &self.pvcs[at % self.pvcs.len()]);
         let volume = |at: usize| (!self.volumes.is_empty()).then(|| &self.volumes[at % self.volumes.len()]);

@@ -13,7 +13,7 @@ use phalanx_framework::extender::Extender;
 
 use phalanx_framework::testing::{member, node, queue, running};
 
-/// Actions and tiers as Volcano's Helm chart installs them. A core without one of these plugins passes it over.
+/// Actions and tiers of Volcano's Helm chart.
 pub fn helm() -> Conf {
     let plugin = |name: &&str| {
         let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
@@ -33,9 +33,32 @@ pub fn helm() -> Conf {
     }
 }
 
-/// How many cases a property looks at: so many, or what the variable `CASES` says, for a long run with fresh seeds.
+/// A configuration with all plugins in one tier.
+pub fn one_tier(actions: &[&str], plugins: &[&str]) -> Conf {
+    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
+    Conf {
+        actions: actions.iter().map(|action| (*action).into()).collect(),
+        tiers: vec![Tier { plugins: plugins.iter().map(plugin).collect() }],
+        ..Conf::default()
+    }
+}
+
+/// Sets a flag of a plugin.
+pub fn set_flag(conf: &mut Conf, plugin: &str, flag: Flag, on: bool) {
+    let plugins = conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins);
+    plugins.filter(|known| known.name == plugin).for_each(|known| known.flags.set(flag, on));
+}
+
+/// The number of cases of a property: `usually`, unless the variable `PROPTEST_CASES` says otherwise. A failed test shows
+/// the printed line, which runs the same cases again.
 pub fn cases(usually: u32) -> u32 {
-    std::env::var("CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    let cases = variable("PROPTEST_CASES").parse().unwrap_or(usually);
+    let (seed, package) = (variable("PROPTEST_RNG_SEED"), variable("CARGO_PKG_NAME"));
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or_default();
+    println!("same cases: PROPTEST_RNG_SEED={seed} PROPTEST_CASES={cases} cargo test -p {package} {test}");
+    cases
 }
 
 /// What a cycle decided.
@@ -101,13 +124,13 @@ impl Cycle {
     }
 }
 
-/// A Cluster, its scheduler, and the pods as they would be outside.
+/// A Cluster, its scheduler, and the pods as an API server would hold them.
 pub struct TestCluster {
-    /// What the scheduler knows.
+    /// The Cluster.
     pub cluster: Cluster,
     scheduler: Scheduler,
     pods: BTreeMap<String, PodInfo>,
-    /// When the last cycle was.
+    /// The time of the last cycle.
     pub now: Time,
 }
 
@@ -169,17 +192,17 @@ impl TestCluster {
         self
     }
 
-    /// One cycle, after which every sum must be right.
+    /// Runs one cycle and checks all sums; returns its decisions by kind.
     pub fn cycle(&mut self) -> Cycle {
         Cycle::of(self.decisions())
     }
 
-    /// What one cycle decides, after which every sum must be right.
+    /// Runs one cycle and checks all sums; returns its decisions.
     pub fn decisions(&mut self) -> Vec<Decision> {
         self.outcome().decisions
     }
 
-    /// What one cycle comes to, after which every sum must be right.
+    /// Runs one cycle and checks all sums; returns its outcome.
     pub fn outcome(&mut self) -> Outcome {
         self.now.0 += 1000;
         let outcome = self.scheduler.run(&mut self.cluster, self.now);
@@ -187,7 +210,8 @@ impl TestCluster {
         outcome
     }
 
-    /// What one cycle hands out, a list for each action that decided something, and when the next one is due.
+    /// Runs one cycle with a list of decisions for each action that decided something; returns when the next cycle is
+    /// due.
     pub fn hand_outs(&mut self, mut each: impl FnMut(&[Decision])) -> Option<Time> {
         self.now.0 += 1000;
         let outcome =
@@ -197,8 +221,8 @@ impl TestCluster {
         outcome.wake
     }
 
-    /// What another scheduler would decide in the next cycle by the same configuration, which looks at all anew, and what would
-    /// come of it.
+    /// The decisions and the outcome of the next cycle by a new scheduler with the same configuration, which tries all
+    /// jobs.
     pub fn seen_by(&self, other: &mut Scheduler) -> (Cluster, Cycle) {
         let mut cluster = self.cluster.clone();
         other.set_conf(self.scheduler.conf().clone());
@@ -207,43 +231,43 @@ impl TestCluster {
         (cluster, Cycle::of(outcome.decisions))
     }
 
-    /// How many jobs wait, by pool.
+    /// The number of waiting jobs by pool.
     pub fn pending(&mut self) -> Pending {
         self.scheduler.pending(&mut self.cluster)
     }
 
-    /// When the last cycle was.
+    /// The time of the last cycle.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Searches are measured by this.
+    /// Sets the stopwatch of searches.
     pub fn set_stopwatch(&mut self, stopwatch: Arc<dyn Stopwatch>) {
         self.scheduler.set_stopwatch(stopwatch);
     }
 
-    /// Extenders are asked by this.
+    /// Sets the sender of extender requests.
     pub fn set_extender(&mut self, extender: Arc<dyn Extender>) {
         self.scheduler.set_extender(extender);
     }
 
-    /// Jobs that wait are looked at as often as this says.
+    /// Sets the limits by which waiting jobs are tried again.
     pub fn set_retry_limits(&mut self, limits: RetryLimits) {
         self.scheduler.set_retry_limits(limits);
     }
 
-    /// Nothing that was found out in earlier cycles is relied on in the next one.
+    /// The next cycle relies on no result of earlier cycles.
     pub fn forget(&mut self) {
         let conf = self.scheduler.conf().clone();
         self.scheduler.set_conf(conf);
     }
 
-    /// Another configuration is in force from now on.
+    /// Sets another configuration.
     pub fn set_conf(&mut self, conf: Conf) {
         self.scheduler.set_conf(conf);
     }
 
-    /// A cycle whose bound pods then run.
+    /// Runs a cycle, and then all pods that it bound.
     pub fn run(&mut self) -> Cycle {
         let cycle = self.cycle();
         for (pod, node) in &cycle.bound {
@@ -252,14 +276,14 @@ impl TestCluster {
         cycle
     }
 
-    /// The pod runs on the node.
+    /// Starts the pod on the node.
     pub fn start(&mut self, pod: &str, node: &str) {
         let pod = self.pods[pod].clone();
         self.add(Event::Bound(pod.pod.uid.clone()));
         self.add(running(pod, node));
     }
 
-    /// The pod as it was last seen, changed.
+    /// Changes the pod as it was last seen.
     pub fn change(&mut self, pod: &str, change: impl FnOnce(&mut PodInfo)) -> &mut Self {
         let mut pod = self.pods[pod].clone();
         change(&mut pod);
@@ -276,7 +300,7 @@ impl TestCluster {
         self.pods.keys().cloned().collect()
     }
 
-    /// The pod is gone.
+    /// Deletes the pod.
     pub fn gone(&mut self, pod: &str) -> &mut Self {
         let pod = self.pods.remove(pod).expect("a pod of this name");
         self.add(Event::PodGone(pod.pod.uid))
@@ -292,7 +316,7 @@ impl TestCluster {
         self.groups().into_iter().find(|group| group.key == key).expect("a group or pod of this name")
     }
 
-    /// Why a group, or a pod without one, waits.
+    /// The reasons of a waiting PodGroup, or of a pod without one.
     pub fn reasons(&self, name: &str) -> Vec<String> {
         self.report(name).reasons
     }
@@ -302,7 +326,7 @@ impl TestCluster {
         self.report(name).phase
     }
 
-    /// What a queue deserves of a resource.
+    /// The deserved amount of a queue for a resource.
     pub fn deserved(&self, queue: &str, resource: &str) -> Option<String> {
         let queues = self.scheduler.report(&self.cluster).queues;
         let queue = queues.into_iter().find(|row| &*row.name == queue).expect("a queue of this name");

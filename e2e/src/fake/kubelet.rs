@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_runs_then_finishes_when_it_says_so() {
+    fn a_pod_runs_and_finishes_after_its_run_time() {
         let cases = [
             ("Pending", json!({}), Step::Run),
             ("Running", json!({}), Step::Nothing),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_found_running_has_its_age_counted() {
+    fn the_run_time_of_a_running_pod_counts_from_its_start() {
         let pod = pod("Running", &json!({ RUN_SECONDS: "10" }), false);
         assert_eq!(run_time(&pod), Some(Duration::from_secs(10)));
         assert_eq!(age(&pod, "2026-01-01T00:00:04Z".parse().unwrap()), Duration::from_secs(4));

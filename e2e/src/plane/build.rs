@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_of_kubernetes_is_the_one_in_go_mod() {
+    fn the_version_of_kubernetes_is_the_one_in_go_mod() {
         let version = kubernetes_version(&source_dir().join("go.mod")).unwrap();
         let flags = version_flags(&version).unwrap();
         assert!(flags.contains(&format!("gitVersion={version} ")), "{flags}");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprint_follows_content_and_names_of_sources_only() {
+    fn the_fingerprint_depends_on_content_and_names_of_sources() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         write("main.go", "package main");

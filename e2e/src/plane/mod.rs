@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_port_taken_in_between_leads_to_another() {
+    async fn a_port_taken_meanwhile_is_replaced_by_another() {
         let taken = TcpListener::bind(("127.0.0.1", ports::free().unwrap())).unwrap();
         let taken = taken.local_addr().map(|address| (address.port(), taken)).unwrap();
         let binary = tokio::task::spawn_blocking(binary).await.unwrap().unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_that_does_not_start_shows_its_log() {
+    async fn a_process_that_does_not_start_shows_its_log() {
         let binary = tokio::task::spawn_blocking(binary).await.unwrap().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("etcd.log");

@@ -14,7 +14,7 @@ const COUNT: u32 = 17_000;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A port that nobody listened on a moment ago. Each call gives another one.
+/// A port that was free a moment ago. Each call returns another port.
 pub(super) fn free() -> Result<u16> {
     // Every process begins elsewhere, so that test processes side by side seldom meet.
     let begin = std::process::id().wrapping_mul(977);
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_differ_and_can_be_bound_together() {
+    fn ports_are_distinct_and_free() {
         // Another test may take a port in between, but not one of each draw.
         let bind = || -> Vec<_> {
             let ports: Vec<_> = (0..20).map(|_| free().unwrap()).collect();

@@ -72,14 +72,14 @@ async fn all_pods(client: &Client, count: usize, wanted: &str) -> Result<()> {
     .await
 }
 
-/// Whether the process still runs; one that has ended but that nobody has asked after does not.
+/// Whether the process still runs; a zombie process does not.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }
 
 #[tokio::test]
-async fn pods_run_finish_and_go() -> Result<()> {
+async fn pods_run_finish_and_are_deleted() -> Result<()> {
     let plane = Plane::start(PlaneOptions::default()).await?;
     let client = plane.client();
     let nodes =
@@ -170,7 +170,7 @@ async fn deployments_survive_a_restart_of_the_api_server() -> Result<()> {
 }
 
 #[tokio::test]
-async fn native_gangs_wait_for_their_last_member() -> Result<()> {
+async fn gangs_of_kube_scheduler_wait_for_their_last_member() -> Result<()> {
     let plane = Plane::start(PlaneOptions { native_gangs: true, ..PlaneOptions::default() }).await?;
     let client = plane.client();
     fake::Nodes::new(2).extended("nvidia.com/gpu", "4").create(&client).await?;
@@ -202,7 +202,7 @@ async fn native_gangs_wait_for_their_last_member() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_definition_is_served_once_applied() -> Result<()> {
+async fn a_crd_is_served_once_applied() -> Result<()> {
     let plane = Plane::start(PlaneOptions::default()).await?;
     let dir = tempfile::tempdir()?;
     std::fs::write(dir.path().join("widgets.yaml"), WIDGETS)?;
@@ -231,7 +231,7 @@ spec:
 ";
 
 #[tokio::test]
-async fn a_killed_holder_leaves_no_process() -> Result<()> {
+async fn a_killed_test_leaves_no_process() -> Result<()> {
     let mut up = Command::new(env!("CARGO_BIN_EXE_phalanx-e2e"))
         .args(["up", "--nodes", "1"])
         .stdout(Stdio::piped())
@@ -253,7 +253,7 @@ async fn a_killed_holder_leaves_no_process() -> Result<()> {
         Ok(())
     })
     .await?;
-    // Nobody was left to remove it.
+    // The killed process could not remove it.
     if let Some(dir) = Path::new(&kubeconfig).parent() {
         std::fs::remove_dir_all(dir)?;
     }

@@ -131,7 +131,7 @@ fn every_field_of_a_queue_is_read_and_written() {
 }
 
 #[test]
-fn every_field_of_the_schemas_is_in_the_samples() {
+fn the_samples_have_every_field_of_the_schemas() {
     for (kind, sample) in [("PodGroup", POD_GROUP), ("Queue", QUEUE)] {
         let version = crate::definitions::definition(kind)["spec"]["versions"][0].clone();
         let mut missing = Vec::new();
@@ -156,7 +156,7 @@ fn missing_in(schema: &Value, sample: &Value, path: &str, missing: &mut Vec<Stri
 }
 
 #[test]
-fn what_is_missing_has_the_schemas_defaults() {
+fn missing_fields_have_the_defaults_of_the_schema() {
     let bare: PodGroup = decode("{kind: PodGroup, metadata: {name: a}}");
     assert_eq!(bare.spec, PodGroupSpec::default());
     assert_eq!((bare.spec.min_member, bare.spec.queue.as_str()), (0, "default"));
@@ -176,7 +176,7 @@ fn what_is_missing_has_the_schemas_defaults() {
 }
 
 #[test]
-fn null_means_missing_everywhere() {
+fn a_null_field_counts_as_missing() {
     for (kind, sample) in [("PodGroup", POD_GROUP), ("Queue", QUEUE)] {
         let full: Value = decode(sample);
         let paths = paths(&full, "");
@@ -226,7 +226,7 @@ fn paths(value: &Value, path: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_go_clients_leave_behind_is_read() {
+fn empty_fields_that_go_clients_write_are_read() {
     // Structs without omitempty, nil maps, zero times and empty strings.
     let queue: Queue = decode(
         "{metadata: {name: q, creationTimestamp: null}, spec: {weight: 0, guarantee: {}, parent: '', \
@@ -273,7 +273,7 @@ fn quantities_may_be_numbers() {
 }
 
 #[test]
-fn a_status_patch_can_bring_counts_back_to_zero() {
+fn a_status_patch_writes_counts_of_zero() {
     let group =
         PodGroup { status: Some(phalanx_api::v1beta1::PodGroupStatus::default()), ..PodGroup::default() };
     let written = serde_json::to_value(group).unwrap();
@@ -281,7 +281,7 @@ fn a_status_patch_can_bring_counts_back_to_zero() {
 }
 
 #[test]
-fn a_new_object_says_its_kind_and_no_status() {
+fn a_new_object_has_its_kind_and_no_status() {
     let queue = Queue::new("root", QueueSpec { reclaimable: Some(false), ..QueueSpec::default() });
     assert_eq!(
         serde_json::to_value(queue).unwrap(),

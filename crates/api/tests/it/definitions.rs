@@ -16,7 +16,7 @@ pub(crate) fn definition(kind: &str) -> Value {
 }
 
 #[test]
-fn the_files_are_fresh() {
+fn the_crd_files_equal_the_types() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crds");
     let mut expected = phalanx_api::crds();
     expected.sort();
@@ -34,7 +34,7 @@ fn the_files_are_fresh() {
 }
 
 #[test]
-fn names_and_scopes_are_volcanos() {
+fn names_and_scopes_equal_those_of_volcano() {
     let names = |kind: &str| definition(kind)["spec"]["names"].clone();
     assert_eq!(
         names("PodGroup"),
@@ -63,7 +63,7 @@ fn only_queues_have_a_status_subresource() {
 
 /// Volcano's are the first ones: for queues it shows the parent only.
 #[test]
-fn columns_begin_with_volcanos() {
+fn printer_columns_begin_with_those_of_volcano() {
     let columns = |kind: &str| {
         let version = &definition(kind)["spec"]["versions"][0];
         let columns = version["additionalPrinterColumns"].as_array().unwrap().clone();
@@ -96,7 +96,7 @@ fn columns_begin_with_volcanos() {
 
 /// Volcano's tools look for these words in what the API server answers.
 #[test]
-fn amounts_of_a_queue_are_refused_in_volcanos_words() {
+fn invalid_amounts_of_a_queue_have_the_messages_of_volcano() {
     let spec = &definition("Queue")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     let rules = spec["x-kubernetes-validations"].as_array().unwrap();
     for (field, message) in [
@@ -110,7 +110,7 @@ fn amounts_of_a_queue_are_refused_in_volcanos_words() {
 }
 
 #[test]
-fn an_uninstalled_chart_leaves_them() {
+fn helm_uninstall_keeps_the_crds() {
     for kind in ["PodGroup", "Queue"] {
         let metadata = &definition(kind)["metadata"];
         assert_eq!(metadata["annotations"]["helm.sh/resource-policy"], "keep");
@@ -118,7 +118,7 @@ fn an_uninstalled_chart_leaves_them() {
 }
 
 #[test]
-fn the_api_server_fills_in_what_volcanos_does() {
+fn defaults_of_the_crds_equal_those_of_volcano() {
     let schema = |kind: &str| {
         let version = definition(kind)["spec"]["versions"][0].clone();
         version["schema"]["openAPIV3Schema"]["properties"].clone()
@@ -143,7 +143,7 @@ fn the_api_server_fills_in_what_volcanos_does() {
 }
 
 #[test]
-fn enumerations_are_volcanos_and_a_status_may_have_none() {
+fn enumerations_equal_those_of_volcano_and_a_status_may_be_empty() {
     let values = |kind: &str, path: &str| {
         let version = definition(kind)["spec"]["versions"][0].clone();
         let schema = version["schema"]["openAPIV3Schema"].pointer(path).cloned().unwrap_or_default();
@@ -171,7 +171,7 @@ fn collect_defaults(properties: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn the_type_and_the_file_define_the_same() {
+fn the_type_and_the_file_define_the_same_schema() {
     let read = |kind: &str| -> CustomResourceDefinition { serde_json::from_value(definition(kind)).unwrap() };
     assert_eq!(PodGroup::crd(), read("PodGroup"));
     assert_eq!(Queue::crd(), read("Queue"));
@@ -180,7 +180,7 @@ fn the_type_and_the_file_define_the_same() {
 }
 
 #[test]
-fn urls_are_volcanos() {
+fn urls_of_the_resources_equal_those_of_volcano() {
     assert_eq!(
         PodGroup::url_path(&(), Some("team")),
         "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups"

@@ -30,12 +30,12 @@ const KNOWN: [&str; 20] = [
 ];
 
 #[test]
-fn podgroup() {
+fn the_schema_of_podgroup_is_structural() {
     check(&root("PodGroup"), "");
 }
 
 #[test]
-fn queue() {
+fn the_schema_of_queue_is_structural() {
     check(&root("Queue"), "");
 }
 

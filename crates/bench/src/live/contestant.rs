@@ -1,4 +1,4 @@
-//! Who binds the pods: nobody but the client, Phalanx, or kube-scheduler.
+//! What binds the pods: the client itself, Phalanx, or kube-scheduler.
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;

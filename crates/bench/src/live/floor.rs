@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_rounds_each_is_told_and_the_median_counts() {
+    fn of_several_rounds_the_median_counts() {
         let options = Cli::parse_from(["floor", "--rounds", "3"]).options;
         let runs = |seconds: &[f64]| seconds.iter().copied().map(run).collect();
         let runs = Runs {

@@ -3,7 +3,7 @@ use std::io::pipe;
 use std::process::{Command, Stdio};
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let (reader, writer) = pipe().unwrap();
     drop(reader);
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx-bench"));
@@ -16,7 +16,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn a_command_line_that_cannot_be_read_is_told_in_one_line() {
+fn an_invalid_command_line_is_an_error_of_one_line() {
     for (args, expected) in [
         (
             &[][..],

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: whom they mean, and how many may go.
+//! PodDisruptionBudgets: the pods that they select and the disruptions that they allow.
 
 use phalanx_cache::{Interner, Invalid, slim};
 use phalanx_cluster::event::{PdbInfo, Time};
@@ -16,7 +16,7 @@ fn labels(text: &str) -> Labels {
 }
 
 #[test]
-fn whom_a_budget_means() {
+fn a_budget_selects_pods_by_labels_and_expressions() {
     for (spec, shop, other) in [
         ("{}", None, None),
         ("{selector: null}", None, None),
@@ -42,7 +42,7 @@ fn whom_a_budget_means() {
 }
 
 #[test]
-fn how_many_may_go() {
+fn disruptions_are_allowed_by_the_status_of_the_current_generation() {
     for (generation, status, expected) in [
         (1, "{disruptionsAllowed: 2, observedGeneration: 1}", 2),
         (2, "{disruptionsAllowed: 2, observedGeneration: 1}", 0),
@@ -57,7 +57,7 @@ fn how_many_may_go() {
 }
 
 #[test]
-fn pods_that_are_not_ready_go_by_the_policy_and_by_what_is_healthy() {
+fn eviction_of_unready_pods_follows_the_unhealthy_pod_eviction_policy() {
     for (policy, status, expected) in [
         ("AlwaysAllow", "null", true),
         ("AlwaysAllow", "{currentHealthy: 1, desiredHealthy: 2}", true),
@@ -91,7 +91,7 @@ fn pods_that_are_not_ready_go_by_the_policy_and_by_what_is_healthy() {
 }
 
 #[test]
-fn a_selector_that_cannot_be_honoured_is_named_by_its_field() {
+fn a_selector_that_is_invalid_is_an_error_with_its_field() {
     for (expression, field) in [
         ("{key: a, operator: Like, values: [b]}", "operator"),
         ("{key: a, operator: In}", "values"),
@@ -104,7 +104,7 @@ fn a_selector_that_cannot_be_honoured_is_named_by_its_field() {
 }
 
 #[test]
-fn equal_labels_are_held_once_and_the_time_of_binding_is_read() {
+fn labels_and_the_time_of_binding_of_a_pod_are_read() {
     assert!(labels("null").is_empty());
     let info = pod("
 metadata: {name: p, labels: {b: '1', a: ''}}
@@ -113,9 +113,9 @@ status: {conditions: [{type: PodScheduled, status: 'True', lastTransitionTime: 2
     assert_eq!(info.life.scheduled, Some(Time(1_793_527_200_000)));
 }
 
-/// The condition says it, or the kubelet where there is none.
+/// The time of the condition PodScheduled, or without it the start time that the kubelet wrote.
 #[test]
-fn since_when_a_pod_has_its_node() {
+fn the_time_of_binding_is_that_of_the_condition_or_else_of_the_kubelet() {
     let condition = |status: &str, more: &str| format!("{{type: PodScheduled, status: '{status}'{more}}}");
     let since = ", lastTransitionTime: 2026-11-01T10:00:00Z";
     for (conditions, expected) in [

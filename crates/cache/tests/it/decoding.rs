@@ -80,7 +80,7 @@ fn reduced(pod: &slim::Pod) -> PodInfo {
 }
 
 #[test]
-fn a_whole_pod_of_a_real_cluster() {
+fn a_pod_of_a_real_cluster_is_decoded_whole() {
     let pod: slim::Pod = object(POD);
     assert_eq!(pod.metadata.managed_fields, None);
     assert_eq!(pod.metadata.resource_version.as_deref(), Some("812349"));
@@ -107,7 +107,7 @@ fn lists_and_watches_decode_to_the_same() {
 }
 
 #[test]
-fn a_wrong_type_is_named_with_its_field() {
+fn a_wrong_type_is_an_error_with_its_field() {
     for (yaml, expected) in [
         ("metadata: [a]", "metadata: found a list, expected a mapping"),
         ("metadata: {labels: {a: 1}}", "metadata.labels.a: found 1, expected text"),
@@ -144,7 +144,7 @@ fn a_wrong_type_is_named_with_its_field() {
 }
 
 #[test]
-fn a_custom_resource_that_does_not_decode_is_told_as_invalid_and_harms_no_other() {
+fn a_custom_resource_that_does_not_decode_is_invalid_and_others_are_kept() {
     let list = "
 metadata: {}
 items:
@@ -167,7 +167,7 @@ items:
 }
 
 #[test]
-fn a_queue_that_does_not_decode_is_told_as_invalid() {
+fn a_queue_that_does_not_decode_is_invalid() {
     let item: Guarded<Queue> = object("{metadata: {name: q}, spec: {weight: heavy}}");
     let (mut interner, names) = (Interner::default(), Names::default());
     let identity = Guarded::<Queue>::identity(item.meta(), &mut interner);

@@ -1,4 +1,4 @@
-//! Devices, claims to them, and the claims of pods.
+//! ResourceSlices, DeviceClasses, ResourceClaims, and the claims of pods.
 
 use phalanx_cache::{Interner, Invalid};
 use phalanx_cluster::event::{ClaimInfo, DeviceValue, LeftOut, SliceInfo, SliceNodes};
@@ -20,7 +20,7 @@ fn claim(spec: &str, status: &str) -> ClaimInfo {
 const POOL: &str = "driver: gpu.x, pool: {name: p, generation: 3, resourceSliceCount: 1}";
 
 #[test]
-fn where_the_devices_of_a_slice_are() {
+fn a_slice_says_on_which_nodes_its_devices_are() {
     let terms = "nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: [r1]}]}]";
     for (place, expected) in
         [("nodeName: n1", SliceNodes::Node("n1".into())), ("allNodes: true", SliceNodes::All)]
@@ -34,7 +34,7 @@ fn where_the_devices_of_a_slice_are() {
 }
 
 #[test]
-fn devices_that_need_what_is_not_supported_are_given_to_nobody() {
+fn devices_with_an_unsupported_feature_are_left_out() {
     for (fields, left_out) in [
         ("", None),
         ("taints: [{key: t, effect: None}]", None),
@@ -53,7 +53,7 @@ fn devices_that_need_what_is_not_supported_are_given_to_nobody() {
 }
 
 #[test]
-fn attributes_and_capacities_of_a_device() {
+fn attributes_and_capacities_of_a_device_are_read() {
     let device = "{name: d, attributes: {a: {int: 4}, b: {bool: true}, c: {string: x}, d: {version: 1.2.3}}, \
                   capacity: {memory: {value: 8Gi}}}";
     let found = slice(&format!("{{{POOL}, nodeName: n, devices: [{device}]}}")).expect("a slice");
@@ -72,7 +72,7 @@ fn attributes_and_capacities_of_a_device() {
 }
 
 #[test]
-fn what_a_claim_asks_for() {
+fn requests_of_a_claim_are_read_and_unsupported_ones_are_named() {
     for (spec, unsupported) in [
         ("{requests: [{name: r, exactly: {deviceClassName: gpu}}]}", None),
         (
@@ -104,7 +104,7 @@ fn what_a_claim_asks_for() {
 }
 
 #[test]
-fn what_a_claim_was_given_without_what_is_nobodys_own() {
+fn devices_allocated_with_admin_access_are_not_counted() {
     let given = claim(
         "{}",
         "{allocation: {devices: {results: [{request: r, driver: gpu.x, pool: p, device: d0}, \
@@ -118,7 +118,7 @@ fn what_a_claim_was_given_without_what_is_nobodys_own() {
 }
 
 #[test]
-fn the_claims_of_a_pod_by_name_or_as_they_were_made_from_a_template() {
+fn claims_of_a_pod_are_named_or_made_from_a_template() {
     let info = pod("
 metadata: {name: p, namespace: team, uid: u}
 spec:

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{object, value};
 
-/// A fold with its surroundings.
+/// A fold with its names and interner.
 struct Watch<K> {
     fold: Fold<K>,
     interner: Interner,
@@ -33,7 +33,7 @@ impl<K: Kind + DeserializeOwned> Watch<K> {
         told(&self.step(WatchEvent::Delete(object(yaml))))
     }
 
-    /// A whole list; the answers to all of it.
+    /// A whole list; returns its events.
     fn list(&mut self, objects: &[&str]) -> Vec<String> {
         let mut all = told(&self.step(WatchEvent::Init));
         for yaml in objects {
@@ -69,7 +69,7 @@ fn pod(name: &str, uid: &str, rest: &str) -> String {
 const NOTHING: [&str; 0] = [];
 
 #[test]
-fn only_changes_that_matter_are_told() {
+fn an_update_without_a_relevant_change_makes_no_event() {
     let mut watch = Watch::<slim::Pod>::new();
     let before = "{metadata: {name: p, uid: u, resourceVersion: '1'}, spec: {schedulerName: volcano}}";
     let after = "{metadata: {name: p, uid: u, resourceVersion: '2', annotations: {note: x}}, \
@@ -85,7 +85,7 @@ fn only_changes_that_matter_are_told() {
 }
 
 #[test]
-fn a_heartbeat_of_a_node_is_no_news() {
+fn a_heartbeat_of_a_node_makes_no_event() {
     let mut watch = Watch::<slim::Node>::new();
     let beat = |time: &str, ready: &str| {
         format!(
@@ -99,7 +99,7 @@ fn a_heartbeat_of_a_node_is_no_news() {
 }
 
 #[test]
-fn a_list_shows_what_is_gone() {
+fn an_object_that_a_new_list_lacks_is_gone() {
     let mut watch = Watch::<slim::Pod>::new();
     let (a, b, c) = (pod("a", "ua", ""), pod("b", "ub", ""), pod("c", "uc", ""));
     assert_eq!(watch.list(&[&a, &b]), ["+ua", "+ub"]);
@@ -110,7 +110,7 @@ fn a_list_shows_what_is_gone() {
 }
 
 #[test]
-fn a_list_that_breaks_off_counts_for_nothing() {
+fn a_list_that_breaks_off_removes_no_object() {
     let mut watch = Watch::<slim::Pod>::new();
     let (a, b) = (pod("a", "ua", ""), pod("b", "ub", ""));
     watch.list(&[&a, &b]);
@@ -120,7 +120,7 @@ fn a_list_that_breaks_off_counts_for_nothing() {
 }
 
 #[test]
-fn a_pod_that_takes_the_name_of_another_is_a_new_one() {
+fn a_pod_with_the_name_of_a_deleted_pod_is_a_new_pod() {
     let mut watch = Watch::<slim::Pod>::new();
     let (old, new) = (pod("p", "old", ""), pod("p", "new", ""));
     assert_eq!(watch.apply(&old), ["+old"]);
@@ -130,7 +130,7 @@ fn a_pod_that_takes_the_name_of_another_is_a_new_one() {
 }
 
 #[test]
-fn a_group_that_takes_the_name_of_another_replaces_it() {
+fn a_group_with_the_name_of_a_deleted_group_replaces_it() {
     let mut watch = Watch::<PodGroup>::new();
     assert_eq!(watch.apply("metadata: {name: g, uid: u1}"), ["+default/g"]);
     assert_eq!(watch.apply("metadata: {name: g, uid: u2}"), ["+default/g"]);
@@ -144,7 +144,7 @@ fn a_group_that_takes_the_name_of_another_replaces_it() {
 }
 
 #[test]
-fn pods_of_others_count_while_they_use_a_node() {
+fn pods_of_other_schedulers_count_while_they_use_a_node() {
     let mut watch = Watch::<slim::Pod>::new();
     let theirs = |node: &str, phase: &str, annotations: &str| {
         format!(
@@ -164,7 +164,7 @@ fn pods_of_others_count_while_they_use_a_node() {
 }
 
 #[test]
-fn a_pod_that_cannot_be_honoured_is_reported_once_and_what_was_known_of_it_stands() {
+fn an_invalid_pod_is_reported_once_and_its_last_valid_state_is_kept() {
     let mut watch = Watch::<slim::Pod>::new();
     let wrong = pod("p", "u", "overhead: {cpu: x}");
     let report =
@@ -183,14 +183,14 @@ fn a_pod_that_cannot_be_honoured_is_reported_once_and_what_was_known_of_it_stand
 }
 
 #[test]
-fn without_a_list_nothing_is_gone() {
+fn without_a_list_no_object_is_gone() {
     let mut watch = Watch::<slim::PriorityClass>::new();
     assert_eq!(watch.apply("{metadata: {name: high}, value: 5}"), ["+high"]);
     assert_eq!(told(&watch.step(WatchEvent::InitDone)), NOTHING);
     assert_eq!(watch.delete("{metadata: {name: high}}"), ["-high"]);
 }
 
-/// What the Cluster would hold after the events: by UID, the node of each pod.
+/// The pods of the Cluster after the events: by UID, the node of each pod.
 type Cluster = BTreeMap<String, Option<String>>;
 
 fn tell(cluster: &mut Cluster, folded: &Folded) {
@@ -232,7 +232,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn after_a_list_the_cluster_holds_the_list(
+    fn after_a_list_the_cluster_holds_exactly_the_objects_of_the_list(
         before in prop::collection::vec(any_event(), 0..30),
         last in prop::collection::btree_map(0..4u8, (0..3u8, 0..3u8), 0..4),
     ) {
@@ -264,7 +264,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_odd_about_an_object_is_told_once_until_it_is_put_right() {
+fn a_remark_on_an_object_is_made_once_until_the_object_is_mended() {
     let mut fold = Fold::<slim::Pod>::new();
     let (names, mut interner) = (Names::default(), Interner::default());
     let mut told = |preemptable: &str, node: &str| {
@@ -288,7 +288,7 @@ fn what_is_odd_about_an_object_is_told_once_until_it_is_put_right() {
 }
 
 #[test]
-fn what_the_cluster_is_not_told_of_is_odd_all_the_same() {
+fn a_remark_is_made_on_a_change_that_makes_no_event() {
     let mut fold: Fold<Queue> = Fold::new();
     let (names, mut interner) = (Names::default(), Interner::default());
     let mut told = |annotations: &str, spec: &str| {

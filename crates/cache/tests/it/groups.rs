@@ -17,7 +17,7 @@ fn queue(yaml: &str) -> QueueInfo {
 }
 
 #[test]
-fn a_group_with_everything() {
+fn all_fields_of_a_group_are_read() {
     let info = group(
         "
 metadata:
@@ -75,7 +75,7 @@ fn an_empty_group_has_defaults() {
 }
 
 #[test]
-fn a_group_with_a_wrong_field_keeps_the_rest_and_says_what_is_wrong() {
+fn an_invalid_field_of_a_group_is_named_and_the_others_are_kept() {
     let info = group(
         "
 metadata: {name: g}
@@ -94,7 +94,7 @@ spec: {minMember: -1, minTaskMember: {ps: -2, worker: 3}, minResources: {cpu: lo
 }
 
 #[test]
-fn a_queue_with_everything() {
+fn all_fields_of_a_queue_are_read() {
     let info = queue(
         "
 metadata: {name: q, creationTimestamp: 2026-11-01T10:00:00Z}
@@ -132,7 +132,7 @@ fn an_empty_queue_has_defaults() {
 }
 
 #[test]
-fn a_queue_with_a_wrong_field_keeps_the_rest_and_says_what_is_wrong() {
+fn an_invalid_field_of_a_queue_is_named_and_the_others_are_kept() {
     let info = queue(
         "
 metadata: {name: q}
@@ -160,7 +160,7 @@ fn annotations_that_plugins_read_are_kept() {
 }
 
 #[test]
-fn a_group_that_demands_a_topology_waits_and_says_so() {
+fn a_group_that_requires_a_network_topology_waits_with_a_reason() {
     let hard = "mode hard is not supported, for HyperNodes are not read; expected mode soft or none";
     for (spec, expected) in [
         ("networkTopology: {highestTierAllowed: 1}", Some(format!("spec.networkTopology: {hard}"))),

@@ -1,4 +1,4 @@
-//! What the Cluster is told of objects as they stand in manifests and on the API server.
+//! Objects of manifests and of the API server as events for the Cluster.
 
 mod budgets;
 mod decoding;

@@ -11,7 +11,7 @@ fn try_node(yaml: &str) -> Result<NodeInfo, Invalid> {
 }
 
 #[test]
-fn a_node_with_everything() {
+fn all_fields_of_a_node_are_read() {
     let node = try_node(
         "
 metadata: {name: n1, labels: {zone: a, disk: ssd}}
@@ -32,7 +32,7 @@ status:
 }
 
 #[test]
-fn a_node_is_ready_when_its_kubelet_says_so_or_when_there_is_none() {
+fn a_node_is_ready_by_its_condition_or_without_conditions() {
     for (conditions, ready) in [
         ("[{type: Ready, status: 'True'}]", true),
         ("[{type: Ready, status: 'False'}]", false),
@@ -57,7 +57,7 @@ fn images_are_known_by_each_of_their_names() {
 }
 
 #[test]
-fn a_pod_names_an_image_a_container() {
+fn a_pod_has_one_image_for_each_container() {
     for (containers, expected) in [
         ("[{name: a}, {name: b}]", &[][..]),
         ("[{name: a, image: x}, {name: b}]", &["", "x:latest"]),
@@ -74,7 +74,7 @@ fn a_pod_names_an_image_a_container() {
 }
 
 #[test]
-fn what_cannot_be_honoured_is_named_with_its_field() {
+fn an_invalid_field_of_a_node_is_named() {
     for (yaml, expected) in [
         (
             "spec: {taints: [{key: a, effect: NoSchedul}]}",
@@ -90,7 +90,7 @@ fn what_cannot_be_honoured_is_named_with_its_field() {
 }
 
 #[test]
-fn priority_classes() {
+fn priority_classes_are_read() {
     let class: slim::PriorityClass = object("{metadata: {name: high}, value: 1000, globalDefault: true}");
     let event = priority_class(&class, &mut Interner::default());
     assert_eq!(event, Event::PriorityClass { name: "high".into(), value: 1000, global_default: true });

@@ -1,4 +1,4 @@
-//! What pods ask of the pods around them.
+//! Pod affinity, anti-affinity and topology spread.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn shown(pods: &PodSelector) -> String {
 }
 
 #[test]
-fn a_term_means_pods_by_labels_in_namespaces() {
+fn a_term_selects_pods_by_labels_and_namespaces() {
     for (term, namespaces, labels) in [
         ("{topologyKey: zone}", &["team"][..], "none"),
         ("{topologyKey: zone, labelSelector: {}}", &["team"], ""),
@@ -72,7 +72,7 @@ fn a_term_means_pods_by_labels_in_namespaces() {
 }
 
 #[test]
-fn what_is_preferred_has_a_weight_and_a_sign() {
+fn preferred_terms_have_a_weight_which_is_negative_for_anti_affinity() {
     let list = "preferredDuringSchedulingIgnoredDuringExecution: [{weight: 7, podAffinityTerm: {topologyKey: zone}}]";
     let rules = rules(&format!("affinity: {{podAffinity: {{{list}}}, podAntiAffinity: {{{list}}}}}"));
     let weights: Vec<i32> = rules.preferred.iter().map(|(weight, _)| *weight).collect();
@@ -97,7 +97,7 @@ fn spread_constraints_have_kubernetes_defaults() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_honoured_is_named_with_its_field() {
+fn an_invalid_rule_is_named_with_its_field() {
     let near = "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]";
     let constraint = "spec.topologySpreadConstraints[0]";
     for (spec, expected) in [
@@ -147,7 +147,7 @@ fn a_rule_that_cannot_be_honoured_is_named_with_its_field() {
 }
 
 #[test]
-fn the_rules_of_pods_in_place_still_matter() {
+fn anti_affinity_of_a_bound_pod_counts_and_its_spread_does_not() {
     let apart = required("podAntiAffinity", "{topologyKey: zone, labelSelector: {}}");
     let theirs =
         pod(&format!("metadata: {{name: p}}\nspec:\n  nodeName: n1\n  {apart}\n  {}", spread("maxSkew: 1")));
@@ -158,7 +158,7 @@ fn the_rules_of_pods_in_place_still_matter() {
 }
 
 #[test]
-fn a_namespace_has_its_name_for_a_label() {
+fn a_namespace_has_a_label_with_its_name() {
     let namespace = object("metadata: {name: team, labels: {env: prod}}");
     let info = phalanx_cache::namespace(&namespace, &mut phalanx_cache::Interner::default());
     let labels: Vec<String> = info.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();

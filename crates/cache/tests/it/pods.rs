@@ -1,4 +1,4 @@
-//! What a pod is, whose it is, and where it may run.
+//! Pods: identity, scheduler, and node constraints.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn marked(name: &str, metadata: &str) -> PodInfo {
 }
 
 #[test]
-fn identity_times_and_state_are_taken_over() {
+fn identity_times_and_state_of_a_pod_are_read() {
     let info = pod("
 apiVersion: v1
 kind: Pod
@@ -36,7 +36,7 @@ status: {phase: Running, nominatedNodeName: n2}");
 }
 
 #[test]
-fn what_is_missing_is_as_in_a_manifest_of_kubectl() {
+fn missing_fields_of_a_pod_have_defaults() {
     let info = pod("
 metadata: {name: p, creationTimestamp: null, labels: null, annotations: null}
 spec: {nodeName: '', priorityClassName: '', containers: null, affinity: null, nodeSelector: null}
@@ -54,7 +54,7 @@ status: {}");
 }
 
 #[test]
-fn phases() {
+fn each_phase_of_a_pod_is_read_and_others_are_unknown() {
     for (phase, expected) in [
         ("''", PodPhase::Pending),
         ("Pending", PodPhase::Pending),
@@ -69,7 +69,7 @@ fn phases() {
 }
 
 #[test]
-fn the_scheduler_name_decides_whose_pod_it_is() {
+fn a_pod_is_ours_by_its_scheduler_name() {
     for (ours, name, expected) in [
         (&["volcano"][..], "volcano", true),
         (&["volcano"], "default-scheduler", false),
@@ -86,7 +86,7 @@ fn the_scheduler_name_decides_whose_pod_it_is() {
 }
 
 #[test]
-fn only_one_annotation_makes_a_gang() {
+fn only_the_group_name_annotation_puts_a_pod_into_a_gang() {
     let group = |metadata: &str| marked("p", metadata).group;
     let name = "scheduling.k8s.io/group-name";
     assert_eq!(group(&format!("annotations: {{{name}: g}}")).as_deref(), Some("g"));
@@ -96,7 +96,7 @@ fn only_one_annotation_makes_a_gang() {
 }
 
 #[test]
-fn a_role_is_an_annotation_or_else_a_label() {
+fn the_role_is_read_from_an_annotation_or_else_a_label() {
     let role = |metadata: &str| marked("p", metadata).role.to_string();
     let key = "volcano.sh/task-spec";
     assert_eq!(role(&format!("annotations: {{{key}: a}}, labels: {{{key}: l}}")), "a");
@@ -106,7 +106,7 @@ fn a_role_is_an_annotation_or_else_a_label() {
 }
 
 #[test]
-fn an_index_is_an_annotation_or_else_the_end_of_the_name() {
+fn the_index_is_read_from_an_annotation_or_else_from_the_name() {
     for (name, annotation, expected) in [
         ("job-worker-12", None, Some(12)),
         ("job-worker-12", Some("3"), Some(3)),
@@ -134,7 +134,7 @@ fn the_priority_annotation_overrides_the_pods_own() {
 }
 
 #[test]
-fn preemptable_is_an_annotation_or_else_a_label() {
+fn preemptable_is_read_from_an_annotation_or_else_a_label() {
     let key = "volcano.sh/preemptable";
     for (metadata, expected) in [
         (format!("annotations: {{{key}: 'true'}}, labels: {{{key}: 'false'}}"), Some(true)),
@@ -154,7 +154,7 @@ fn a_pod_without_a_group_may_name_a_queue() {
 }
 
 #[test]
-fn gates_and_conditions() {
+fn scheduling_gates_and_conditions_are_read() {
     assert!(pod(&pod_spec("schedulingGates: [{name: a}]")).gated);
     assert!(!pod(&pod_spec("schedulingGates: []")).gated);
     for (conditions, expected) in [
@@ -170,7 +170,7 @@ fn gates_and_conditions() {
 }
 
 #[test]
-fn node_selectors_and_affinities() {
+fn node_selectors_and_affinities_are_read() {
     let info = pod(&pod_spec(
         "
 nodeSelector: {zone: a, disk: ssd}
@@ -202,7 +202,7 @@ affinity:
 }
 
 #[test]
-fn tolerations() {
+fn tolerations_are_read_with_their_defaults() {
     let info = pod(&pod_spec(
         "
 tolerations:
@@ -271,7 +271,7 @@ fn refused(cases: &[(String, String)]) {
 }
 
 #[test]
-fn an_affinity_that_cannot_be_honoured_is_named_with_its_field() {
+fn an_invalid_affinity_is_named_with_its_field() {
     let required = |term: &str| {
         format!(
             "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: \
@@ -322,7 +322,7 @@ fn an_affinity_that_cannot_be_honoured_is_named_with_its_field() {
 }
 
 #[test]
-fn a_toleration_or_port_that_cannot_be_honoured_is_named_with_its_field() {
+fn an_invalid_toleration_or_port_is_named_with_its_field() {
     let owned = |(spec, expected): (&str, &str)| (spec.to_owned(), expected.to_owned());
     refused(&[
         (
@@ -350,7 +350,7 @@ fn a_toleration_or_port_that_cannot_be_honoured_is_named_with_its_field() {
 }
 
 #[test]
-fn a_pod_that_needs_no_place_from_us_is_not_refused_one() {
+fn invalid_rules_of_pods_that_are_not_ours_to_bind_are_no_error() {
     let odd = "tolerations: [{key: a, operator: Like}]\ncontainers: [{ports: [{hostPort: 80}]}]\n";
     let bound = pod(&pod_spec(&format!("{odd}nodeName: n1")));
     assert_eq!(bound.constraints.host_ports.len(), 1, "what it uses still counts");
@@ -400,7 +400,7 @@ fn annotations_say_how_nodes_are_scored_for_a_pod() {
 }
 
 #[test]
-fn a_pod_may_use_lent_nodes_by_its_zone_or_because_it_is_preemptable() {
+fn revocable_pods_name_a_zone_or_are_preemptable() {
     for (metadata, expected) in [
         ("", false),
         ("annotations: {volcano.sh/revocable-zone: '*'}", true),
@@ -426,7 +426,7 @@ fn annotations_that_plugins_read_are_kept() {
 }
 
 #[test]
-fn the_gate_of_a_queue_is_for_pods_that_ask_and_have_no_other() {
+fn the_queue_gate_is_kept_for_pods_with_the_annotation_and_no_other_gate() {
     use phalanx_cluster::event::QueueGate::{None, Open, Shut};
     const GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
     let own = format!("schedulingGates: [{{name: {GATE}}}]");

@@ -1,4 +1,4 @@
-//! ResourceQuotas, what queues may have of node groups, and measured use of nodes.
+//! ResourceQuotas, node groups of queues, and measured usage of nodes.
 
 use phalanx_api::names;
 use phalanx_api::v1beta1::Queue;
@@ -19,7 +19,7 @@ fn queue(yaml: &str) -> QueueInfo {
 }
 
 #[test]
-fn a_quota_goes_by_its_status_once_it_has_one() {
+fn a_quota_is_read_from_its_status_or_else_its_spec() {
     let metadata = "metadata: {name: q, namespace: team}\nspec: {hard: {cpu: 4, pods: 10}}";
     let new = quota(metadata).unwrap();
     assert_eq!(new.key.to_string(), "team/q");
@@ -39,7 +39,7 @@ fn quotas_with_scopes_are_left_to_the_api_server() {
 }
 
 #[test]
-fn a_quota_that_gets_a_scope_is_gone_and_a_wrong_one_is_told() {
+fn a_quota_that_gets_a_scope_is_gone_and_an_invalid_one_is_rejected() {
     let (mut fold, names, mut interner) = (Fold::new(), Names::default(), Interner::default());
     let mut folded = |yaml: &str| {
         let quota: slim::ResourceQuota = object(yaml);
@@ -54,7 +54,7 @@ fn a_quota_that_gets_a_scope_is_gone_and_a_wrong_one_is_told() {
 }
 
 #[test]
-fn node_groups_of_a_queue() {
+fn node_groups_of_a_queue_are_read_from_its_affinity() {
     assert_eq!(queue("metadata: {name: q}").node_groups, None);
     assert_eq!(
         queue("metadata: {name: q}\nspec: {affinity: {}}").node_groups,
@@ -79,7 +79,7 @@ spec:
 }
 
 #[test]
-fn what_a_queue_may_have_of_node_groups() {
+fn limits_of_a_queue_by_node_group_are_read() {
     let limits = |text: &str| {
         let annotation = names::NODEGROUP_RESOURCE_LIMITS;
         match queue(&format!("metadata: {{name: q, annotations: {{{annotation}: '{text}'}}}}")).group_limits {
@@ -112,7 +112,7 @@ fn what_a_queue_may_have_of_node_groups() {
 }
 
 #[test]
-fn figures_of_the_metrics_api() {
+fn usage_of_a_node_is_read_from_the_metrics_api() {
     let try_usage = |yaml: &str| {
         let metrics: slim::NodeMetrics = object(yaml);
         phalanx_cache::node_usage(&metrics, &mut Interner::default())
@@ -137,7 +137,7 @@ fn figures_of_the_metrics_api() {
 }
 
 #[test]
-fn limits_of_containers_are_told_beside_their_requests() {
+fn limits_of_containers_are_read_beside_their_requests() {
     let info = pod("
 metadata: {name: p}
 spec:
@@ -150,7 +150,7 @@ spec:
 }
 
 #[test]
-fn the_core_knows_annotations_by_the_same_names() {
+fn annotations_have_the_same_names_in_cluster_and_api() {
     for (ours, name) in [
         (annotation::SLA_WAITING_TIME, names::SLA_WAITING_TIME),
         (annotation::BARE_SLA_WAITING_TIME, names::BARE_SLA_WAITING_TIME),

@@ -1,4 +1,4 @@
-//! What containers ask for.
+//! Requests of containers.
 
 use phalanx_cluster::event::PodRequests;
 
@@ -25,7 +25,7 @@ fn limits_stand_in_for_missing_requests() {
 }
 
 #[test]
-fn every_part_of_a_pod_is_kept_apart() {
+fn requests_of_containers_init_containers_and_overhead_are_kept_apart() {
     let requests = requests(
         "
 containers:
@@ -45,12 +45,12 @@ overhead: {cpu: 10m}",
 }
 
 #[test]
-fn a_pod_level_limit_counts_only_for_what_no_container_requests() {
+fn a_pod_level_limit_counts_for_resources_that_no_container_requests() {
     for (resources, expected) in [
         ("{requests: {cpu: 3}}", Some("cpu=3")),
         ("{limits: {cpu: 8, memory: 4k}}", Some("memory=4k")),
         ("{requests: {memory: 2k}, limits: {cpu: 8, memory: 4k}}", Some("memory=2k")),
-        // Kubernetes takes no other resource for a pod as a whole.
+        // Kubernetes allows no other pod-level resource.
         ("{requests: {nvidia.com/gpu: 1}, limits: {hugepages-2Mi: 1M}}", Some("hugepages-2Mi=1M")),
         ("{limits: {cpu: 8}}", None),
         ("{}", None),
@@ -62,7 +62,7 @@ fn a_pod_level_limit_counts_only_for_what_no_container_requests() {
 }
 
 #[test]
-fn a_container_that_is_resized_counts_with_the_most_it_may_have() {
+fn a_container_being_resized_counts_with_its_largest_request() {
     let resized = |condition: &str| {
         let requests = pod(&format!(
             "
@@ -88,7 +88,7 @@ status:
 }
 
 #[test]
-fn a_wrong_amount_is_named_with_its_field() {
+fn an_invalid_amount_is_named_with_its_field() {
     for (spec, expected) in [
         (
             "containers: [{resources: {requests: {cpu: 1x}}}]",

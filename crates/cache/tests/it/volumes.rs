@@ -1,4 +1,4 @@
-//! Volumes, claims on them, storage classes, and what nodes can attach.
+//! PersistentVolumes, claims, storage classes and attach limits.
 
 use phalanx_cache::{Interner, decode, slim};
 use phalanx_cluster::event::{AccessModes, DiskKind, PvcInfo, VolumeInfo};
@@ -16,7 +16,7 @@ fn volume(yaml: &str) -> VolumeInfo {
 }
 
 #[test]
-fn a_claim_with_everything() {
+fn all_fields_of_a_claim_are_read() {
     let claim = claim(
         "
 metadata:
@@ -42,7 +42,7 @@ spec:
 }
 
 #[test]
-fn a_claim_is_bound_when_both_sides_say_so() {
+fn a_claim_is_bound_when_the_volume_names_it_too() {
     for (metadata, spec, status, bound, lost) in [
         ("{name: c}", "{volumeName: v}", "{}", false, false),
         ("{name: c}", "{volumeName: v}", "{phase: Bound}", true, false),
@@ -64,7 +64,7 @@ fn a_claim_is_bound_when_both_sides_say_so() {
 }
 
 #[test]
-fn a_volume_and_whether_it_may_be_given_away() {
+fn a_volume_is_available_unless_released_bound_or_being_deleted() {
     let full = volume(
         "
 metadata: {name: v, labels: {topology.kubernetes.io/zone: a}}
@@ -95,7 +95,7 @@ status: {phase: Bound}",
 }
 
 #[test]
-fn storage_classes_and_what_nodes_attach() {
+fn storage_classes_and_attach_limits_are_read() {
     let class: slim::StorageClass = object(
         "{metadata: {name: fast}, provisioner: csi.example.com, volumeBindingMode: WaitForFirstConsumer,
           allowedTopologies: [{matchLabelExpressions: [{key: zone, values: [a, b]}]}]}",
@@ -115,7 +115,7 @@ fn storage_classes_and_what_nodes_attach() {
 }
 
 #[test]
-fn what_is_attached_where() {
+fn attachments_of_volumes_to_nodes_are_read() {
     for (source, expected) in
         [("{persistentVolumeName: v}", Some("v")), ("{inlineVolumeSpec: {}}", None), ("null", None)]
     {
@@ -129,7 +129,7 @@ fn what_is_attached_where() {
 }
 
 #[test]
-fn drivers_and_what_they_can_make() {
+fn drivers_and_their_published_capacity_are_read() {
     for (spec, expected) in [
         ("{storageCapacity: true}", true),
         ("{storageCapacity: false}", false),
@@ -174,7 +174,7 @@ fn drivers_and_what_they_can_make() {
 }
 
 #[test]
-fn the_claims_of_a_pod() {
+fn claims_of_a_pod_are_read_from_its_volumes() {
     let info = pod("
 metadata: {name: p, namespace: team, uid: u}
 spec:
@@ -194,7 +194,7 @@ spec:
 }
 
 #[test]
-fn the_disks_of_a_pod() {
+fn disks_in_the_spec_of_a_pod_are_read() {
     let info = pod("
 metadata: {name: p}
 spec:
@@ -220,7 +220,7 @@ spec:
 }
 
 #[test]
-fn what_cannot_be_honoured_is_named_with_its_field() {
+fn an_invalid_field_of_a_volume_is_named() {
     let fault = |yaml: &str| {
         let claim: slim::PersistentVolumeClaim = decode(&value(yaml)).unwrap();
         phalanx_cache::pvc(&claim, &mut Interner::default()).unwrap_err().to_string()

@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_can_be_had_is_what_some_way_of_giving_gives(
+        fn a_stock_says_yes_where_brute_force_finds_an_allocation(
             asked in prop::collection::vec((0u8..3, any::<bool>()), 0..4),
             more in prop::collection::vec(0u8..3, 0..3),
             devices in prop::collection::vec((0u128..8, any::<bool>()), 0..6),

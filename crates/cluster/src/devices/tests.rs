@@ -1,4 +1,4 @@
-//! Claims in a Cluster: stocks that are kept by every change, undoing, and devices that nobody else has.
+//! ResourceClaims in a Cluster: stocks after each change and after undo, and devices that are allocated once.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn of_model(model: &str) -> String {
     format!("device.attributes['{DRIVER}'].model == '{model}'")
 }
 
-/// A claim to so many devices of each class.
+/// A claim to this many devices of each class.
 fn claim(name: &str, requests: &[(&str, u32)]) -> ClaimInfo {
     let request = |(at, (class, count)): (usize, &(&str, u32))| ClaimRequest {
         name: format!("r{at}").into(),
@@ -68,7 +68,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
-/// Whether a node will do for what a task's claims need.
+/// Whether a node is feasible for the claims of a task.
 fn fits(cluster: &Cluster, task: TaskId, node: NodeId, later: bool) -> bool {
     let DeviceNeed::Wanted(wanted) = cluster.claims_need(task) else { return false };
     let it = &cluster.nodes[node];
@@ -97,7 +97,7 @@ fn bind(cluster: &mut Cluster, name: &str, node: &str) -> Vec<String> {
 }
 
 #[test]
-fn devices_that_are_good_for_little_else_go_first_and_all_that_is_asked_can_be_had() {
+fn devices_that_match_fewest_classes_are_allocated_first() {
     let mut cluster = cluster();
     for (name, class) in [("p", "any"), ("q", "new"), ("r", "any"), ("s", "any")] {
         cluster.apply(claim(name, &[(class, 1)]).into());
@@ -122,7 +122,7 @@ fn devices_that_are_good_for_little_else_go_first_and_all_that_is_asked_can_be_h
 }
 
 #[test]
-fn a_claim_of_several_pods_keeps_them_together() {
+fn pods_that_share_a_claim_go_to_one_node() {
     let mut cluster = cluster();
     cluster.apply(claim("c", &[("any", 2)]).into());
     for name in ["p", "q"] {
@@ -153,7 +153,7 @@ fn a_claim_of_several_pods_keeps_them_together() {
 }
 
 #[test]
-fn devices_that_nodes_share_are_given_once() {
+fn a_device_that_nodes_share_is_allocated_once() {
     let mut cluster = cluster_of([node("a", "cpu=8"), node("b", "cpu=8"), node("c", "cpu=8")]);
     cluster.apply(class("any", &["true"]).into());
     let names = vec!["a".into(), "b".into()];
@@ -183,7 +183,7 @@ fn devices_that_nodes_share_are_given_once() {
 }
 
 #[test]
-fn what_cannot_be_honoured_is_told() {
+fn a_claim_that_cannot_be_allocated_is_refused_with_a_reason() {
     let mut cluster = cluster();
     cluster.apply(class("odd", &["device.nothing.split('x')"]).into());
     cluster.apply(class("missing", &["device.attributes['gpu.x'].size > 3"]).into());
@@ -228,10 +228,10 @@ enum Step {
     Freed(usize),
     Gone(usize),
     NewSlice(usize),
-    /// The pool of `b` is told of anew, or as it was.
+    /// The pool of `b` gets a new generation, or its former slice again.
     Generation(usize),
     SliceGone(usize),
-    /// A third node comes, or goes, which has a slice.
+    /// A third node, which has a slice, is added or deleted.
     Node(bool),
     NodesSlice(usize),
 }
@@ -373,7 +373,7 @@ impl Play {
         Ok(())
     }
 
-    /// The claim's object, as it is given devices or lost them.
+    /// The claim's object with an allocation or without one.
     fn tell(&mut self, at: usize, seen: bool) {
         let name = format!("c{at}");
         let claims = self.cluster.devices.claims.iter();
@@ -386,7 +386,7 @@ impl Play {
         }
     }
 
-    /// No device is anybody else's too.
+    /// No device is allocated twice.
     fn check(&self) -> TestCaseResult {
         prop_assert_eq!(self.cluster.check(), Vec::<String>::new());
         let mut seen = BTreeSet::new();
@@ -403,7 +403,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn stocks_are_kept_and_no_device_is_given_twice(steps in prop::collection::vec(step(), 1..40)) {
+    fn stocks_equal_a_recount_and_no_device_is_allocated_twice(steps in prop::collection::vec(step(), 1..40)) {
         let mut play = Play::new();
         for step in &steps {
             play.step(step)?;

@@ -11,40 +11,40 @@ use crate::event::Key;
 /// Why a pod is not evicted for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protection {
-    /// Equal or higher priority than that of the job, or than its own in the same job.
+    /// The pod has the same priority as the job or a higher one; within one job, as the pending task.
     Priority(Option<Priority>),
-    /// `volcano.sh/preemptable: false`, its own or its PodGroup's.
+    /// `volcano.sh/preemptable: false` on the pod or its PodGroup.
     Preemptable,
-    /// An eviction of it was refused not long ago.
+    /// The API server refused an eviction of the pod a short time ago.
     Refused,
-    /// A plugin protects it, whoever asks: this is what it says.
+    /// A plugin protects the pod from every preemptor, for this reason.
     Plugin(&'static str),
-    /// The PodDisruptionBudget that means it allows nothing now.
+    /// The PodDisruptionBudget that selects the pod allows no disruption now.
     Budget(Key),
-    /// Several PodDisruptionBudgets mean it.
+    /// Several PodDisruptionBudgets select the pod.
     Budgets,
-    /// Its queue's `reclaimable` is false.
+    /// `reclaimable` of the pod's queue is false.
     Queue(Arc<str>),
-    /// It asks for nothing less than the job does.
+    /// The pod requests nothing that the job requests too.
     Idle,
-    /// A plugin does not let it go for this job: this is what it says.
+    /// A plugin protects the pod from this job, for this reason.
     Kept(Arc<str>),
-    /// Its gang would have fewer pods than it needs, by this field.
+    /// The pod's gang would have fewer pods than its minimum.
     Minimum {
-        /// `minMember` or `minTaskMember`.
+        /// The field with the minimum: `minMember` or `minTaskMember`.
         field: &'static str,
         /// The first of the gangs, by name.
         first: Key,
-        /// The queue of that one.
+        /// The queue of that gang.
         queue: Arc<str>,
-        /// How many other gangs.
+        /// The number of other gangs.
         others: u32,
     },
-    /// Its gang would have to go whole, which the action's argument forbids.
+    /// The pod's gang would have to be evicted whole, which the action's argument forbids.
     Whole,
-    /// Its gang has a reservation, for which others may have been evicted.
+    /// The pod's gang has a reservation, for which other pods may have been evicted.
     Reserved,
-    /// The preemptor evicted its job again and again just now, and lost as often, or did not start.
+    /// The preemptor evicted pods of the pod's job several times in a short time, and lost as many or did not start.
     Takes,
 }
 
@@ -83,31 +83,31 @@ impl Protection {
 /// Pods that are not evicted for a job, by the first reason that holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Protected {
-    /// How many, by reason.
+    /// The number of pods by reason.
     pub pods: BTreeMap<Protection, u32>,
-    /// No more pods were looked at than these.
+    /// Whether only some of the pods were counted.
     pub some: bool,
-    /// Which pods there are, if none of them could be asked.
+    /// The pods on nodes, if none of them was a potential victim.
     pub none: Option<NoPotentialVictims>,
-    /// What it would come to if all went who may.
+    /// The state without all potential victims.
     pub short: Option<Short>,
 }
 
-/// Whose pods could be asked.
+/// The jobs whose pods the action may evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Whose {
-    /// Others of the same job.
+    /// Other pods of the same job.
     Job,
-    /// Those of other jobs of the queue.
+    /// Pods of other jobs of the queue.
     Queue,
-    /// Those of other queues.
+    /// Pods of other queues.
     OtherQueues,
 }
 
-/// The pods on nodes, where none of them could be asked.
+/// The pods on nodes, where none of them was a potential victim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NoPotentialVictims {
-    /// Whose could.
+    /// The jobs whose pods the action may evict.
     pub whose: Whose,
     /// The queue of the job.
     pub queue: Arc<str>,
@@ -117,7 +117,7 @@ pub struct NoPotentialVictims {
     pub beside: u32,
     /// Pods of other queues.
     pub elsewhere: u32,
-    /// All others: of other schedulers, or being deleted.
+    /// All other pods: of other schedulers, or terminating.
     pub rest: u32,
 }
 
@@ -149,35 +149,35 @@ impl NoPotentialVictims {
     }
 }
 
-/// What it would come to if all went who may.
+/// The state without all potential victims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Short {
-    /// How many pods may go together.
+    /// The number of pods that may be evicted together.
     pub pods: u32,
-    /// How things would be then.
+    /// The state without these pods.
     pub then: Then,
 }
 
-/// How things would be without all pods that may go.
+/// The state without all pods that may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Then {
-    /// There would be room for so many of the pods, and so many are needed.
+    /// There would be room for some of the pods, and more are needed.
     Places {
-        /// Pods that there would be room for.
+        /// The number of pods with room.
         room: u64,
-        /// Pods that are needed.
+        /// The number of pods that are needed.
         wanted: u64,
     },
-    /// So much of a resource would be free, and so much is needed.
+    /// Some amount of a resource would be free, and more is needed.
     Free {
         /// The resource.
         dim: DimId,
-        /// What would be free.
+        /// The amount that would be free.
         free: i64,
-        /// What is needed.
+        /// The amount that is needed.
         wanted: i64,
     },
-    /// There would be room enough, but not where it may be used.
+    /// There would be enough room, but not on nodes that the job may use.
     NoPlace,
 }
 
@@ -212,17 +212,17 @@ impl Protected {
 /// Why no pod was evicted for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NoEviction {
-    /// Its pods never preempt.
+    /// The job's pods have preemptionPolicy Never.
     Never,
-    /// This pod of the gang never preempts, and has no place as things are.
+    /// This pod of the gang has preemptionPolicy Never and no feasible node.
     NeverOne(Arc<str>),
-    /// It has as many pods as it needs to start, and no pod is evicted for more.
+    /// The gang has its minimum, and no pod is evicted for more.
     Enough(u32),
-    /// No pod may be evicted for it.
+    /// No pod may be evicted for the job.
     NoVictims(Arc<Protected>),
-    /// It would not fit if there were no other pods at all.
+    /// The job would not fit on empty nodes.
     TooLarge,
-    /// It would not fit even without all who may be evicted for it.
+    /// The job would not fit even without all potential victims.
     NotEnough(Arc<Protected>),
     /// No pods were found that may be evicted together and leave enough room, but the search was not exhaustive.
     NotFound(Untried, Arc<Protected>),
@@ -230,12 +230,12 @@ pub enum NoEviction {
     Cut(Cut),
 }
 
-/// What was not tried when no victims were found.
+/// The part of a search that was not exhaustive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Untried {
-    /// Every set of pods that may be evicted.
+    /// Not every set of potential victims was tried.
     Sets,
-    /// Every way to place the gang: there are too many.
+    /// Not every way to place the gang was tried, because there are too many.
     Ways,
 }
 

@@ -1,38 +1,38 @@
-//! What a queue may have no more of.
+//! Limits of queues.
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
 use phalanx_resource::{DimId, Dims};
 
-/// What a queue may have no more of, and by what.
+/// A limit that a queue has reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Its `capability`.
+    /// The queue's `capability`.
     Capability,
-    /// What the queues beside it leave it, which are guaranteed something.
+    /// The amount that the guarantees of sibling queues leave.
     Guarantees(Beside),
-    /// Its `capability` of some resources, and of others what the guarantees of others leave it.
+    /// The queue's `capability` for some resources, and for others what the guarantees of sibling queues leave.
     Several,
-    /// What all nodes have.
+    /// The resources of all nodes.
     Nodes,
-    /// What other queues hold or are guaranteed leaves it less.
+    /// The resources of all nodes less what other queues hold or are guaranteed.
     Left,
-    /// What it deserves.
+    /// The queue's deserved amount.
     Deserved,
-    /// What it deserves by its weight, beside what other queues ask for: so much of all that there is, by resource.
+    /// The queue's deserved amount by weight and by the requests of other queues: by resource, this much of the total.
     Weight(Vec<(DimId, i64, i64)>),
 }
 
-/// Queues beside another that are guaranteed something.
+/// Sibling queues with a guarantee.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beside {
-    /// The one with the largest guarantee.
+    /// The queue with the largest guarantee.
     most: Option<Arc<str>>,
 }
 
 impl Beside {
-    /// Queues beside another, with what each is guaranteed.
+    /// Sibling queues with their guarantees.
     pub fn of<'a>(queues: impl Iterator<Item = (i64, &'a Arc<str>)>) -> Self {
         let largest =
             queues.filter(|(amount, _)| *amount > 0).max_by_key(|(amount, name)| (*amount, Reverse(*name)));
@@ -48,7 +48,7 @@ impl fmt::Display for Beside {
 }
 
 impl Limit {
-    /// That of several resources, from that of each.
+    /// The limit for several resources from the limit for each resource.
     pub fn of_all(each: impl Iterator<Item = Limit>) -> Limit {
         let both = |a, b| match (&a, &b) {
             (Limit::Guarantees(_), Limit::Guarantees(_)) => a,
@@ -58,7 +58,7 @@ impl Limit {
         each.reduce(both).unwrap_or(Limit::Capability)
     }
 
-    /// What a queue would exceed.
+    /// The name of the limit in a reason.
     pub(super) fn exceeded(&self) -> String {
         let plain = match self {
             Limit::Guarantees(beside) => return format!("its part {beside}"),
@@ -71,7 +71,7 @@ impl Limit {
         plain.to_owned()
     }
 
-    /// What makes the limit what it is, and what would lift it, where that is not in the name.
+    /// The cause of the limit and how to raise it, where the name does not say so.
     pub(super) fn remedy(&self, dims: &Dims) -> String {
         let Limit::Weight(parts) = self else { return String::new() };
         let part = |(dim, part, total): &(DimId, i64, i64)| {
@@ -84,7 +84,7 @@ impl Limit {
         )
     }
 
-    /// A queue that cannot promise a job what it asks for.
+    /// The reason of a job whose requests its queue cannot admit.
     pub(super) fn not_promised(&self, queue: &str) -> String {
         match self {
             Limit::Nodes => format!("queue {queue} would be promised more than all nodes have"),
@@ -94,16 +94,16 @@ impl Limit {
     }
 }
 
-/// How a queue comes to have all it may have.
+/// Why a queue may not hold more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overuse {
-    /// It holds what it deserves, or somebody says so.
+    /// The queue holds its deserved amount, or a plugin says so.
     Full,
-    /// Its capability of these resources, which its jobs ask for, is 0.
+    /// The queue's capability for these resources, which its jobs request, is 0.
     Barred(Vec<DimId>),
-    /// The guarantees of others leave it nothing of these, which its jobs ask for.
+    /// Guarantees of other queues leave nothing of these resources, which the queue's jobs request.
     Guarantees(Vec<DimId>, Beside),
-    /// It holds what it deserves by its weight, beside what other queues ask for.
+    /// The queue holds its deserved amount by weight and by the requests of other queues.
     Weight,
 }
 

@@ -1,4 +1,4 @@
-//! Why something was refused: data first, text at the very end.
+//! Why something was refused: as data, which becomes text at the end.
 mod eviction;
 mod limit;
 mod nodes;
@@ -26,31 +26,31 @@ use crate::event::Key;
 pub enum Refusal {
     /// Pods name a PodGroup that does not exist.
     NoPodGroup(Key),
-    /// The object carries something that cannot be honoured.
+    /// The object has an invalid or unsupported field.
     Invalid(Arc<str>),
     /// The queue does not exist.
     QueueMissing(Arc<str>),
-    /// The queue takes no jobs now.
+    /// The queue is not open.
     QueueNotOpen {
         /// Queue.
         queue: Arc<str>,
-        /// The queue above it that does not, if it is not itself.
+        /// The ancestor queue that is not open, if it is not the queue itself.
         above: Option<Arc<str>>,
-        /// The state of that one.
+        /// The state of the queue that is not open.
         state: &'static str,
     },
-    /// The queue carries something that cannot be honoured.
+    /// The queue has a problem.
     QueueInvalid {
         /// Queue.
         queue: Arc<str>,
-        /// What.
+        /// The problem.
         fault: QueueFault,
     },
-    /// The queue serves its jobs in strict order, and one before this one cannot be placed or admitted.
+    /// The queue is fifo, and a job before this one cannot be placed or admitted.
     Behind {
         /// Queue.
         queue: Arc<str>,
-        /// The one before.
+        /// The job before this one.
         job: Key,
     },
     /// Fewer pods than `minMember` exist.
@@ -75,18 +75,18 @@ pub enum Refusal {
     Enqueue {
         /// The plugin that refused.
         plugin: &'static str,
-        /// Its words.
+        /// The text of the plugin.
         text: &'static str,
         /// What is missing, by resource.
         missing: Vec<(DimId, i64)>,
     },
-    /// The job was not admitted: its queue, or one above it, has promised what it may have.
+    /// The job was not admitted: admitted jobs use up the limit of its queue or of an ancestor.
     Promised {
         /// The plugin that refused.
         plugin: &'static str,
-        /// The queue that has no more to promise.
+        /// The queue whose limit is used up.
         queue: Arc<str>,
-        /// Of what.
+        /// The limit.
         limit: Limit,
         /// What is missing, by resource.
         missing: Vec<(DimId, i64)>,
@@ -95,23 +95,23 @@ pub enum Refusal {
     ResourceQuota {
         /// The ResourceQuota.
         quota: Key,
-        /// By how much, by resource.
+        /// The excess by resource.
         over: Vec<(DimId, i64)>,
     },
-    /// An extender refuses, or cannot be asked.
+    /// An extender refuses, or a request to it failed.
     Extender {
-        /// The verb it was asked under.
+        /// The verb of the request.
         verb: Arc<str>,
-        /// What it said, or why it said nothing.
+        /// The extender's text, or why the request failed.
         text: Arc<str>,
     },
-    /// The queue has all it may have.
+    /// The queue holds as much as it may.
     Overused {
-        /// The plugin that says so.
+        /// The plugin with this limit.
         plugin: &'static str,
         /// Queue.
         queue: Arc<str>,
-        /// How that comes.
+        /// Why the queue may not hold more.
         why: Overuse,
     },
     /// Placing one more task would take the queue over its share or limit.
@@ -120,48 +120,48 @@ pub enum Refusal {
         plugin: &'static str,
         /// Queue.
         queue: Arc<str>,
-        /// What the queue may have.
+        /// The limit of the queue.
         limit: Limit,
         /// By how much the task exceeds it, by resource.
         over: Vec<(DimId, i64)>,
-        /// By how much its gang does, where that is more and known.
+        /// By how much the gang exceeds it, where that is more and known.
         gang: Vec<(DimId, i64)>,
     },
-    /// It requests nothing that the queue could take back from others.
+    /// The job requests no resource that the queue could reclaim.
     RequestsNothing {
-        /// The plugin that says so.
+        /// The plugin with this limit.
         plugin: &'static str,
         /// Queue.
         queue: Arc<str>,
     },
-    /// No node will do for a task.
+    /// No node is feasible for a task.
     Nodes {
         /// The first such task, by name.
         task: Arc<str>,
-        /// Why.
+        /// The reason.
         error: FitError,
     },
-    /// It lost members, and nodes are kept for those that come in their stead until there is room.
+    /// The gang lost members, and nodes are reserved for their repair until there is room.
     Gathering {
         /// The first of the nodes.
         first: Arc<str>,
-        /// How many they are.
+        /// The number of nodes.
         nodes: u32,
     },
-    /// What was reserved for it was taken over by a job of its queue that outranks it.
+    /// A job of higher rank in the same queue took over the job's reservation.
     Outranked(Key),
-    /// Pods that scheduling gates hold back.
+    /// Pods with scheduling gates.
     Gated(u32),
-    /// A PodGroup controller is at work and has not put the pod into a PodGroup yet.
+    /// A PodGroup controller runs and has not put the pod into a PodGroup yet.
     AwaitsPodGroup {
-        /// How long it waits for that from its creation at most, in milliseconds.
+        /// The longest time that the pod waits for the controller, from its creation, in milliseconds.
         wait: i64,
     },
-    /// The API server refused to bind a pod of it, a moment ago.
+    /// The API server refused to bind a pod of the job a short time ago.
     BindDenied {
         /// The pod.
         pod: Arc<str>,
-        /// What it said.
+        /// The answer of the API server.
         message: Arc<str>,
     },
     /// The gang found room for some of its members only.
@@ -171,32 +171,32 @@ pub enum Refusal {
         /// `minMember`.
         wanted: u32,
     },
-    /// Whether the gang as a whole has places was not found out.
+    /// The search for places of the whole gang did not finish.
     Search(Cut),
-    /// Nobody was evicted for it.
+    /// No pod was evicted for the job.
     Eviction {
         /// The action that tried.
         action: &'static str,
-        /// Why not.
+        /// The reason.
         why: NoEviction,
     },
-    /// An action evicts nobody for it, since its queue has no right to more.
+    /// An action evicts no pod for the job, because its queue may not hold more.
     NotEntitled {
         /// The action.
         action: &'static str,
-        /// What its queue may not have.
+        /// The limit of the queue.
         why: Box<Refusal>,
     },
-    /// The gang has its places and waits for room that is being released.
+    /// The gang is nominated and waits for room that is being released.
     Reserved(u32),
-    /// The action that would place it is not among those of the configuration.
+    /// The configuration does not have the action that would place the job.
     NoAction {
         /// The action.
         action: &'static str,
     },
 }
 
-/// That a pod waited for the PodGroup controller so many milliseconds, in vain.
+/// The note on a pod for which the PodGroup controller created no PodGroup in this many milliseconds.
 pub(crate) fn no_pod_group(wait: i64) -> String {
     let seconds = wait as f64 / 1000.0;
     format!(
@@ -214,7 +214,7 @@ fn awaits_pod_group(wait: i64) -> String {
 }
 
 impl Refusal {
-    /// The reason in CamelCase, as it stands in conditions.
+    /// The reason in CamelCase, as in conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Refusal::NotEnoughTasks { .. } => "NotEnoughTasks",
@@ -224,7 +224,7 @@ impl Refusal {
         }
     }
 
-    /// Text for people.
+    /// The message.
     pub fn text(&self, dims: &Dims) -> String {
         match self {
             Refusal::NoPodGroup(name) => format!("its PodGroup {name} does not exist"),

@@ -1,4 +1,4 @@
-//! Why a node, or none of all, is for a task.
+//! Why a node, or every node, is infeasible for a task.
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,53 +9,53 @@ use super::Refusal;
 use crate::Node;
 use crate::event::Taint;
 
-/// So many taints are named.
+/// The number of taints that a reason names.
 const TAINTS_MAX: usize = 3;
 
-/// Why a node is not for a task.
+/// Why a node is infeasible for a task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unfit {
     /// Not enough of a resource.
     Insufficient(DimId),
-    /// No place left among the node's pods.
+    /// The node has its maximum number of pods.
     TooManyPods,
-    /// There is room, but for what others are to have.
+    /// The room of the node is reserved for other pods.
     Reserved,
-    /// Node selector or required node affinity.
+    /// The pod's node selector or required node affinity does not match.
     NodeAffinity,
-    /// The first taint that is not tolerated.
+    /// The first taint that the pod does not tolerate.
     Taint(Taint),
-    /// Cordoned.
+    /// The node is cordoned.
     Unschedulable,
-    /// Ready is not True.
+    /// The node's condition Ready is not True.
     NotReady,
     /// A host port is taken.
     Ports,
-    /// Required pod affinity.
+    /// The pod's required affinity is not satisfied.
     PodAffinity,
-    /// The pod's required anti-affinity.
+    /// The pod's required anti-affinity is not satisfied.
     PodAntiAffinity,
-    /// The required anti-affinity of a pod that is there.
+    /// The required anti-affinity of a running pod rules the pod out.
     ExistingPodAntiAffinity,
-    /// A topology spread constraint.
+    /// A topology spread constraint is not satisfied.
     Spread,
-    /// The label of a topology spread constraint is missing.
+    /// The node lacks the label of a topology spread constraint.
     SpreadLabel,
-    /// Not enough devices for the pod's claims; and which would do and are given to nobody.
+    /// Not enough devices for the pod's claims; and matching devices that cannot be allocated.
     Devices(Option<Arc<str>>),
-    /// A claim of the pod has its devices elsewhere.
+    /// A claim of the pod is allocated on other nodes.
     ClaimElsewhere,
-    /// A plugin's own reason.
+    /// The reason of a plugin.
     Other(Arc<str>),
     /// A plugin's own reason about what else is on the node, or what would remain of it: without more room it may be
     /// gone.
     Beside(Arc<str>),
-    /// No node will do, for this reason.
+    /// No node is feasible, for this reason.
     Pod(Arc<str>),
 }
 
 impl Unfit {
-    /// kube-scheduler's words for it.
+    /// The text, that of kube-scheduler where it has one.
     pub fn text(&self, dims: &Dims) -> String {
         match self {
             Unfit::Insufficient(dim) => ["Insufficient ", dims.name(*dim)].concat(),
@@ -90,21 +90,21 @@ impl Unfit {
     }
 }
 
-/// What one node lacks of what a task asks for.
+/// What one node lacks for a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// The node.
     pub node: Arc<str>,
     /// What it lacks.
     pub missing: Amounts,
-    /// How far it is from having room.
+    /// How far the node is from having room.
     pub distance: Distance,
 }
 
-/// What stands before the name of the nearest node.
+/// The text before the name of the nearest node.
 const LEAST_MISSING: &str = "least missing, on node ";
 
-/// A message without what the nearest node lacks, with which it ends: that changes with every pod that comes or goes.
+/// A message without its end, which says what the nearest node lacks and changes with every pod that starts or ends.
 pub fn without_lack(message: &str) -> &str {
     let last = message.rsplit_once(';');
     let ends = last.filter(|(_, end)| end.trim_start().starts_with(LEAST_MISSING));
@@ -112,7 +112,7 @@ pub fn without_lack(message: &str) -> &str {
 }
 
 impl Shortage {
-    /// Of what pods of a job were told, that of the pod whose nearest node is the farthest.
+    /// Of the pods of a job, the shortage of the pod whose nearest node is the farthest.
     pub fn farthest(refusals: &[Refusal]) -> Option<&Self> {
         let nearest = refusals.iter().filter_map(|refusal| match refusal {
             Refusal::Nodes { error, .. } => error.nearest.as_deref(),
@@ -139,14 +139,14 @@ impl Shortage {
     }
 }
 
-/// How much of a task a node could hold if it were empty: the most comes first.
+/// How much of a task an empty node could hold; the most comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reach {
-    /// All of it.
+    /// The whole task.
     Whole,
-    /// Some of each resource that it asks for.
+    /// A part of each requested resource.
     Part,
-    /// Nothing of a resource that it asks for.
+    /// Nothing of a requested resource.
     Lacking,
 }
 
@@ -164,14 +164,14 @@ impl Reach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Distance {
     reach: Reach,
-    /// More room would not do: something else is against it too.
+    /// More room would not help: the node is infeasible for another reason too.
     refused_too: bool,
-    /// What is missing in thousandths of what is asked for, summed over resources.
+    /// The missing part of the requests in thousandths, summed over resources.
     share: u128,
 }
 
 impl Distance {
-    /// That of a node that lacks something; `None` with room enough.
+    /// The distance of a node that lacks something; `None` for a node with enough room.
     pub fn of(node: &Node, request: &Amounts, refused_too: bool) -> Option<Self> {
         let share = |(dim, missing): (DimId, i64)| 1000 * missing as u128 / request.get(dim) as u128;
         let share = request.short(&node.idle).map(share).reduce(u128::saturating_add)?;
@@ -179,14 +179,14 @@ impl Distance {
     }
 }
 
-/// Why no node will do.
+/// Why no node is feasible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FitError {
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: u32,
-    /// How many nodes there are for a reason; a node counts once for each of its reasons.
+    /// The number of nodes by reason; a node counts once for each of its reasons.
     pub reasons: BTreeMap<Unfit, u32>,
-    /// Where nodes lack room: the nearest of them to having it.
+    /// The node that lacks the least, where nodes lack room.
     pub nearest: Option<Box<Shortage>>,
 }
 
@@ -196,7 +196,7 @@ impl FitError {
         *self.reasons.entry(unfit).or_default() += nodes;
     }
 
-    /// Counts nodes that are like this one for every resource they lack.
+    /// Counts nodes for each resource that they lack, as this node does.
     pub fn add_short(&mut self, nodes: u32, node: &Node, request: &Amounts) {
         if request.fits(&node.idle) && !node.fits_now(request) {
             self.add(nodes, Unfit::Reserved);
@@ -223,7 +223,7 @@ impl FitError {
         ["0/", &self.nodes.to_string(), " nodes are available", colon, &reasons.join(", "), "."].concat()
     }
 
-    /// The taints that keep the most nodes away by name, and how many nodes others do.
+    /// The taints of the most nodes by name, and the number of nodes with other taints.
     fn taints(&self, dims: &Dims) -> Vec<String> {
         let mut nodes: BTreeMap<String, u32> = BTreeMap::new();
         let taints = self.reasons.iter().filter(|(unfit, _)| matches!(unfit, Unfit::Taint(_)));

@@ -1,19 +1,19 @@
-//! What a job's priority is, and where it comes from.
+//! The priority of a job and its source.
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a priority comes from.
+/// The source of a priority.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// A PriorityClass.
     Class(Arc<str>),
-    /// A PriorityClass is named that there is not.
+    /// The named PriorityClass does not exist.
     NoSuchClass(Arc<str>),
     /// The number on a pod without a PodGroup.
     Pod,
-    /// No class is named: on a PodGroup, or on a pod without one.
+    /// No class is named, on a PodGroup or on a pod without one.
     Nothing {
-        /// On a PodGroup.
+        /// Whether the object is a PodGroup.
         group: bool,
     },
 }
@@ -21,11 +21,11 @@ pub enum Source {
 /// The priority of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Priority {
-    /// What it is.
+    /// The value.
     pub value: i32,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
-    /// Its pods have a higher one, which counts among themselves only.
+    /// Pods of the job have a higher priority, which counts within the job only.
     pub pods_have_more: bool,
 }
 

@@ -1,71 +1,71 @@
-//! What is wrong with a queue.
+//! Problems of queues.
 use std::sync::Arc;
 
 use phalanx_resource::{DimId, Dims};
 
 use super::list;
 
-/// What is wrong with a queue.
+/// Problems of queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueFault {
-    /// A field cannot be honoured, or contradicts another.
+    /// A field is invalid or contradicts another field.
     Field(Arc<str>),
-    /// It is its own parent.
+    /// The queue is its own parent.
     Loop,
-    /// Its parents, of which this is the first, lead back to it.
+    /// The queue is among its own ancestors, of which this is the first.
     Ring(Arc<str>),
-    /// Its parent does not exist.
+    /// The queue's parent does not exist.
     NoParent(Arc<str>),
-    /// A queue above it cannot be used.
+    /// An ancestor has a problem.
     Above {
-        /// That queue.
+        /// The ancestor.
         ancestor: Arc<str>,
-        /// What is wrong there.
+        /// The problem of the ancestor.
         fault: Box<QueueFault>,
     },
-    /// It has jobs of its own, and queues below it.
+    /// The queue has both jobs and child queues.
     NotLeaf {
-        /// The plugin that minds.
+        /// The plugin that does not support this.
         plugin: &'static str,
-        /// How many queues name it as their parent.
+        /// The number of child queues.
         children: u32,
     },
-    /// It has a parent, which the configured plugin does not honour.
+    /// The queue has a parent, which the configured plugin does not support.
     Tree {
         /// The plugin.
         plugin: &'static str,
         /// The parent.
         parent: Arc<str>,
     },
-    /// It is the top of the tree, and has a parent all the same.
+    /// The queue root has a parent.
     Top(Arc<str>),
-    /// It has a parent, whose limits no configured plugin holds.
+    /// The queue has a parent whose limits no configured plugin enforces.
     Unheld(Arc<str>),
-    /// Its children have more of something in sum than it has itself.
+    /// The sum of the children's amounts exceeds that of the queue.
     Children {
-        /// Of what: `guarantee` or `deserved`.
+        /// The field: `guarantee` or `deserved`.
         what: &'static str,
-        /// By how much, by resource.
+        /// The excess by resource.
         over: Vec<(DimId, i64)>,
     },
-    /// It has a quota of devices that has no effect.
+    /// An amount of devices of the queue has no effect.
     Devices {
-        /// Of what: `capability of deviceclass/gpu.example.com`.
+        /// The amount: `capability of deviceclass/gpu.example.com`.
         quota: Arc<str>,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// It may have more than a queue above it.
+    /// The queue's capability exceeds that of an ancestor.
     Wider {
-        /// That queue.
+        /// The ancestor.
         ancestor: Arc<str>,
-        /// By how much, by resource.
+        /// The excess by resource.
         over: Vec<(DimId, i64)>,
     },
 }
 
 impl QueueFault {
-    /// Text for people.
+    /// The message.
     pub fn text(&self, dims: &Dims) -> String {
         match self {
             QueueFault::Field(why) => why.to_string(),

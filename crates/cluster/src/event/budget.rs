@@ -1,4 +1,4 @@
-//! Limits that bind pods from outside: budgets for disruption, quotas of namespaces.
+//! PodDisruptionBudgets and ResourceQuotas.
 
 use super::{Key, Resources};
 use crate::label::Selector;
@@ -8,11 +8,12 @@ use crate::label::Selector;
 pub struct PdbInfo {
     /// Name.
     pub key: Key,
-    /// `selector`; without one no pod is meant.
+    /// `selector`; without one the budget selects no pod.
     pub selector: Option<Selector>,
-    /// `status.disruptionsAllowed`; 0 while its controller has not seen the object as it is.
+    /// `status.disruptionsAllowed`; 0 while the controller has not observed the current generation.
     pub allowed: u32,
-    /// Its pods that are not ready may go whatever it allows, by `unhealthyPodEvictionPolicy` and what is healthy.
+    /// Whether unready pods may be evicted whatever the budget allows: by `unhealthyPodEvictionPolicy` and the healthy
+    /// pods.
     pub frees_unready: bool,
 }
 
@@ -21,7 +22,7 @@ pub struct PdbInfo {
 pub struct QuotaInfo {
     /// Name.
     pub key: Key,
-    /// `status.hard`, or `spec.hard` as long as there is no status.
+    /// `status.hard`, or `spec.hard` while there is no status.
     pub hard: Resources,
     /// `status.used`.
     pub used: Resources,

@@ -1,4 +1,4 @@
-//! All that restricts or prefers nodes for a pod.
+//! Constraints and preferences of pods on nodes.
 use std::sync::Arc;
 
 use super::{PodRules, PodVolume, TaintEffect};
@@ -77,21 +77,21 @@ pub struct HostPort {
     pub port: u16,
 }
 
-/// A disk that is named in a pod's own spec, and that pods on one node cannot all use.
+/// A disk in a pod's own spec, which pods on one node can share in some cases only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Disk {
-    /// What names it.
+    /// The kind of the disk.
     pub of: DiskKind,
-    /// Its name among those.
+    /// Its name among disks of the kind.
     pub name: Arc<str>,
-    /// Monitors of a Ceph cluster: disks of one name are one where they have a monitor in common. Empty for other
+    /// Monitors of a Ceph cluster: disks of one name are the same where they have a monitor in common. Empty for other
     /// kinds.
     pub monitors: Vec<Arc<str>>,
-    /// It is only read, so that others may read it too.
+    /// Read-only, so that other pods may read it too.
     pub read_only: bool,
 }
 
-/// The kinds of disks on which kube-scheduler's VolumeRestrictions looks.
+/// The kinds of disks that kube-scheduler's VolumeRestrictions checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DiskKind {
     /// `gcePersistentDisk`, by `pdName`.
@@ -104,7 +104,7 @@ pub enum DiskKind {
     Rbd,
 }
 
-/// All that restricts or prefers nodes for a pod. Pods with equal requests and constraints share a class.
+/// Constraints and preferences of a pod on nodes. Pods with equal requests and constraints share a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Constraints {
     /// `spec.nodeSelector`, sorted by key.
@@ -119,26 +119,26 @@ pub struct Constraints {
     pub host_ports: Vec<HostPort>,
     /// Disks in its own spec, sorted, none twice.
     pub disks: Vec<Disk>,
-    /// What it asks of other pods; `None` when that is nothing.
+    /// Pod affinity, anti-affinity and topology spread; `None` without any.
     pub pod_rules: Option<Arc<PodRules>>,
-    /// How the plugin resource-strategy-fit scores nodes for it, when it has a say in that.
+    /// Annotations for the plugin resource-strategy-fit, if there are any.
     pub strategy: Option<Strategy>,
-    /// Images of its containers, one each, sorted; empty for one that names none.
+    /// Images of the containers, one each, sorted; empty for a container without an image.
     pub images: Vec<Arc<str>>,
     /// Its PersistentVolumeClaims, sorted, none twice.
     pub volumes: Vec<PodVolume>,
-    /// May use nodes that are lent for a time (`volcano.sh/revocable-zone`).
+    /// May use revocable nodes (`volcano.sh/revocable-zone`).
     pub revocable: bool,
-    /// What of its affinity or its spread cannot be read: no node will do, and this is why.
+    /// The invalid field of its affinity or topology spread: no node is feasible, for this reason.
     pub unreadable: Option<Arc<str>>,
 }
 
-/// Whether use or room counts for a node.
+/// Whether used or idle resources raise the score of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scoring {
-    /// `LeastAllocated`: room.
+    /// `LeastAllocated`: idle resources.
     Least,
-    /// `MostAllocated`: use.
+    /// `MostAllocated`: used resources.
     Most,
     /// Something else.
     Unknown,

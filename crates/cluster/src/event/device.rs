@@ -41,35 +41,35 @@ pub enum DeviceValue {
 /// A device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeviceInfo {
-    /// Name, of which there is one in a pool.
+    /// Name, which is unique in the pool.
     pub name: Arc<str>,
     /// Attributes, some with a domain before a slash; sorted by name.
     pub attributes: Vec<(Arc<str>, DeviceValue)>,
     /// Capacities, likewise.
     pub capacity: Vec<(Arc<str>, Quantity)>,
-    /// Why nobody is given it.
+    /// Why the device is not allocated.
     pub left_out: Option<LeftOut>,
 }
 
-/// What of a device is not supported.
+/// An unsupported feature of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LeftOut {
-    /// Taints that keep claims away, whatever these tolerate.
+    /// Taints; tolerations of claims are not supported.
     Tainted,
-    /// It is a part of something, of which others are parts too.
+    /// The device consumes counters that it shares with other devices.
     Counted,
-    /// Several claims may have it.
+    /// Several claims may share the device.
     Several,
-    /// It is bound when conditions are met.
+    /// The device has binding conditions.
     BoundLate,
-    /// A claim that has it is bound to the node.
+    /// The device binds its claim to the node.
     BindsToNode,
-    /// Its nodes are its own, and not those of its slice.
+    /// The device names nodes of its own instead of those of its slice.
     OwnNodes,
 }
 
 impl LeftOut {
-    /// The field that says so.
+    /// The field of the feature.
     pub fn field(self) -> &'static str {
         match self {
             LeftOut::Tainted => "taints",
@@ -91,9 +91,9 @@ pub struct SliceInfo {
     pub driver: Arc<str>,
     /// Pool.
     pub pool: Arc<str>,
-    /// Of several generations of a pool the last one counts.
+    /// The generation of the pool: only the newest counts.
     pub generation: i64,
-    /// Where they can be used.
+    /// The nodes that can use them.
     pub nodes: SliceNodes,
     /// The devices.
     pub devices: Vec<DeviceInfo>,
@@ -110,7 +110,7 @@ pub struct DeviceName {
     pub device: Arc<str>,
 }
 
-/// A device that was given to a request of a claim.
+/// A device that is allocated to a request of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GivenDevice {
     /// The request.
@@ -119,16 +119,16 @@ pub struct GivenDevice {
     pub device: DeviceName,
 }
 
-/// What a claim was given.
+/// The allocation of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClaimAllocation {
-    /// Devices that nobody else can have.
+    /// The devices, which no other claim can have.
     pub devices: Vec<GivenDevice>,
-    /// Where they can be used; everywhere without it.
+    /// The nodes that can use them; all nodes without it.
     pub nodes: Option<Vec<NodeTerm>>,
 }
 
-/// A request of a claim: so many devices of a class.
+/// A request of a claim: a number of devices of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClaimRequest {
     /// Its name in the claim.
@@ -137,7 +137,7 @@ pub struct ClaimRequest {
     pub class: Arc<str>,
     /// CEL expressions besides those of the class.
     pub selectors: Vec<Arc<str>>,
-    /// How many.
+    /// The number.
     pub count: u32,
 }
 
@@ -150,11 +150,11 @@ pub struct ClaimInfo {
     pub uid: Arc<str>,
     /// Has a deletion timestamp.
     pub deleting: bool,
-    /// What it asks for.
+    /// Requests.
     pub requests: Vec<ClaimRequest>,
-    /// A feature it asks for that is not supported.
+    /// A requested feature that is not supported.
     pub unsupported: Option<Arc<str>>,
-    /// What it was given.
+    /// The allocation.
     pub allocation: Option<ClaimAllocation>,
     /// UIDs of the pods that may use it, `status.reservedFor`.
     pub reserved: Vec<Arc<str>>,
@@ -165,6 +165,6 @@ pub struct ClaimInfo {
 pub struct PodClaim {
     /// Its name in the pod.
     pub name: Arc<str>,
-    /// The ResourceClaim; `None` until it is made from its template.
+    /// The ResourceClaim; `None` until it is created from its template.
     pub claim: Option<Arc<str>>,
 }

@@ -1,4 +1,4 @@
-//! Figures of one queue that contradict each other.
+//! Contradictory amounts of one queue.
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use phalanx_resource::{Dims, Quantity};
 
 use super::QueueInfo;
 
-/// A figure of a queue that cannot be meant. `Display` gives the reason: `deserved of cpu is 4, more than capability
+/// An invalid amount of a queue. `Display` gives the reason: `deserved of cpu is 4, more than capability
 /// 2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
@@ -15,9 +15,9 @@ pub struct Contradiction {
     pub figure: &'static str,
     /// The resource.
     pub resource: Arc<str>,
-    /// How much it is.
+    /// The amount.
     pub amount: String,
-    /// What is wrong with that: `expected 0 or more`, `more than deserved 3 and capability 2`.
+    /// The problem: `expected 0 or more`, `more than deserved 3 and capability 2`.
     pub fault: String,
 }
 
@@ -28,8 +28,8 @@ impl fmt::Display for Contradiction {
 }
 
 impl QueueInfo {
-    /// Every figure that is below 0 or above one that it must not exceed, by resource: `guarantee ≤ deserved ≤
-    /// capability`, where both are given. Source: Volcano's admission of queues, which also wants a deserved amount
+    /// Each amount that is below 0 or above an amount that it must not exceed, by resource: `guarantee ≤ deserved ≤
+    /// capability`, where both are given. Source: Volcano's admission of queues, which also requires a deserved amount
     /// beside each guarantee.
     pub fn contradictions(&self) -> Vec<Contradiction> {
         let lists =
@@ -44,7 +44,7 @@ impl QueueInfo {
     }
 }
 
-/// Figures from the one that must be the least on.
+/// Amounts, beginning with the one that must be the smallest.
 fn of_resource(resource: &Arc<str>, figures: &[(&'static str, Quantity)]) -> Vec<Contradiction> {
     let one = |(at, (figure, amount)): (usize, &(&'static str, Quantity))| {
         let fault = fault(resource, *amount, &figures[at + 1..])?;

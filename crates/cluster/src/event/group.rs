@@ -39,7 +39,7 @@ pub struct Condition {
     pub status: bool,
     /// CamelCase reason.
     pub reason: Arc<str>,
-    /// Text for people.
+    /// Message.
     pub message: Arc<str>,
     /// The cycle that set it (`transitionID`).
     pub transition: Arc<str>,
@@ -48,12 +48,12 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// The kind that says why a gang waits.
+    /// The type of a condition that says why a gang waits.
     pub const UNSCHEDULABLE: &str = "Unschedulable";
-    /// The kind that says that a gang has its places.
+    /// The type of a condition that says that a gang is placed.
     pub const SCHEDULED: &str = "Scheduled";
 
-    /// Whether the scheduler owns conditions of this kind. All others are other writers'.
+    /// Whether the scheduler owns conditions of this type. Other writers own all others.
     pub fn is_own(kind: &str) -> bool {
         [Self::UNSCHEDULABLE, Self::SCHEDULED].contains(&kind)
     }
@@ -64,7 +64,7 @@ impl Condition {
 pub struct GroupStatus {
     /// Phase.
     pub phase: Phase,
-    /// Pods that run.
+    /// Running pods.
     pub running: u32,
     /// Pods that succeeded.
     pub succeeded: u32,
@@ -118,15 +118,15 @@ pub struct PodGroupInfo {
     pub status: GroupStatus,
     /// Annotations that plugins read.
     pub annotations: Annotations,
-    /// A PodGroup controller made it for a pod that had none, or for whatever made such pods.
+    /// A PodGroup controller created the group for a pod without one, or for the owner of such pods.
     pub made_for_pods: bool,
-    /// A field that cannot be honoured: the group waits with this reason.
+    /// An invalid field: the group waits with this reason.
     pub invalid: Option<Arc<str>>,
-    /// A field that is right and not supported: the group waits with this reason.
+    /// A valid field that is not supported: the group waits with this reason.
     pub unsupported: Option<Arc<str>>,
 }
 
-/// A PodGroup, and no other one of the same name.
+/// Identifies a PodGroup, also among groups of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRef {
     /// Its name.

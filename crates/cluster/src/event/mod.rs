@@ -72,27 +72,27 @@ impl std::fmt::Display for Key {
 /// Resources by name, as in a manifest.
 pub type Resources = Vec<(Arc<str>, Quantity)>;
 
-/// Why a bind did not happen.
+/// A failed bind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BindFailure {
-    /// What the API server said.
+    /// The answer of the API server.
     pub message: Arc<str>,
-    /// What it means for the next try.
+    /// What it means for the next attempt.
     pub fault: BindFault,
 }
 
-/// What a bind that did not happen means for the next try.
+/// What a failed bind means for the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BindFault {
-    /// The pod is gone or is another one now: nothing to try again.
+    /// The pod is gone or was created again: there is no further attempt.
     Gone,
-    /// Its node is gone, or its volumes cannot be had there: another node may do at once.
+    /// The node is gone, or the pod's volumes cannot be used there: another node may be tried at once.
     Place,
-    /// The API server refused, or was in trouble for too long: it is tried again after a while.
+    /// The API server refused, or failed for too long: the bind is tried again after a back-off.
     Denied,
 }
 
-/// A change of the cluster outside.
+/// A change of the cluster.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Event {
     /// A node was added or changed.
@@ -126,7 +126,7 @@ pub enum Event {
     Quota(Box<QuotaInfo>),
     /// A ResourceQuota was deleted.
     QuotaGone(Key),
-    /// A node was measured. Says nothing when there is no such node.
+    /// The usage of a node was measured. Without effect if the node does not exist.
     NodeUsage(NodeUsage),
     /// A Namespace was added or changed.
     Namespace(NamespaceInfo),
@@ -176,13 +176,13 @@ pub enum Event {
     StorageCapacity(Box<StorageCapacityInfo>),
     /// A CSIStorageCapacity was deleted.
     StorageCapacityGone(Key),
-    /// The outbox bound this pod (by UID); the watch will say so too, sooner or later.
+    /// The outbox bound this pod (by UID); the watch reports it too, sooner or later.
     Bound(Arc<str>),
     /// The outbox could not bind this pod (by UID).
     BindFailed(Arc<str>, BindFailure),
-    /// The outbox could not evict this pod (by UID), and what the API server said: it stays.
+    /// The outbox could not evict this pod (by UID), with the answer of the API server: the pod stays.
     EvictFailed(Arc<str>, Arc<str>),
-    /// The outbox could not open the gate of this pod (by UID).
+    /// The outbox could not remove the scheduling gate of this pod (by UID).
     GateFailed(Arc<str>),
 }
 

@@ -1,18 +1,18 @@
-//! A node, its taints, and what was measured on it.
+//! A node, its taints and its measured usage.
 use std::sync::Arc;
 
 use phalanx_resource::Quantity;
 
 use super::{Resources, Time};
 
-/// What a taint does.
+/// The effect of a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TaintEffect {
-    /// Keeps pods away that do not tolerate it.
+    /// Pods that do not tolerate the taint cannot use the node.
     NoSchedule,
-    /// Scores the node lower for them.
+    /// The node scores lower for such pods.
     PreferNoSchedule,
-    /// Keeps them away, and the kubelet evicts those that run.
+    /// Such pods cannot use the node, and running ones are evicted.
     NoExecute,
 }
 
@@ -38,24 +38,24 @@ pub struct NodeInfo {
     pub taints: Vec<Taint>,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
-    /// Its Ready condition is True.
+    /// The condition Ready is True.
     pub ready: bool,
     /// `status.allocatable`.
     pub allocatable: Resources,
-    /// `status.images`: each name with its size in bytes, sorted by name, none twice.
+    /// `status.images`: each name with the size in bytes, sorted by name, without duplicates.
     pub images: Vec<(Arc<str>, i64)>,
 }
 
-/// How much of a resource of a node is in use, as it was measured.
+/// The measured usage of a resource of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Measure {
-    /// That much.
+    /// An amount.
     Amount(Quantity),
-    /// Millionths of what the node has.
+    /// Millionths of the node's amount.
     Part(u32),
 }
 
-/// How much of a node is in use, as it was measured.
+/// The measured usage of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeUsage {
     /// The node.
@@ -64,8 +64,8 @@ pub struct NodeUsage {
     pub cpu: Measure,
     /// Memory.
     pub memory: Measure,
-    /// Since when it was measured: pods that came later are not in the figures.
+    /// The begin of the measurement: the usage of pods that started later is not included.
     pub since: Time,
-    /// Until when; figures without it do not grow old.
+    /// The end of the measurement; usage without it does not expire.
     pub at: Option<Time>,
 }

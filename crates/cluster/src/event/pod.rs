@@ -1,11 +1,11 @@
-//! A pod, its life and its requests.
+//! A pod, its phase and its requests.
 use std::sync::Arc;
 
 use super::{Constraints, PodClaim, Resources, Time};
 use crate::annotation::Annotations;
 use crate::label::Labels;
 
-/// Names a pod: what a request to the API server needs.
+/// Identifies a pod in requests to the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodRef {
     /// Namespace.
@@ -22,7 +22,7 @@ impl std::fmt::Display for PodRef {
     }
 }
 
-/// Where a pod is in its life, as its status says.
+/// The phase in the status of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "Kubernetes' pod phases")]
 pub enum PodPhase {
@@ -34,20 +34,20 @@ pub enum PodPhase {
     Unknown,
 }
 
-/// The scheduling gate of a pod that asks, by annotation, to be let into its queue only when that has room
+/// The scheduling gate of a pod that, by annotation, waits until its queue has room
 /// (`scheduling.volcano.sh/queue-allocation-gate`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum QueueGate {
-    /// It does not ask, has other gates too, or has been placed.
+    /// The pod has no such annotation, has other gates too, or has a node.
     #[default]
     None,
-    /// It has this gate and no other.
+    /// The pod has this gate and no other.
     Shut,
-    /// It has no gates, and waits for a node: what it requests is kept for it in its queue.
+    /// The pod has no gates and waits for a node: its requests are reserved in its queue.
     Open,
 }
 
-/// What the containers of a pod ask for; Kubernetes' rules make a total of it.
+/// The requests of the containers of a pod, from which Kubernetes' rules give the total.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodRequests {
     /// Requests by container.
@@ -69,9 +69,9 @@ pub struct PodInfo {
     pub pod: PodRef,
     /// Creation.
     pub created: Time,
-    /// Where it is in its life.
+    /// Where the pod is in its life.
     pub life: PodLife,
-    /// Its `schedulerName` is ours; otherwise it only counts as usage.
+    /// `schedulerName` is ours; otherwise the pod only counts as usage.
     pub ours: bool,
     /// The PodGroup of the group annotation, in the pod's namespace.
     pub group: Option<Arc<str>>,
@@ -91,13 +91,13 @@ pub struct PodInfo {
     pub preemptable: Option<bool>,
     /// Has scheduling gates.
     pub gated: bool,
-    /// What keeps it from its queue until there is room.
+    /// The gate that holds the pod until its queue has room.
     pub queue_gate: QueueGate,
     /// Requests.
     pub requests: PodRequests,
     /// Constraints.
     pub constraints: Arc<Constraints>,
-    /// Its claims to devices; `None` for a pod without any.
+    /// ResourceClaims; `None` for a pod without any.
     pub claims: Option<Arc<[PodClaim]>>,
     /// Annotations that plugins read.
     pub annotations: Annotations,
@@ -110,7 +110,7 @@ pub struct PodInfo {
 pub struct PodLife {
     /// Phase.
     pub phase: PodPhase,
-    /// It runs, and its condition Ready says otherwise.
+    /// The pod runs and its condition Ready is False.
     pub unready: bool,
     /// Has a deletion timestamp.
     pub deleting: bool,
@@ -120,6 +120,6 @@ pub struct PodLife {
     pub nominated: Option<Arc<str>>,
     /// The message of a PodScheduled=False condition that is on the object.
     pub unscheduled_message: Option<Arc<str>>,
-    /// When it was given its node: since when its condition PodScheduled is True.
+    /// When the pod was bound: since when its condition PodScheduled is True.
     pub scheduled: Option<Time>,
 }

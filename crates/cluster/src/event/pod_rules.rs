@@ -1,4 +1,4 @@
-//! What a pod asks of the pods around it.
+//! Pod affinity, anti-affinity and topology spread of a pod.
 use std::sync::Arc;
 
 use crate::label::Selector;
@@ -10,14 +10,14 @@ pub struct PodSelector {
     pub namespaces: Vec<Arc<str>>,
     /// Namespaces by their labels, besides those by name.
     pub namespace_selector: Option<Selector>,
-    /// Their labels; without a selector no pod is meant.
+    /// Labels of pods; without a selector the term matches no pod.
     pub labels: Option<Selector>,
 }
 
-/// Pods, and the label of nodes whose values are the domains in which they count.
+/// A term: a selector of pods, and the topology key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodTerm {
-    /// A label of nodes.
+    /// The topology key.
     pub topology_key: Arc<str>,
     /// The pods.
     pub pods: PodSelector,
@@ -26,13 +26,13 @@ pub struct PodTerm {
 /// A topology spread constraint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Spread {
-    /// Domains, and the pods that are counted there.
+    /// The topology key and the pods that count.
     pub term: PodTerm,
-    /// How many pods more than in the emptiest domain there may be.
+    /// `maxSkew`: how many more pods a domain may have than the emptiest one.
     pub max_skew: u32,
     /// `whenUnsatisfiable: DoNotSchedule`; otherwise it only scores.
     pub required: bool,
-    /// With fewer domains than this, the emptiest counts as empty.
+    /// `minDomains`: with fewer domains the minimum counts as 0.
     pub min_domains: u32,
     /// `nodeAffinityPolicy: Honor`: nodes that the pod's node selector or affinity rules out do not count.
     pub honor_affinity: bool,
@@ -43,9 +43,9 @@ pub struct Spread {
 /// Pod affinity, anti-affinity and topology spread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodRules {
-    /// Required: a pod that all of these mean is in the domain of each.
+    /// Required affinity: the domain of each term has a pod that all terms match.
     pub affinity: Vec<PodTerm>,
-    /// Required: no such pod is in the domain.
+    /// Required anti-affinity: the domain of a term has no pod that the term matches.
     pub anti_affinity: Vec<PodTerm>,
     /// Preferred, with weights: 1 to 100 for affinity, -100 to -1 for anti-affinity.
     pub preferred: Vec<(i32, PodTerm)>,
@@ -54,7 +54,7 @@ pub struct PodRules {
 }
 
 impl PodRules {
-    /// There are none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.affinity.is_empty()
             && self.anti_affinity.is_empty()
@@ -62,7 +62,7 @@ impl PodRules {
             && self.spread.is_empty()
     }
 
-    /// The pods that are meant, term by term.
+    /// The selectors of all terms.
     pub fn selectors(&self) -> impl Iterator<Item = &PodSelector> {
         let preferred = self.preferred.iter().map(|(_, term)| term);
         let spread = self.spread.iter().map(|spread| &spread.term);

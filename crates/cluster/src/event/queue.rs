@@ -16,7 +16,7 @@ pub enum QueueState {
 }
 
 impl QueueState {
-    /// As Volcano writes it.
+    /// The text in Volcano's API.
     pub fn name(self) -> &'static str {
         match self {
             QueueState::Open => "Open",
@@ -27,33 +27,33 @@ impl QueueState {
     }
 }
 
-/// What happens when the first job of a queue cannot be placed.
+/// `dequeueStrategy`: what happens if the first job of a queue cannot be placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dequeue {
-    /// Those behind it are tried.
+    /// The jobs after it are tried.
     #[default]
     Traverse,
-    /// Those behind it wait.
+    /// The jobs after it wait.
     Fifo,
 }
 
 /// Which groups of nodes (label `volcano.sh/nodegroup-name`) a queue's pods may or should use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeGroups {
-    /// May be used, and best.
+    /// Required.
     pub required: Vec<Arc<str>>,
-    /// May be used, and better than others; the best first.
+    /// Preferred, the best group first.
     pub preferred: Vec<Arc<str>>,
-    /// May not be used.
+    /// Required anti-affinity.
     pub anti_required: Vec<Arc<str>>,
-    /// May be used when nothing else will do.
+    /// Preferred anti-affinity.
     pub anti_preferred: Vec<Arc<str>>,
 }
 
-/// What a queue may have of each group of nodes (annotation `volcano.sh/nodegroup-resource-limits`).
+/// Limits of a queue by node group (annotation `volcano.sh/nodegroup-resource-limits`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GroupLimits {
-    /// By group, sorted; a group or a resource that is not named has no limit.
+    /// Limits by group, sorted; a group or a resource that is not named has no limit.
     Each(Vec<(Arc<str>, Resources)>),
     /// The annotation cannot be read, for this reason.
     Unreadable(Arc<str>),
@@ -98,8 +98,8 @@ pub struct QueueInfo {
     pub annotations: Annotations,
     /// `affinity`; `None` when there is none, which is not the same as an empty one.
     pub node_groups: Option<NodeGroups>,
-    /// What it may have of each group of nodes.
+    /// Limits by node group.
     pub group_limits: GroupLimits,
-    /// A field that cannot be honoured: the queue's jobs wait with this reason.
+    /// An invalid field: the queue's jobs wait with this reason.
     pub invalid: Option<Arc<str>>,
 }

@@ -1,4 +1,4 @@
-//! PersistentVolumes, the claims on them, and what says how they come about.
+//! PersistentVolumes, PersistentVolumeClaims, storage classes and CSI objects.
 use std::sync::Arc;
 
 use super::{Key, NodeTerm};
@@ -9,7 +9,7 @@ use crate::label::{Labels, Selector};
 pub struct PodVolume {
     /// The PersistentVolumeClaim.
     pub claim: Key,
-    /// It is made for the pod of this UID (`ephemeral`), and must be that pod's own.
+    /// The claim belongs to the ephemeral volume of the pod with this UID, which must be its owner.
     pub owner: Option<Arc<str>>,
 }
 
@@ -18,10 +18,10 @@ pub struct PodVolume {
 pub struct AccessModes(pub u8);
 
 impl AccessModes {
-    /// One pod at a time, wherever it is.
+    /// ReadWriteOncePod.
     pub const ONCE_POD: AccessModes = AccessModes(8);
 
-    /// The bit of a mode; `None` for one that Kubernetes does not know.
+    /// The bit of a mode; `None` for an unknown mode.
     pub fn of(name: &str) -> Option<Self> {
         let all = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
         all.iter().position(|known| *known == name).map(|at| Self(1 << at))
@@ -44,23 +44,23 @@ pub struct PvcInfo {
     pub owner: Option<Arc<str>>,
     /// Has a deletion timestamp.
     pub deleting: bool,
-    /// Its volume is gone (phase Lost).
+    /// The volume is gone (phase Lost).
     pub lost: bool,
     /// `spec.volumeName`.
     pub volume: Option<Arc<str>>,
-    /// It is bound to that volume, both ways.
+    /// The claim is bound to that volume, and the volume names the claim.
     pub bound: bool,
     /// Storage class; empty when there is none.
     pub class: Arc<str>,
-    /// Access modes it asks for.
+    /// Requested access modes.
     pub modes: AccessModes,
     /// `volumeMode: Block`.
     pub block: bool,
-    /// The size it asks for, in bytes.
+    /// The requested size in bytes.
     pub size: i64,
-    /// What its volume's labels must be.
+    /// `selector`: labels of the volume.
     pub selector: Option<Selector>,
-    /// The node for which its volume is being made (`volume.kubernetes.io/selected-node`).
+    /// The node for which the volume is being provisioned (`volume.kubernetes.io/selected-node`).
     pub selected_node: Option<Arc<str>>,
 }
 
@@ -73,7 +73,7 @@ pub struct VolumeInfo {
     pub class: Arc<str>,
     /// Bytes.
     pub size: i64,
-    /// Access modes it can be used with.
+    /// Access modes.
     pub modes: AccessModes,
     /// `volumeMode: Block`.
     pub block: bool,
@@ -81,11 +81,11 @@ pub struct VolumeInfo {
     pub labels: Labels,
     /// `nodeAffinity.required`: one term must match the node.
     pub nodes: Option<Vec<NodeTerm>>,
-    /// The claim it is for, with its UID where one is given.
+    /// `claimRef`, with the UID if it has one.
     pub claim: Option<(Key, Option<Arc<str>>)>,
-    /// May be given to a claim: it is Available, and is not being deleted.
+    /// Whether a claim may be bound to the volume: its phase is Available, and it is not being deleted.
     pub available: bool,
-    /// The CSI driver that attaches it.
+    /// The CSI driver.
     pub driver: Option<Arc<str>>,
 }
 
@@ -94,9 +94,9 @@ pub struct VolumeInfo {
 pub struct StorageClassInfo {
     /// Name.
     pub name: Arc<str>,
-    /// What makes volumes; `None` when nothing does (`kubernetes.io/no-provisioner`).
+    /// The provisioner; `None` for `kubernetes.io/no-provisioner`.
     pub provisioner: Option<Arc<str>>,
-    /// Claims are bound when a pod uses them (`WaitForFirstConsumer`).
+    /// `WaitForFirstConsumer`: claims are bound when a pod uses them.
     pub waits: bool,
     /// `allowedTopologies`: one must match the node, if there are any.
     pub topologies: Vec<NodeTerm>,
@@ -105,33 +105,33 @@ pub struct StorageClassInfo {
 /// A CSIDriver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CsiDriverInfo {
-    /// Its name, which storage classes call their provisioner.
+    /// Name, which storage classes have as provisioner.
     pub name: Arc<str>,
-    /// `storageCapacity`: it makes volumes only where it has told that it has room for them.
+    /// `storageCapacity`: the driver provisions volumes only where it has published enough capacity.
     pub tells_capacity: bool,
 }
 
-/// A CSIStorageCapacity: how large a volume a driver can make for some nodes.
+/// A CSIStorageCapacity: how large a volume a driver can provision for some nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StorageCapacityInfo {
     /// Name.
     pub key: Key,
-    /// The storage class it is told for.
+    /// The storage class.
     pub class: Arc<str>,
     /// The nodes, by their labels; `None` for no node.
     pub nodes: Option<Selector>,
-    /// `maximumVolumeSize`, else `capacity`, in bytes; `None` when neither is told.
+    /// `maximumVolumeSize`, or else `capacity`, in bytes; `None` without either.
     pub size: Option<i64>,
-    /// `capacity`, in bytes: what all volumes that are made can have in sum; `None` when it is not told.
+    /// `capacity`, in bytes, for the sum of all provisioned volumes; `None` without it.
     pub whole: Option<i64>,
 }
 
-/// A CSINode: what its drivers can attach.
+/// A CSINode: the attach limits of its drivers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CsiNodeInfo {
     /// The node.
     pub node: Arc<str>,
-    /// How many volumes each driver can attach, where there is a limit; sorted by driver.
+    /// The attach limit of each driver that has one, sorted by driver.
     pub limits: Vec<(Arc<str>, u32)>,
 }
 
@@ -142,8 +142,8 @@ pub struct AttachmentInfo {
     pub name: Arc<str>,
     /// The node.
     pub node: Arc<str>,
-    /// The CSI driver that attaches it.
+    /// The CSI driver.
     pub driver: Arc<str>,
-    /// The PersistentVolume; none when the attachment describes its volume itself.
+    /// The PersistentVolume; `None` for an inline volume.
     pub volume: Option<Arc<str>>,
 }

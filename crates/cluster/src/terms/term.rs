@@ -217,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_least_count_is_known_whatever_comes_and_goes(steps in prop::collection::vec((0usize..5, 0u32..4), 0..60)) {
+        fn the_minimum_of_a_spread_equals_a_recount(steps in prop::collection::vec((0usize..5, 0u32..4), 0..60)) {
             let mut level = Level::default();
             let mut counts: Vec<Option<u32>> = vec![None; 5];
             for (domain, count) in steps {

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_that_tell_nothing_are_not_limited_and_what_is_taken_back_counts_no_more() {
+    fn a_driver_that_publishes_no_capacity_is_unlimited_and_undone_claims_count_no_more() {
         let mut volumes = Volumes::default();
         assert!(volumes.space("fast", "csi").is_none());
         assert!(volumes.set_teller(&"csi".into(), true) && !volumes.set_teller(&"csi".into(), true));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_is_taken_off_and_the_fullest_that_will_do_is_taken() {
+    fn an_assumed_volume_uses_the_smallest_capacity_that_suffices() {
         let mut volumes = Volumes::default();
         volumes.set_teller(&"csi".into(), true);
         for (name, size, whole) in [("large", 100, Some(100)), ("small", 20, Some(20)), ("any", 15, None)] {

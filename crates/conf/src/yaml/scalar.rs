@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_scalars_mean_what_yaml_v2_takes_them_for() {
+    fn plain_scalars_have_the_types_of_yaml_v2() {
         let text = |text: &str| Value::Text(text.to_owned());
         for (written, value) in [
             ("", Value::Null),

@@ -1,10 +1,10 @@
-//! What a good file means.
+//! The meaning of valid files.
 use phalanx_framework::conf::{Flag, Position, Value};
 
 use super::{good, lines, read, with_plugin};
 
 #[test]
-fn a_whole_file_with_everything_in_it() {
+fn a_file_with_every_key_is_read() {
     let conf = good(
         r#"
 actions: " enqueue ,allocate, backfill"
@@ -61,7 +61,7 @@ metrics:
 }
 
 #[test]
-fn every_flag_in_every_spelling_of_a_boolean() {
+fn flags_take_every_spelling_of_a_boolean() {
     let spellings = [
         (true, ["true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y", "!!bool yes"]),
         (false, ["false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF", "n", "N", "!!bool no"]),
@@ -107,7 +107,7 @@ fn text_stays_text_where_text_is_asked_for() {
 }
 
 #[test]
-fn anchors_aliases_and_merge_keys() {
+fn anchors_aliases_and_merge_keys_are_read() {
     let conf = good(
         "actions: allocate, backfill
 tiers:
@@ -136,7 +136,7 @@ tiers:
 }
 
 #[test]
-fn a_problem_behind_an_alias_is_said_once() {
+fn a_problem_behind_an_alias_is_reported_once() {
     let text = "actions: allocate, backfill
 tiers:
 - plugins:
@@ -150,7 +150,7 @@ tiers:
 }
 
 #[test]
-fn notation_does_not_matter() {
+fn block_and_flow_style_mean_the_same() {
     let block = good(&with_plugin("gang", &["enableJobOrder: false"]));
     for text in [
         r#"{"actions": "allocate, backfill", "tiers": [{"plugins": [{"name": "gang", "enableJobOrder": false}]}]}"#,

@@ -55,7 +55,7 @@ fn names() -> Vec<String> {
 }
 
 #[test]
-fn all_are_without_problems_and_survive_show() {
+fn shipped_files_have_no_problems_and_show_keeps_their_meaning() {
     for name in names() {
         let (_, conf) = shipped(&name);
         let again = parse(&render(&conf, &shipped_known()), &shipped_known());
@@ -69,7 +69,7 @@ fn plugins(conf: &Conf) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn the_default_is_volcanos() {
+fn the_default_configuration_equals_that_of_volcano() {
     let (text, conf) = shipped("default.yaml");
     assert_eq!(text, builtin_default());
     assert_eq!(conf.actions, ["enqueue", "allocate", "backfill"]);
@@ -78,7 +78,7 @@ fn the_default_is_volcanos() {
 }
 
 #[test]
-fn helm_adds_binpack_and_keeps_gang_and_drf_out_of_preemption() {
+fn the_configuration_of_the_chart_has_binpack_and_no_preemption_by_gang_and_drf() {
     let (default, helm) = (shipped("default.yaml").1, shipped("helm-default.yaml").1);
     let off = |name: &str| format!("plugin {name}: enablePreemptable true -> false");
     assert_eq!(

@@ -1,10 +1,10 @@
-//! Text that nobody wrote by hand: an answer in bounded time, never a panic.
+//! Hostile text is parsed in bounded time without a panic.
 use phalanx_conf::{Severity, builtin_default};
 use proptest::prelude::*;
 
 use super::{lines, read};
 
-/// What holds for any text.
+/// Properties of parsing any text.
 fn sane(text: &str) {
     let parsed = read(text);
     let errors = parsed.problems.iter().any(|problem| problem.severity == Severity::Error);
@@ -68,7 +68,7 @@ fn deep_nesting_ends_in_an_error() {
 }
 
 #[test]
-fn a_file_of_nothing_but_mistakes_ends_in_an_error() {
+fn a_file_full_of_mistakes_ends_in_an_error() {
     let keys: Vec<_> = (0..50_000).map(|key| format!("enableJob{key}: 1\n")).collect();
     only_error(
         &keys.concat(),
@@ -129,17 +129,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_gets_an_answer(text in any::<String>()) {
+    fn any_text_is_parsed_without_a_panic(text in any::<String>()) {
         sane(&text);
     }
 
     #[test]
-    fn text_of_yaml_signs_gets_an_answer(text in "([-:?,\\[\\]{}#&*!|>'\"%@~< \n\r\t]|a|1|no|: |- |\n  |<<: |\\*a|&a ){0,60}") {
+    fn text_of_yaml_signs_is_parsed_without_a_panic(text in "([-:?,\\[\\]{}#&*!|>'\"%@~< \n\r\t]|a|1|no|: |- |\n  |<<: |\\*a|&a ){0,60}") {
         sane(&text);
     }
 
     #[test]
-    fn damaged_configurations_get_an_answer(text in mutated()) {
+    fn damaged_configurations_are_parsed_without_a_panic(text in mutated()) {
         sane(&text);
     }
 }

@@ -1,4 +1,4 @@
-//! What an operator sees of a scheduler.conf.
+//! Parsing and checking of scheduler.conf.
 mod accepted;
 mod files;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Every problem says where it is, what it is, and what was expected.
+//! Every problem has line, column, what was found and what was expected.
 use phalanx_framework::conf::Flag;
 
 use super::{lines, read, with_plugin};
@@ -13,7 +13,7 @@ fn expect(text: &str, expected: &[&str]) {
 const ACTIONS: &str = r#"actions with commas between, such as "enqueue, allocate, backfill""#;
 
 #[test]
-fn without_actions_nothing_can_run() {
+fn a_file_without_actions_is_an_error() {
     for text in ["", "\n", "  \n\n", "# only a comment\n", "---\n", "~", "--- null\n...\n", "\u{feff}"] {
         expect(text, &[&format!("error: line 1, column 1: no actions; expected {ACTIONS}")]);
     }
@@ -32,7 +32,7 @@ fn without_actions_nothing_can_run() {
 }
 
 #[test]
-fn an_unknown_action_is_found_in_the_middle_of_the_text() {
+fn an_unknown_action_is_an_error_at_its_column() {
     let tiers = "tiers: [{plugins: [{name: gang}]}]";
     let names = "expected one of enqueue, allocate, backfill";
     for (actions, expected) in [
@@ -58,7 +58,7 @@ fn an_unknown_action_is_found_in_the_middle_of_the_text() {
                  error: line 1, column 30: an action without a name; expected {ACTIONS}"
             ),
         ),
-        // Escapes: the place of the character is not that of the text.
+        // In escaped text the column of a character differs from its position in the value.
         ("\"\\x65nqueue, elect\"", format!("error: line 1, column 10: unknown action \"elect\"; {names}")),
         ("42", format!("error: line 1, column 10: unknown action \"42\"; {names}")),
         (
@@ -71,7 +71,7 @@ fn an_unknown_action_is_found_in_the_middle_of_the_text() {
 }
 
 #[test]
-fn who_is_placed_by_no_action_is_told() {
+fn a_missing_allocate_or_backfill_is_a_warning() {
     let tiers = "tiers: [{plugins: [{name: gang}]}]";
     let allocate = "no action allocate, so nothing places pods that request any resource; expected allocate among the actions";
     let backfill = "no action backfill, so nothing places pods that request nothing; expected backfill among the actions";
@@ -89,7 +89,7 @@ fn who_is_placed_by_no_action_is_told() {
 }
 
 #[test]
-fn every_level_has_its_type() {
+fn a_value_of_the_wrong_type_is_an_error_at_every_level() {
     let base = "actions: allocate, backfill\n";
     for (text, expected) in [
         ("tiers: 1", "error: line 2, column 8: tiers is the number 1; expected a list of tiers"),
@@ -138,7 +138,7 @@ fn every_level_has_its_type() {
 }
 
 #[test]
-fn unknown_keys_are_named_with_the_one_that_was_meant() {
+fn unknown_keys_are_named_with_a_similar_known_key() {
     for (text, expected) in [
         (
             "actions: allocate, backfill\ntiers: [{plugins: [{name: gang}]}]\ntier: []",
@@ -183,7 +183,7 @@ fn unknown_keys_are_named_with_the_one_that_was_meant() {
 }
 
 #[test]
-fn flags_are_booleans() {
+fn a_flag_that_is_no_boolean_is_an_error() {
     for (value, expected) in [
         (
             " \"true\"",
@@ -199,7 +199,7 @@ fn flags_are_booleans() {
 }
 
 #[test]
-fn a_flag_that_nothing_asks_for_is_told_when_it_is_on() {
+fn an_enabled_flag_without_effect_is_a_warning() {
     let without_effect: Vec<&str> =
         Flag::ALL.into_iter().filter(|(flag, _)| !flag.has_effect()).map(|(_, key)| key).collect();
     assert_eq!(
@@ -226,7 +226,7 @@ fn a_flag_that_nothing_asks_for_is_told_when_it_is_on() {
 }
 
 #[test]
-fn arguments_have_the_type_of_their_documentation() {
+fn an_argument_of_the_wrong_type_is_a_problem() {
     for (plugin, argument, expected) in [
         (
             "binpack",
@@ -289,7 +289,7 @@ fn arguments_have_the_type_of_their_documentation() {
 }
 
 #[test]
-fn mistakes_within_an_argument_are_told_by_position_too() {
+fn a_problem_within_an_argument_has_line_and_column() {
     let cases: &[(&str, &[&str])] = &[
         ("estimator: {ratio: 1, be_cpu: 250m}", &[]),
         ("estimator: {ratio: 0.5, be_cpu: 2}", &[]),
@@ -327,7 +327,7 @@ fn mistakes_within_an_argument_are_told_by_position_too() {
 }
 
 #[test]
-fn a_typing_error_in_a_plugin_is_no_plugin_of_somebodys_own() {
+fn a_misspelt_plugin_is_not_taken_for_a_custom_plugin() {
     let names = "expected one of gang, drf, proportion, binpack, overcommit, sla, usage";
     let text = "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: gnag\n";
     let expected =
@@ -336,7 +336,7 @@ fn a_typing_error_in_a_plugin_is_no_plugin_of_somebodys_own() {
 }
 
 #[test]
-fn unknown_plugins_are_skipped_and_said_apart_from_those_to_come() {
+fn unknown_and_unsupported_plugins_are_skipped_with_a_problem() {
     let names = "expected one of gang, drf, proportion, binpack, overcommit, sla, usage";
     let text = "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: magic\n    arguments: {x: 1}\n  - name: gang\n  - name: tdm\n";
     expect(
@@ -353,7 +353,7 @@ fn unknown_plugins_are_skipped_and_said_apart_from_those_to_come() {
 }
 
 #[test]
-fn what_is_there_twice_is_said() {
+fn duplicate_keys_plugins_and_actions_are_reported() {
     expect(
         "actions: allocate, backfill\ntiers: [{plugins: [{name: gang}]}]\nactions: backfill\n",
         &[
@@ -401,7 +401,7 @@ fn proportion_and_hierarchical_drf_exclude_each_other_within_a_tier() {
 }
 
 #[test]
-fn what_divides_the_cluster_among_queues_is_checked_as_a_whole() {
+fn capacity_beside_proportion_is_a_problem() {
     let together = "plugin capacity beside proportion, which is in line 3; \
                     expected one of them, for both divide the cluster among queues";
     let no_effect = "ancestorReclaimLevel without enableHierarchy has no effect; \
@@ -434,7 +434,7 @@ fn what_divides_the_cluster_among_queues_is_checked_as_a_whole() {
 }
 
 #[test]
-fn what_means_little_without_something_else_is_warned_of() {
+fn plugins_and_actions_that_need_another_are_warned_of() {
     let unmoved = "line 2, column 27: plugin rescheduling moves no pods without action shuffle; expected shuffle among the actions";
     let unnamed = "line 1, column 10: action shuffle evicts nobody without plugin rescheduling or tdm; expected one of them among the plugins";
     let whatever = |action| {
@@ -541,7 +541,7 @@ fn positions_count_characters_through_tabs_carriage_returns_and_wide_letters() {
 }
 
 #[test]
-fn what_is_not_yaml_is_one_error_with_its_place() {
+fn text_that_is_no_yaml_is_one_error_with_line_and_column() {
     for (text, line, column) in [
         ("actions: \"allocate\n", 1, 10),
         ("actions: 'allocate\ntiers:\n- plugins:\n  - name: 'gang'\n", 1, 10),
@@ -572,7 +572,7 @@ fn what_is_not_yaml_is_one_error_with_its_place() {
 }
 
 #[test]
-fn other_mistakes_with_yaml_have_a_place_as_well() {
+fn problems_of_documents_keys_and_merges_have_line_and_column() {
     let base = with_plugin("gang", &[]);
     expect(
         &format!("{base}---\nactions: backfill\n"),
@@ -599,7 +599,7 @@ fn other_mistakes_with_yaml_have_a_place_as_well() {
 }
 
 #[test]
-fn what_has_no_effect_or_another_than_it_says_is_warned_of() {
+fn arguments_without_effect_or_with_another_are_warned_of() {
     let tiers = "tiers: [{plugins: [{name: gang}]}]";
     expect(
         &format!("actions: \"allocate, backfill, allocate\"\n{tiers}"),
@@ -651,7 +651,7 @@ fn a_flag_of_early_versions_of_volcano_is_not_supported() {
 
 /// As in examples of Volcano's documentation.
 #[test]
-fn an_argument_beside_arguments_is_told_where_it_belongs() {
+fn an_argument_outside_arguments_is_a_problem_that_says_so() {
     expect(
         &with_plugin("overcommit", &["arguments:", "overcommit-factor: 1.0"]),
         &["warning: line 6, column 5: argument \"overcommit-factor\" beside arguments has no effect; \

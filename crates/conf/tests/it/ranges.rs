@@ -1,4 +1,4 @@
-//! Values of the right type that mean nothing: the tables of plugins and actions say which do.
+//! Values of the right type that are out of range by the tables of plugins and actions.
 use phalanx_conf::{Known, parse};
 
 use super::lines;
@@ -20,13 +20,13 @@ fn told(text: &str) -> Vec<String> {
     let parsed = parse(text, &Known { missed: Vec::new(), ..Known::builtin() });
     assert!(parsed.conf.is_some(), "Volcano goes on with all of these, so do we: {parsed:?}");
     let short = |line: &str| line.strip_prefix("warning: line 6, column ").map(str::to_owned);
-    // What the plugin needs besides is told where its name is.
+    // Other requirements of the plugin are reported at its name.
     let of_values =
         lines(&parsed).into_iter().filter(|line| !line.starts_with("warning: line 4, column 11: plugin "));
     of_values.map(|line| short(&line).unwrap_or_else(|| panic!("{line}"))).collect()
 }
 
-/// Plugin, argument, and what is told of it; words in braces stand for those of [`WORDS`].
+/// Plugin, argument, and the expected problem; words in braces stand for those of [`WORDS`].
 const OF_PLUGINS: &[(&str, &str, &str)] = &[
     (
         "overcommit",
@@ -188,7 +188,7 @@ const OF_PLUGINS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The same of actions.
+/// The same for actions.
 const OF_ACTIONS: &[(&str, &str, &str)] = &[
     (
         "preempt",
@@ -224,7 +224,7 @@ const WORDS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn a_value_that_means_nothing_is_told_with_its_place() {
+fn a_value_out_of_range_is_a_problem_with_line_and_column() {
     let whole =
         |text: &str| WORDS.iter().fold(text.to_owned(), |text, (word, whole)| text.replace(word, whole));
     for (plugin, argument, expected) in OF_PLUGINS {
@@ -236,7 +236,7 @@ fn a_value_that_means_nothing_is_told_with_its_place() {
 }
 
 #[test]
-fn values_at_the_edges_are_good() {
+fn values_at_the_ends_of_a_range_are_valid() {
     for (plugin, argument) in [
         ("overcommit", "overcommit-factor: 1"),
         ("overcommit", "overcommit-factor: 1.0"),
@@ -265,7 +265,7 @@ fn values_at_the_edges_are_good() {
 }
 
 #[test]
-fn where_figures_come_from_is_checked_likewise() {
+fn the_source_of_metrics_is_checked() {
     let base = format!("{HEAD}gang\nmetrics:\n");
     for (metrics, expected) in [
         (

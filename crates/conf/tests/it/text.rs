@@ -66,7 +66,7 @@ prop_compose! {
     ) -> Conf {
         let mut set = Flags::default();
         for ((flag, _), on) in Flag::ALL.into_iter().zip(flags) {
-            // One without effect that is on is told.
+            // An enabled flag without effect is a problem.
             set.set(flag, on && (flag.has_effect() || Flags::default().on(flag)));
         }
         let usage = [("thresholds", Value::Map(map)), ("strategies", Value::List(list)), ("usage.title", Value::Text(title))];
@@ -86,7 +86,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_show_writes_reads_back_the_same(conf in conf()) {
+    fn the_output_of_show_is_read_as_the_same_configuration(conf in conf()) {
         let text = render(&conf, &known());
         let parsed = read(&text);
         prop_assert_eq!(lines(&parsed), [""; 0], "{}", text);
@@ -94,6 +94,21 @@ proptest! {
         prop_assert_eq!(diff(&conf, &again), [""; 0]);
         prop_assert_eq!(again, conf);
     }
+}
+
+#[test]
+fn show_quotes_a_key_that_ends_in_a_colon() {
+    let conf = good(
+        "actions: allocate, backfill
+tiers:
+- plugins:
+  - name: binpack
+    arguments: {binpack.resources: 'a/:', 'binpack.resources.a/:': 2}
+",
+    );
+    let text = render(&conf, &known());
+    assert!(text.contains("\"binpack.resources.a/:\": 2"), "{text}");
+    assert_eq!(diff(&conf, &good(&text)), [""; 0]);
 }
 
 #[test]

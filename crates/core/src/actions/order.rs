@@ -343,7 +343,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sorting_agrees_with_std(values in prop::collection::vec(0u32..50, 0..60)) {
+        fn sorting_by_a_total_order_equals_the_sort_of_std(values in prop::collection::vec(0u32..50, 0..60)) {
             let ours = sorted(&values, &|a, b| a.cmp(&b));
             let mut sorted = values;
             sorted.sort_unstable();
@@ -351,7 +351,7 @@ mod tests {
         }
 
         #[test]
-        fn an_order_that_contradicts_itself_loses_no_job(
+        fn sorting_by_a_contradictory_order_keeps_each_job(
             values in prop::collection::vec(0u32..50, 0..60),
             whims in prop::collection::vec(any::<bool>(), 64),
         ) {

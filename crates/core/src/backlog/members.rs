@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_is_the_first_of_those_that_did_not_leave(steps in prop::collection::vec(step(), 0..120)) {
+        fn the_first_member_is_the_minimum_after_any_joins_and_leaves(steps in prop::collection::vec(step(), 0..120)) {
             let mut members = Members::default();
             let mut live: Vec<WaitingJob> = Vec::new();
             for (serial, step) in (0..).zip(steps) {

@@ -252,7 +252,8 @@ impl<'q> Planner<'q> {
 fn backs_off(session: &mut Session<'_>, request: Request) -> bool {
     let (key, news) = (SearchKey::start(session.cluster, request.job), session.cluster.news());
     let was_cut = session.failed_searches.next_turn(&key).is_some();
-    if !was_cut && !(request.goal == Goal::Start && reserved::is_reserved(session, request.job)) {
+    let may_back_off = request.goal == Goal::Start && reserved::is_reserved(session, request.job);
+    if !was_cut && !may_back_off {
         return false;
     }
     let Some(known) = session.failed_searches.answer(&key, news) else { return false };

@@ -1,4 +1,4 @@
-//! Admission: who becomes Inqueue, and what those who do not are told.
+//! Admission: which jobs become Inqueue, and the reasons of the other jobs.
 use phalanx_cluster::event::{Phase, PodGroupInfo, QueueInfo, Time};
 
 use phalanx_framework::testing::{group, member, queue, resources};
@@ -26,7 +26,7 @@ fn jobs_are_admitted_up_to_the_cluster_times_the_factor() {
 }
 
 #[test]
-fn a_job_larger_than_the_cluster_is_told_what_is_missing() {
+fn the_reason_of_a_job_larger_than_the_cluster_names_what_is_missing() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=10").add(asking("g", "cpu=14 nvidia.com/gpu=1", 0));
     test.add(member("g", 0, "cpu=14"));
@@ -39,7 +39,7 @@ fn a_job_larger_than_the_cluster_is_told_what_is_missing() {
 }
 
 #[test]
-fn a_job_larger_than_its_queue_is_told_so() {
+fn the_reason_of_a_job_larger_than_its_queue_names_the_capability() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=10").add(QueueInfo { capability: resources("cpu=4"), ..queue("q", 1) });
     test.add(PodGroupInfo { queue: "q".into(), ..asking("g", "cpu=5", 0) });
@@ -47,11 +47,11 @@ fn a_job_larger_than_its_queue_is_told_so() {
     test.cycle();
     let expected = "resource quota of queue q insufficient: insufficient cpu (1 more) (plugin proportion)";
     assert_eq!(test.reasons("g"), [expected]);
-    assert_eq!(test.phase("h"), Phase::Inqueue, "who is refused holds up nobody");
+    assert_eq!(test.phase("h"), Phase::Inqueue, "a refused job does not delay others");
 }
 
 #[test]
-fn without_min_resources_a_job_is_always_admitted() {
+fn a_job_without_min_resources_is_always_admitted() {
     let mut test = TestCluster::new();
     test.gang(group("g", 1), 1, "cpu=99");
     test.cycle();

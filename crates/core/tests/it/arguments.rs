@@ -4,7 +4,7 @@ use phalanx_framework::conf::{ArgKind, ArgSpec, Value};
 use phalanx_plugins::PLUGINS;
 
 #[test]
-fn defaults_obey_their_rules() {
+fn defaults_of_arguments_pass_their_own_checks() {
     let all = ACTIONS.iter().map(|def| def.args).chain(PLUGINS.iter().map(|def| def.args));
     let mut specs: Vec<&ArgSpec> = all.flatten().collect();
     let mut ruled = 0;

@@ -1,4 +1,4 @@
-//! What searches may take, and who need not wait for them.
+//! Budgets of searches in steps and time; jobs that do not wait for a search.
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use phalanx_framework::conf::Conf;
 use phalanx_framework::testing::{group, member, node, running};
 use phalanx_testkit::{TestCluster, helm};
 
-/// Time passes with each look, on and on.
+/// A stopwatch that goes on with each reading.
 #[derive(Debug)]
 struct Ticking(AtomicU32);
 
@@ -21,7 +21,7 @@ impl Stopwatch for Ticking {
     }
 }
 
-/// Notes at each look what had been handed out by then; so much time passes with a look.
+/// A stopwatch that goes on by `step` with each reading and records the decisions that were handed out by then.
 #[derive(Debug)]
 struct Watched {
     step: Duration,
@@ -57,7 +57,7 @@ fn urgent(name: &str, min: u32) -> PodGroupInfo {
     PodGroupInfo { priority_class: Some("high".into()), ..group(name, min) }
 }
 
-/// A full node, a gang that has to evict, and one for which there is room elsewhere.
+/// A full node, a gang that has to evict, and a gang that has room on another node.
 fn contended() -> TestCluster {
     let conf = Conf { actions: ["enqueue", "allocate", "preempt"].map(Into::into).into(), ..helm() };
     let mut test = TestCluster::with(conf);
@@ -72,7 +72,7 @@ fn contended() -> TestCluster {
 }
 
 #[test]
-fn binds_are_handed_out_before_anybody_looks_for_victims() {
+fn binds_are_handed_out_before_victims_are_searched_for() {
     let mut test = contended();
     let watched = Watched::new(Duration::ZERO);
     test.set_stopwatch(watched.clone());
@@ -88,7 +88,7 @@ fn binds_are_handed_out_before_anybody_looks_for_victims() {
 }
 
 #[test]
-fn a_search_that_takes_too_long_is_ended_told_and_made_again() {
+fn a_search_that_takes_too_long_ends_with_a_reason_and_is_made_again() {
     let mut test = contended();
     test.set_stopwatch(Watched::new(Duration::from_secs(1)));
     let mut evicted = 0;
@@ -120,9 +120,9 @@ fn a_search_that_was_cut_short_gets_twice_as_long_in_its_next_turn() {
     assert_eq!(told, ms.map(|ms| format!("{ms} ms (maxTime)")));
 }
 
-/// A gang for which a search takes all the time there is, and behind it one for which a short one would do.
+/// A gang whose search uses up the time of the cycle, and after it a gang that needs a short search only.
 #[test]
-fn who_got_no_search_for_its_places_goes_first_in_the_next_cycle() {
+fn a_gang_without_a_search_in_one_cycle_is_first_in_the_next() {
     let mut conf = Conf { actions: ["enqueue", "allocate"].map(Into::into).into(), ..helm() };
     conf.tiers.iter_mut().for_each(|tier| tier.plugins.retain(|plugin| plugin.name != "binpack"));
     let mut test = TestCluster::with(conf);

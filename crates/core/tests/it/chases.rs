@@ -1,4 +1,4 @@
-//! Evictions come to an end: whoever is evicted comes again at once, as controllers have it, and takes nothing back for ever.
+//! Evictions end although a controller creates each victim again at once.
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -10,30 +10,31 @@ use proptest::prelude::*;
 use phalanx_framework::testing::{args, group, member, node, queue, resources};
 use phalanx_testkit::{TestCluster, cases, helm};
 
-/// Who says what queues may have.
+/// The plugin that decides what a queue may hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Judge {
     Proportion,
     Capacity,
-    /// capacity in a tree, with `ancestorReclaimLevel`.
+    /// Plugin capacity with a tree of queues and this `ancestorReclaimLevel`.
     Tree(i64),
     Hdrf,
 }
 
-/// How eviction is configured.
+/// The configuration of evictions.
 #[derive(Clone, Debug)]
 struct Rules {
     judge: Judge,
     actions: Vec<&'static str>,
-    /// gang protects minimums from preempt, from reclaim; a gang that is whole starves no more; drf says who preempts.
+    /// `enablePreemptable`, `enableReclaimable` and `enableJobStarving` of plugin gang, and `enablePreemptable` of
+    /// plugin drf.
     flags: [bool; 4],
-    /// There is a plugin priority.
+    /// Plugin priority is configured.
     priority: bool,
-    /// Pods are moved each second from nodes that have more than so many percent of what they may have to those with less.
+    /// Action shuffle moves pods each second from nodes with more than this percentage of use to nodes with less.
     shuffle: Option<i64>,
 }
 
-/// Jobs of one queue: how many, `minMember`, pods, shape and priority class by turns.
+/// Jobs of one queue: their number, and `minMember`, pods, requests and priority class, which alternate.
 #[derive(Clone, Debug)]
 struct Load {
     jobs: usize,
@@ -59,7 +60,7 @@ struct Contest {
     nodes: Vec<[i64; 3]>,
     departments: Vec<[Option<i64>; 3]>,
     queues: Vec<(Figures, Load)>,
-    /// Victims of every so manieth cycle stay for a while.
+    /// Victims of every n-th cycle terminate slowly.
     linger: usize,
 }
 
@@ -241,7 +242,7 @@ impl Contest {
         test
     }
 
-    /// How many are evicted in each cycle until it is quiet, each victim made again as soon as it is gone.
+    /// Evictions of each cycle until they end; each victim is created again as soon as it is gone.
     fn evictions(&self, test: &mut TestCluster) -> Vec<usize> {
         let (mut made, mut evicted) = (BTreeMap::new(), Vec::new());
         for at in 0..CYCLES {
@@ -265,7 +266,7 @@ impl Contest {
     }
 }
 
-/// What a controller makes for a pod that is gone.
+/// Adds the pod that a controller creates in place of a deleted pod.
 pub(crate) fn again(test: &mut TestCluster, made: &mut BTreeMap<String, u32>, pod: PodInfo) {
     let job = pod.group.as_deref().unwrap_or_default().to_owned();
     let number = made.entry(job.clone()).and_modify(|number| *number += 1).or_insert(100);
@@ -310,13 +311,13 @@ impl fmt::Debug for Contest {
     }
 }
 
-/// So many cycles are looked at.
+/// The number of cycles.
 const USUAL: usize = 55;
 
-/// Those that take from each other by turns are kept from that one pair after the other, which takes a while at worst.
+/// Each pair of jobs that evict each other in turns is stopped on its own, so that many pairs take many cycles.
 const CYCLES: usize = 400;
 
-/// In the last of them nobody was evicted.
+/// No pod was evicted in the last cycles.
 fn is_quiet(evicted: &[usize]) -> bool {
     evicted.iter().rev().take(15).all(|count| *count == 0)
 }
@@ -325,13 +326,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(300)))]
 
     #[test]
-    fn evictions_end_whatever_comes_again(contest in contest()) {
+    fn evictions_end_although_each_victim_is_created_again(contest in contest()) {
         let evicted = contest.evictions(&mut contest.test());
         prop_assert!(is_quiet(&evicted), "{evicted:?}");
     }
 }
 
-/// Two resources, two queues of which each deserves one, and priorities in one of them: who is taken from takes through others.
+/// Two queues that each deserve one of two resources, and priorities in one queue: three jobs evict each other in a
+/// circle.
 fn three_by_turns() -> Contest {
     let rules = Rules {
         judge: Judge::Tree(0),
@@ -360,7 +362,7 @@ fn three_by_turns() -> Contest {
 }
 
 #[test]
-fn who_lost_again_and_again_takes_nothing_back_for_a_while() {
+fn a_job_that_lost_many_pods_evicts_none_for_a_while() {
     let contest = three_by_turns();
     let mut test = contest.test();
     let evicted = contest.evictions(&mut test);

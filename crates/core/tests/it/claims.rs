@@ -51,7 +51,7 @@ fn a_volume_counts_until_it_is_detached() {
 }
 
 #[test]
-fn a_volume_that_is_attached_counts_with_its_pods() {
+fn a_preemptor_waits_until_the_volume_of_its_victim_is_detached() {
     let mut test = one_to_attach();
     test.add(group("low", 1)).add(running(wish(member("low", 0, "cpu=1"), (vec![0], None)), "n0"));
     test.add(attached("pv0"));
@@ -67,7 +67,7 @@ fn a_volume_that_is_attached_counts_with_its_pods() {
 }
 
 #[test]
-fn a_volume_that_goes_is_gone_for_all_claims_that_name_it() {
+fn pods_of_all_claims_of_a_deleted_volume_wait() {
     let mut test = one_to_attach();
     for at in [0, 2] {
         let named = PvcInfo { volume: Some("pv0".into()), bound: true, ..pvc(at, "local", 1, false) };
@@ -77,7 +77,7 @@ fn a_volume_that_goes_is_gone_for_all_claims_that_name_it() {
     assert!(test.cycle().bound.is_empty());
 }
 
-/// A member with claims to devices and to volumes, that is let on one node only.
+/// A member with claims to devices and to volumes that may use one node only.
 fn asking(index: u32, only: Option<usize>, devices: &[usize], volumes: &[usize]) -> PodInfo {
     let name = |at: &usize| -> Arc<str> { format!("d{at}").into() };
     let one = |at: &usize| PodClaim { name: name(at), claim: Some(name(at)) };
@@ -95,7 +95,8 @@ fn asking(index: u32, only: Option<usize>, devices: &[usize], volumes: &[usize])
     }
 }
 
-/// Nodes with so many devices each, claims `d0` to `d2` to one, and claims `v0` to `v2` to local volumes.
+/// Nodes with these numbers of devices, claims `d0` to `d2` for one device each, and claims `v0` to `v2` for local
+/// volumes.
 fn with_claims(devices: &[usize]) -> TestCluster {
     let mut test = TestCluster::new();
     test.nodes(devices.len(), "cpu=4");
@@ -121,7 +122,7 @@ fn a_pod_whose_claims_get_devices_of_two_nodes_is_placed_on_neither() {
 }
 
 #[test]
-fn members_that_share_a_claim_start_without_those_that_do_not() {
+fn members_start_that_need_fewest_devices_together() {
     let mut test = with_claims(&[2]);
     test.add(group("gang", 2));
     test.add(asking(0, None, &[0, 1], &[])).add(asking(1, None, &[1, 2], &[]));
@@ -130,7 +131,7 @@ fn members_that_share_a_claim_start_without_those_that_do_not() {
 }
 
 #[test]
-fn a_claim_of_two_pods_gets_a_volume_that_both_can_use() {
+fn a_claim_of_two_pods_gets_a_volume_that_both_pods_can_use() {
     let mut test = with_claims(&[0, 0]);
     for (at, nodes) in [Some(on(0)), Some(on(1)), None].into_iter().enumerate() {
         test.add(VolumeInfo { nodes, ..volume(at, 0, 1) });

@@ -1,4 +1,4 @@
-//! Binds that the API server refuses: tried again after a while, and in nobody's way meanwhile.
+//! Binds that the API server refuses: they are tried again after a back-off and delay no other job.
 use phalanx_cluster::event::{BindFailure, BindFault, Dequeue, Event, PodGroupInfo, QueueInfo};
 use phalanx_core::RetryLimits;
 use phalanx_core::decision::Decision;
@@ -13,7 +13,7 @@ fn fails(test: &mut TestCluster, pod: &str, fault: BindFault) {
     test.add(Event::BindFailed(pod.into(), failure));
 }
 
-/// A cycle, a second after the one before, in which binds of this pod are refused and others go well.
+/// A cycle one second later, in which binds of this pod are refused and other binds succeed.
 fn cycle(test: &mut TestCluster, refused: &str) -> Cycle {
     let cycle = test.cycle();
     for (pod, node) in &cycle.bound {
@@ -26,12 +26,12 @@ fn cycle(test: &mut TestCluster, refused: &str) -> Cycle {
     cycle
 }
 
-/// The seconds of those after the first cycle in which the pod was to be bound.
+/// The seconds, counted from the first cycle, in which the pod was to be bound.
 fn tries(test: &mut TestCluster, refused: &str, seconds: usize) -> Vec<usize> {
     (0..seconds).filter(|_| cycle(test, refused).bound.contains_key(refused)).collect()
 }
 
-/// In all places where a job can wait: looked at in each cycle, or parked.
+/// Clusters in which a waiting job is tried in each cycle, and clusters in which it is parked.
 fn clusters() -> impl Iterator<Item = TestCluster> {
     [RetryLimits::unlimited(), RetryLimits { all_up_to: 0, ..RetryLimits::default() }].into_iter().map(
         |patience| {
@@ -43,16 +43,16 @@ fn clusters() -> impl Iterator<Item = TestCluster> {
 }
 
 #[test]
-fn a_refused_bind_waits_longer_each_time() {
+fn a_refused_bind_has_a_back_off_that_grows() {
     for mut test in clusters() {
         test.nodes(1, "cpu=4").gang(group("g", 2), 2, "cpu=1");
-        // A cycle notices what was refused since the one before, and begins to count.
+        // The back-off of a refused bind begins with the next cycle.
         assert_eq!(tries(&mut test, "g-1", 60), [0, 2, 5, 10, 19, 30, 41, 52]);
     }
 }
 
 #[test]
-fn a_cycle_is_due_when_the_wait_is_over() {
+fn a_cycle_is_due_when_the_back_off_ends() {
     for mut test in clusters() {
         test.nodes(1, "cpu=4").add(pod("p", "cpu=1"));
         cycle(&mut test, "p");
@@ -66,7 +66,7 @@ fn a_cycle_is_due_when_the_wait_is_over() {
 }
 
 #[test]
-fn whoever_is_left_alone_is_in_backoff() {
+fn a_job_with_a_refused_bind_is_in_the_pool_backoff() {
     for (size, last) in [(1, "g-0"), (2, "g-1")] {
         for mut test in clusters() {
             test.nodes(1, "cpu=4").gang(group("g", size), size, "cpu=1").gang(group("large", 1), 1, "cpu=9");
@@ -74,7 +74,7 @@ fn whoever_is_left_alone_is_in_backoff() {
             test.cycle();
             let pending = test.pending();
             assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 1, 1));
-            assert_eq!(tries(&mut test, "nobody's", 5).len(), 0);
+            assert_eq!(tries(&mut test, "none", 5).len(), 0);
             let pending = test.pending();
             assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 1), "it is bound");
         }
@@ -86,13 +86,13 @@ fn is_bind(decision: &Decision) -> bool {
 }
 
 #[test]
-fn a_gang_with_a_refused_member_says_so_and_holds_up_nobody() {
+fn a_gang_with_a_refused_member_has_a_reason_and_other_jobs_start() {
     for dequeue in [Dequeue::Fifo, Dequeue::Traverse] {
         for mut test in clusters() {
             test.add(QueueInfo { dequeue, ..queue("default", 1) });
             test.nodes(1, "cpu=2").gang(group("g", 2), 2, "cpu=1");
             cycle(&mut test, "g-1");
-            // There is room for one: the broken gang would have it first.
+            // There is room for one pod: without the back-off the broken gang would get it first.
             test.add(pod("other", "cpu=1"));
             assert_eq!(test.cycle().names(), ["other"], "{dequeue:?}");
             let expected = format!("the API server refused to bind g-1, tried again soon: {WEBHOOK}");
@@ -102,7 +102,7 @@ fn a_gang_with_a_refused_member_says_so_and_holds_up_nobody() {
 }
 
 #[test]
-fn pods_that_are_refused_one_after_the_other_are_one_try() {
+fn refusals_of_several_members_count_as_one_attempt() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=9").gang(group("g", 3), 3, "cpu=1");
     assert_eq!(test.cycle().bound.len(), 3);
@@ -110,12 +110,12 @@ fn pods_that_are_refused_one_after_the_other_are_one_try() {
         fails(&mut test, pod, BindFault::Denied);
         assert!(test.cycle().bound.len() <= 3);
     }
-    // The last wait began with the last refusal, and is the first or second, not the third.
+    // The back-off began with the last refusal and has the length of a first or second one, not of a third.
     assert!((0..2).any(|_| test.cycle().bound.len() == 3));
 }
 
 #[test]
-fn a_change_ends_the_wait() {
+fn a_change_of_the_pod_or_its_podgroup_ends_the_back_off() {
     type Change = fn(&mut TestCluster);
     let changes: [(&str, Change); 5] = [
         ("its pod", |test| {
@@ -146,7 +146,7 @@ fn a_change_ends_the_wait() {
 }
 
 #[test]
-fn what_says_nothing_new_does_not_end_the_wait() {
+fn an_event_without_a_change_does_not_end_the_back_off() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=9").gang(group("g", 2), 2, "cpu=1");
     tries(&mut test, "g-1", 15);
@@ -158,7 +158,7 @@ fn what_says_nothing_new_does_not_end_the_wait() {
 }
 
 #[test]
-fn a_success_ends_the_wait() {
+fn a_successful_bind_resets_the_back_off() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=9").gang(group("g", 2), 2, "cpu=1");
     assert_eq!(tries(&mut test, "g-1", 19), [0, 2, 5, 10]);
@@ -169,7 +169,7 @@ fn a_success_ends_the_wait() {
 }
 
 #[test]
-fn a_pod_whose_node_is_gone_does_not_wait() {
+fn a_bind_to_a_deleted_node_has_no_back_off() {
     let mut test = TestCluster::new();
     test.nodes(2, "cpu=1").add(pod("p", "cpu=1"));
     let bound = test.cycle().bound["p"].clone();

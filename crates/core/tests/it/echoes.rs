@@ -6,7 +6,7 @@ use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use phalanx_framework::testing::{cluster_of, group, job_of, member, node};
 
 #[test]
-fn an_echo_of_what_was_written_wakes_nobody() {
+fn the_echo_of_a_written_status_activates_no_job() {
     let pod = member("g", 0, "cpu=9");
     let events: [Event; 3] = [node("n", "cpu=4").into(), group("g", 1).into(), pod.clone().into()];
     let mut cluster = cluster_of(events);

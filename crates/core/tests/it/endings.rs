@@ -1,4 +1,4 @@
-//! Evictions end in random clusters with pod affinity and topology spread, where controllers make every victim again.
+//! Evictions end in random clusters with pod affinity and topology spread whose controllers create every victim again.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use phalanx_testkit::settings::{Named, evicting, named};
 use phalanx_testkit::small::{self, Rules};
 use phalanx_testkit::{TestCluster, cases};
 
-/// A gang: `minMember`, pods that run on these nodes, pods that wait, cores of each, priority class, queue, what they ask of others.
+/// A gang: `minMember`, nodes of its running pods, waiting pods, cores of each pod, priority class, queue, pod rules.
 #[derive(Clone, Debug)]
 struct Gang {
     min: u32,
@@ -29,11 +29,11 @@ struct Course {
     /// Cores and rack.
     nodes: Vec<(i64, usize)>,
     gangs: Vec<Gang>,
-    /// Victims of every so manieth cycle stay for one more.
+    /// Victims of every n-th cycle terminate one cycle later.
     linger: usize,
 }
 
-/// Anybody takes from other queues.
+/// Any queue may reclaim from the others.
 fn unjudged() -> Named {
     let tiers = "- plugins:\n  - name: priority\n  - name: gang\n    enableReclaimable: false\n    enablePreemptable: false\n  \
                  - name: conformance\n  - name: predicates\n  - name: nodeorder\n";
@@ -110,7 +110,7 @@ impl Course {
         test
     }
 
-    /// Runs until nobody has been evicted or bound for a while; false when that does not come.
+    /// Runs until no pod has been evicted or bound for a while; false if that does not happen.
     fn comes_to_rest(&self, test: &mut TestCluster) -> bool {
         let (mut made, mut quiet, mut leaving) = (BTreeMap::new(), 0, Vec::new());
         for at in 0..CYCLES {
@@ -139,7 +139,7 @@ impl Course {
 
 const CYCLES: usize = 600;
 
-/// Longer than any search rests.
+/// Longer than any failed search is cached.
 const QUIET: usize = 15;
 
 proptest! {

@@ -1,4 +1,4 @@
-//! What holds in every cluster whose gangs evict each other.
+//! Properties of random clusters whose gangs evict each other.
 use std::cell::RefCell;
 
 use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodLife, PodPhase};
@@ -11,14 +11,14 @@ use phalanx_testkit::invariants::{gangs_are_whole, no_node_is_overfull, no_queue
 use phalanx_testkit::random::{Script, script};
 use phalanx_testkit::{Cycle, TestCluster, helm};
 
-/// A script, and how eviction is configured.
+/// A script and the configuration of evictions.
 #[derive(Clone)]
 struct Play {
     script: Script,
     conf: Conf,
     /// The priority of each gang, by number.
     priorities: Vec<i32>,
-    /// Whether evictions are refused, of one in so many pods.
+    /// The eviction of one in this many pods is refused.
     refused: usize,
 }
 
@@ -44,7 +44,7 @@ fn play() -> impl Strategy<Value = Play> {
                     _ => {}
                 }
             }
-            // One that gives evictions up sooner or later.
+            // A budget that allows evictions at some time.
             let refused = if maxed { refused } else { usize::MAX };
             Play { script, conf, priorities, refused }
         },
@@ -124,7 +124,7 @@ impl Play {
         test
     }
 
-    /// Runs the script; victims leave at once or are refused.
+    /// Runs the script; victims are deleted at once, or their eviction is refused.
     fn run(&self, check: impl Fn(&Cluster, &TestCluster, &Cycle) -> TestCaseResult) -> TestCaseResult {
         let mut test = self.test();
         for (happenings, fails) in &self.script.future {
@@ -147,7 +147,7 @@ impl Play {
     }
 }
 
-/// Somebody has a place for it, and victims were running or bound.
+/// Each eviction has a preemptor with a nomination, and its victim was running or bound.
 fn evictions_serve_somebody(before: &Cluster, after: &Cluster, cycle: &Cycle) -> TestCaseResult {
     for victim in &cycle.evicted {
         let task = before.task_of(victim).expect("a pod that was there");
@@ -161,10 +161,10 @@ fn evictions_serve_somebody(before: &Cluster, after: &Cluster, cycle: &Cycle) ->
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(800))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(800)))]
 
     #[test]
-    fn evicting_cycles_keep_their_promises(play in play()) {
+    fn cycles_that_evict_keep_all_invariants(play in play()) {
         play.run(|before, test, cycle| {
             no_node_is_overfull(before, &test.cluster)?;
             gangs_are_whole(&test.cluster, cycle)?;
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_input_evicts_the_same(play in play()) {
+    fn equal_inputs_have_equal_evictions(play in play()) {
         let run = || {
             let cycles = RefCell::new(Vec::new());
             play.run(|_, _, cycle| {
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_events_does_not_matter_for_evictions(play in play(), turn in 0usize..50) {
+    fn evictions_do_not_depend_on_the_order_of_events(play in play(), turn in 0usize..50) {
         let mut events = play.events();
         let end = events.len();
         events.rotate_left(turn % end.max(1));
@@ -202,9 +202,9 @@ proptest! {
         prop_assert_eq!(straight.nominated, turned.nominated);
     }
 
-    /// Controllers make a new pod for each victim at once: evictions end all the same.
+    /// Evictions end although controllers create a new pod for each victim at once.
     #[test]
-    fn victims_and_preemptors_do_not_chase_each_other(play in play()) {
+    fn evictions_of_random_clusters_end(play in play()) {
         let mut test = play.test();
         let (mut made, mut last) = (100, Vec::new());
         for _ in 0..30 {

@@ -1,4 +1,4 @@
-//! Who is evicted for whom.
+//! Which pods are evicted, and for which preemptor.
 use std::sync::Arc;
 
 use phalanx_cluster::event::{Event, Key, PdbInfo, PodGroupInfo, PodInfo, QueueInfo, Time};
@@ -8,27 +8,23 @@ use phalanx_framework::conf::{ActionConf, Arg, Args, Conf, Flag, PluginConf, Pos
 use phalanx_framework::extender::{ExtenderRecorder, NoExtender};
 
 use phalanx_framework::testing::{args, group, leaving, member, node, pod, queue, running};
-use phalanx_testkit::{Cycle, TestCluster, helm};
+use phalanx_testkit::{Cycle, TestCluster, helm, set_flag};
 
-/// Helm's tiers with these actions behind the usual ones.
+/// The tiers of Volcano's chart with these actions after the usual ones.
 fn with_actions(actions: &[&str]) -> Conf {
     let mut conf = helm();
     conf.actions.extend(actions.iter().map(|action| (*action).to_owned()));
     conf
 }
 
-/// The same, and the gang plugin keeps gangs whole in preemption too, as in Volcano's built-in default.
+/// The same with `enablePreemptable` of plugin gang, as in Volcano's built-in configuration.
 fn keeping_gangs(actions: &[&str]) -> Conf {
     let mut conf = with_actions(actions);
-    for plugin in
-        conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins).filter(|plugin| plugin.name == "gang")
-    {
-        plugin.flags.set(Flag::Preemptable, true);
-    }
+    set_flag(&mut conf, "gang", Flag::Preemptable, true);
     conf
 }
 
-/// With the classes low, mid and high, worth 1, 5 and 10.
+/// A cluster with the priority classes low (1), mid (5) and high (10).
 fn test(conf: Conf) -> TestCluster {
     let mut test = TestCluster::with(conf);
     for (name, value) in [("low", 1), ("mid", 5), ("high", 10)] {
@@ -66,7 +62,7 @@ fn full() -> TestCluster {
 }
 
 #[test]
-fn as_few_as_needed_and_the_least_important_first() {
+fn as_few_pods_as_needed_are_evicted_lowest_priority_first() {
     // minMember, cores each, class => evicted
     for (min, cores, class, expected) in [
         (1, 1, "high", &["lows-3"][..]),
@@ -91,7 +87,7 @@ fn as_few_as_needed_and_the_least_important_first() {
 }
 
 #[test]
-fn an_eviction_says_for_whom_and_why() {
+fn an_eviction_names_its_preemptor_and_reason() {
     let mut test = full();
     test.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
     let cycle = test.cycle();
@@ -105,7 +101,7 @@ fn an_eviction_says_for_whom_and_why() {
 }
 
 #[test]
-fn who_waits_in_vain_is_told_why_nobody_is_evicted() {
+fn the_reason_of_a_waiting_job_says_why_no_pod_is_evicted() {
     for (class, cores, expected) in [
         (
             "low",
@@ -122,7 +118,7 @@ fn who_waits_in_vain_is_told_why_nobody_is_evicted() {
 }
 
 #[test]
-fn pods_that_never_preempt_do_not_but_take_the_room_there_is() {
+fn non_preempting_pods_use_idle_room_and_evict_none() {
     let mut test = full();
     test.add(node("n2", "cpu=1")).add(of_class(group("g", 2), "high"));
     let never = PodInfo { never_preempts: true, ..member("g", 0, "cpu=1") };
@@ -137,7 +133,7 @@ fn pods_that_never_preempt_do_not_but_take_the_room_there_is() {
 }
 
 #[test]
-fn who_may_not_be_evicted_is_not() {
+fn protected_pods_are_not_evicted() {
     type Change = fn(&mut PodInfo);
     let protected: [(&str, Change); 5] = [
         ("annotation", |pod| pod.preemptable = Some(false)),
@@ -161,7 +157,7 @@ fn who_may_not_be_evicted_is_not() {
             test.add(pod);
         }
         test.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
-        // One that is leaving makes room too.
+        // A terminating pod makes room too.
         let expected: &[&str] = if what == "leaving" { &["lows-0"] } else { &[] };
         assert_eq!(sorted(&test.cycle()), expected, "{what}");
         test.gang(of_class(group("h", 1), "high"), 1, "cpu=1");
@@ -171,7 +167,7 @@ fn who_may_not_be_evicted_is_not() {
 }
 
 #[test]
-fn a_gangs_annotation_speaks_for_its_pods() {
+fn the_preemptable_annotation_of_a_podgroup_counts_for_its_pods() {
     for (of_group, of_pod, expected) in
         [(Some(false), None, 0), (Some(false), Some(true), 1), (Some(true), Some(false), 0), (None, None, 1)]
     {
@@ -189,7 +185,7 @@ fn pdb(name: &str, allowed: u32) -> PdbInfo {
 }
 
 #[test]
-fn disruption_budgets_hold() {
+fn evictions_stay_within_disruption_budgets() {
     for (allowed, min, expected) in [(0, 1, 0), (1, 1, 1), (1, 2, 0), (2, 2, 2), (9, 2, 2)] {
         let mut test = full();
         test.add(pdb("all", allowed)).gang(of_class(group("g", min), "high"), min, "cpu=1");
@@ -201,7 +197,7 @@ fn disruption_budgets_hold() {
 }
 
 #[test]
-fn an_eviction_under_way_counts_against_its_budget() {
+fn a_terminating_pod_counts_against_its_disruption_budget() {
     let mut test = full();
     test.add(pdb("all", 1)).gang(of_class(group("g", 1), "high"), 1, "cpu=1");
     assert_eq!(test.cycle().evicted.len(), 1);
@@ -212,11 +208,11 @@ fn an_eviction_under_way_counts_against_its_budget() {
 }
 
 #[test]
-fn surplus_gives_way_first() {
+fn surplus_pods_are_evicted_first() {
     for conf in [with_actions(&["preempt"]), keeping_gangs(&["preempt"])] {
         let mut test = test(conf);
         test.nodes(3, "cpu=2");
-        // Of the same class; the first two are older and would go last by the order of jobs.
+        // Gangs of one priority class; by job order the first two, which are older, would be evicted last.
         let old = |name: &str, min| PodGroupInfo { created: Time(-9), ..of_class(group(name, min), "low") };
         runs(&mut test, old("elastic", 1), "cpu=1", &["n0", "n1"]);
         runs(&mut test, old("solid", 2), "cpu=1", &["n0", "n1"]);
@@ -227,7 +223,7 @@ fn surplus_gives_way_first() {
 }
 
 #[test]
-fn a_gang_is_kept_whole_where_the_gang_plugin_says_so() {
+fn plugin_gang_protects_the_minimum_of_a_gang() {
     let mut test = test(keeping_gangs(&["preempt"]));
     test.nodes(2, "cpu=2");
     runs(&mut test, of_class(group("solid", 2), "low"), "cpu=1", &["n0", "n1"]);
@@ -239,7 +235,7 @@ fn a_gang_is_kept_whole_where_the_gang_plugin_says_so() {
 }
 
 #[test]
-fn one_gang_is_taken_rather_than_parts_of_many() {
+fn one_whole_gang_is_evicted_rather_than_members_of_several() {
     let mut test = test(with_actions(&["preempt"]));
     test.nodes(4, "cpu=4");
     for name in ["a", "b", "c", "d"] {
@@ -251,10 +247,10 @@ fn one_gang_is_taken_rather_than_parts_of_many() {
 }
 
 #[test]
-fn a_broken_gang_is_broken_further_before_another_is() {
+fn members_of_a_broken_gang_are_evicted_before_those_of_a_whole_gang() {
     let mut test = test(with_actions(&["preempt"]));
     test.nodes(1, "cpu=5");
-    // By the order of jobs the younger would go first.
+    // By job order the younger gang would be evicted first.
     runs(
         &mut test,
         PodGroupInfo { created: Time(-9), ..of_class(group("half", 3), "low") },
@@ -267,7 +263,7 @@ fn a_broken_gang_is_broken_further_before_another_is() {
 }
 
 #[test]
-fn one_node_is_emptied_before_the_next() {
+fn victims_are_taken_from_one_node_before_the_next() {
     let mut test = test(keeping_gangs(&["preempt"]));
     test.nodes(3, "cpu=2");
     runs(&mut test, of_class(group("lows", 4), "low"), "cpu=1", &["n0", "n1", "n2", "n2", "n1", "n0"]);
@@ -277,7 +273,7 @@ fn one_node_is_emptied_before_the_next() {
 }
 
 #[test]
-fn of_nodes_that_will_do_the_one_goes_that_loses_the_least() {
+fn of_several_nodes_the_one_with_the_cheapest_victims_is_chosen() {
     // On n0 and on n1: class, minMember, pods and cores of each => evicted for a pod of four cores.
     type Gang = (&'static str, u32, usize, &'static str);
     let cases: [([Gang; 2], &str, usize); 5] = [
@@ -301,7 +297,7 @@ fn of_nodes_that_will_do_the_one_goes_that_loses_the_least() {
 }
 
 #[test]
-fn only_nodes_that_will_do_are_emptied() {
+fn no_pod_is_evicted_on_a_node_that_the_preemptor_cannot_use() {
     let mut test = full();
     test.add(of_class(group("g", 1), "high"));
     let mut pod = member("g", 0, "cpu=1");
@@ -314,7 +310,7 @@ fn only_nodes_that_will_do_are_emptied() {
 }
 
 #[test]
-fn idle_room_is_used_before_anybody_is_evicted() {
+fn idle_room_is_used_before_a_pod_is_evicted() {
     let mut test = full();
     test.add(node("n2", "cpu=2")).gang(of_class(group("g", 3), "high"), 3, "cpu=1");
     let cycle = test.cycle();
@@ -323,7 +319,7 @@ fn idle_room_is_used_before_anybody_is_evicted() {
 }
 
 #[test]
-fn pods_without_requests_push_out_none_that_have_some() {
+fn best_effort_pods_evict_no_pods_with_requests() {
     let mut test = test(with_actions(&["preempt"]));
     test.nodes(1, "cpu=4 pods=2");
     runs(&mut test, of_class(group("lows", 1), "low"), "cpu=1", &["n0"]);
@@ -336,7 +332,7 @@ fn pods_without_requests_push_out_none_that_have_some() {
 
 // ---------------------------------------------------------------- over several cycles
 
-/// Lets the victims of a cycle end.
+/// Deletes the victims of a cycle.
 fn end(test: &mut TestCluster, cycle: &Cycle) {
     for victim in &cycle.evicted {
         test.gone(victim);
@@ -344,12 +340,12 @@ fn end(test: &mut TestCluster, cycle: &Cycle) {
 }
 
 #[test]
-fn nobody_is_evicted_twice_for_one_gang_and_the_room_is_kept_for_it() {
+fn freed_room_is_reserved_and_no_second_victim_is_taken() {
     let mut test = full();
     test.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
     let cycle = test.cycle();
     assert_eq!(cycle.evicted.len(), 2);
-    // Their controller makes new ones at once, and somebody else comes too.
+    // Their controller creates new pods at once, and a pod of another job comes too.
     test.gang(of_class(group("again", 1), "low"), 2, "cpu=1");
     for victim in &cycle.evicted {
         test.change(victim, |pod| *pod = leaving(pod.clone()));
@@ -367,7 +363,7 @@ fn nobody_is_evicted_twice_for_one_gang_and_the_room_is_kept_for_it() {
 }
 
 #[test]
-fn a_refused_eviction_gives_the_nominations_up_and_others_are_found() {
+fn after_a_refused_eviction_other_victims_are_found() {
     let mut test = full();
     test.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
     let cycle = test.cycle();
@@ -381,7 +377,7 @@ fn a_refused_eviction_gives_the_nominations_up_and_others_are_found() {
 }
 
 #[test]
-fn a_gang_that_cannot_be_whole_after_a_refusal_lets_go() {
+fn a_gang_that_cannot_start_after_a_refused_eviction_gives_up_its_nominations() {
     let mut test = test(with_actions(&["preempt"]));
     test.nodes(1, "cpu=2");
     runs(&mut test, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 2]);
@@ -403,7 +399,7 @@ fn with_arg(mut conf: Conf, action: &str, key: &str, value: Value) -> Conf {
 }
 
 #[test]
-fn a_search_ends_with_its_steps_and_the_others_have_their_turn_next() {
+fn jobs_behind_a_search_that_ran_out_of_steps_come_next_cycle() {
     // Steps => evicted in each cycle: nothing at all, enough for the smaller gang, for the larger, for both.
     for (steps, expected) in [(0, [0, 0, 0]), (15, [0, 1, 0]), (25, [3, 1, 0]), (1000, [4, 0, 0])] {
         let conf = with_arg(with_actions(&["preempt"]), "preempt", "maxSteps", Value::Int(steps));
@@ -424,7 +420,7 @@ fn a_search_ends_with_its_steps_and_the_others_have_their_turn_next() {
 }
 
 #[test]
-fn a_gang_that_lost_a_role_preempts_for_it() {
+fn a_running_gang_that_lost_a_role_preempts_for_the_role() {
     let mut test = test(with_actions(&["preempt"]));
     test.nodes(1, "cpu=4");
     let roles = vec![("master".into(), 1), ("worker".into(), 1)];
@@ -438,7 +434,7 @@ fn a_gang_that_lost_a_role_preempts_for_it() {
 }
 
 #[test]
-fn a_full_quota_is_freed_wherever_its_pods_are() {
+fn a_pod_of_a_full_queue_is_evicted_on_any_node() {
     let mut test = test(with_actions(&["preempt"]));
     test.add(QueueInfo { capability: phalanx_framework::testing::resources("cpu=4"), ..queue("q", 1) });
     test.nodes(2, "cpu=4");
@@ -454,13 +450,9 @@ fn a_full_quota_is_freed_wherever_its_pods_are() {
 // ---------------------------------------------------------------- within a job
 
 #[test]
-fn further_members_preempt_only_when_gangs_do_not_decide_who_starves() {
+fn surplus_members_preempt_only_without_enable_job_starving_of_gang() {
     let mut conf = with_actions(&["preempt"]);
-    for plugin in
-        conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins).filter(|plugin| plugin.name == "gang")
-    {
-        plugin.flags.set(Flag::JobStarving, false);
-    }
+    set_flag(&mut conf, "gang", Flag::JobStarving, false);
     for (conf, expected) in [(with_actions(&["preempt"]), 0), (conf, 3)] {
         let mut test = test(conf);
         test.nodes(1, "cpu=4");
@@ -474,13 +466,9 @@ fn further_members_preempt_only_when_gangs_do_not_decide_who_starves() {
 }
 
 #[test]
-fn a_job_may_evict_its_own_less_important_task() {
+fn a_task_evicts_a_task_of_lower_priority_in_its_own_job() {
     let mut conf = with_actions(&["preempt"]);
-    for plugin in
-        conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins).filter(|plugin| plugin.name == "gang")
-    {
-        plugin.flags.set(Flag::JobStarving, false);
-    }
+    set_flag(&mut conf, "gang", Flag::JobStarving, false);
     let mut test = test(conf);
     test.nodes(1, "cpu=2").add(group("g", 1));
     let with = |index, priority| PodInfo { priority: Some(priority), ..member("g", index, "cpu=1") };
@@ -494,7 +482,7 @@ fn in_queue(group: PodGroupInfo, queue: &str) -> PodGroupInfo {
     PodGroupInfo { queue: queue.into(), ..group }
 }
 
-/// Queues a and b of equal weight on eight cores, all of them held by a's gang of so many.
+/// Queues a and b of equal weight on eight cores, all of which a's gang of this `minMember` holds.
 fn taken(conf: Conf, change: impl Fn(QueueInfo) -> QueueInfo, min: u32) -> TestCluster {
     let mut test = test(conf);
     test.nodes(2, "cpu=4").add(change(queue("a", 1))).add(queue("b", 1));
@@ -508,8 +496,8 @@ fn taken(conf: Conf, change: impl Fn(QueueInfo) -> QueueInfo, min: u32) -> TestC
 }
 
 #[test]
-fn a_queue_takes_back_what_it_deserves_and_no_more() {
-    // minMember of the rich, of the poor, cores each => evicted
+fn a_queue_reclaims_up_to_its_deserved() {
+    // minMember of the gang above its share, of the gang below its share, cores of each pod => evicted
     for (rich, poor, cores, expected) in
         [(1, 4, 1, 4), (1, 2, 2, 4), (1, 5, 1, 0), (8, 4, 1, 4), (1, 1, 1, 1), (1, 1, 4, 4), (1, 2, 3, 0)]
     {
@@ -527,7 +515,7 @@ fn a_queue_takes_back_what_it_deserves_and_no_more() {
 }
 
 #[test]
-fn a_queue_that_is_not_reclaimable_keeps_what_it_has() {
+fn a_queue_that_is_not_reclaimable_loses_no_pods() {
     let keeps = |queue: QueueInfo| QueueInfo { reclaimable: false, ..queue };
     let mut test = taken(with_actions(&["reclaim"]), keeps, 1);
     test.gang(in_queue(group("poor", 1), "b"), 1, "cpu=1");
@@ -535,7 +523,7 @@ fn a_queue_that_is_not_reclaimable_keeps_what_it_has() {
 }
 
 #[test]
-fn reclaim_takes_from_other_queues_only_and_preempt_from_its_own() {
+fn reclaim_evicts_in_other_queues_and_preempt_in_the_own_queue() {
     for (action, expected) in [("reclaim", &["rich-7"][..]), ("preempt", &["own-0"])] {
         let mut test = taken(with_actions(&[action]), |queue| queue, 1);
         test.add(node("n2", "cpu=1"));
@@ -546,7 +534,7 @@ fn reclaim_takes_from_other_queues_only_and_preempt_from_its_own() {
 }
 
 #[test]
-fn queues_come_to_rest_with_what_they_deserve() {
+fn queues_end_with_their_deserved_after_reclaims() {
     let mut test = taken(with_actions(&["preempt", "reclaim"]), |queue| queue, 1);
     test.gang(in_queue(group("poor", 1), "b"), 8, "cpu=1");
     let (mut evicted, mut next) = (0, 8);
@@ -555,19 +543,19 @@ fn queues_come_to_rest_with_what_they_deserve() {
         evicted += cycle.evicted.len();
         for victim in &cycle.evicted {
             test.gone(victim);
-            // Its controller makes another.
+            // Its controller creates another pod.
             test.add(member("rich", next, "cpu=1"));
             next += 1;
         }
     }
-    // Only the first of the poor starves: the others are surplus and take what is free.
+    // Only the first pod of queue b starves: the others are surplus and use idle resources only.
     assert_eq!(evicted, 1);
 }
 
 // ---------------------------------------------------------------- gangs as a whole
 
 #[test]
-fn gangpreempt_takes_surplus_then_whole_gangs() {
+fn gangpreempt_evicts_surplus_first_and_then_whole_gangs() {
     // minMember of each => evicted
     for (min, allow, expected) in [
         (1, true, &["lows-3"][..]),
@@ -588,7 +576,7 @@ fn gangpreempt_takes_surplus_then_whole_gangs() {
 }
 
 #[test]
-fn gangreclaim_takes_whole_gangs_of_queues_that_have_too_much() {
+fn gangreclaim_evicts_whole_gangs_of_queues_above_their_deserved() {
     let mut test = test(with_actions(&["gangreclaim"]));
     test.nodes(2, "cpu=4").add(queue("a", 1)).add(queue("b", 1));
     runs(&mut test, in_queue(group("old", 4), "a"), "cpu=1", &["n0"; 4]);
@@ -606,7 +594,7 @@ fn gangreclaim_takes_whole_gangs_of_queues_that_have_too_much() {
 }
 
 #[test]
-fn queues_do_not_take_places_without_requests_from_each_other_by_turns() {
+fn queues_do_not_reclaim_best_effort_pods_from_each_other_in_turns() {
     let mut conf = with_actions(&["reclaim"]);
     for plugin in conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins) {
         match plugin.name.as_str() {
@@ -646,7 +634,7 @@ fn queues_do_not_take_places_without_requests_from_each_other_by_turns() {
 }
 
 #[test]
-fn an_extender_is_asked_about_many_victims_at_once() {
+fn an_extender_gets_many_victims_in_one_request() {
     let mut conf = with_actions(&["preempt"]);
     let verbs = [("extender.urlPrefix", "http://x".into()), ("extender.preemptableVerb", "p".into())];
     let extender = PluginConf { name: "extender".into(), args: args(&verbs), ..PluginConf::default() };
@@ -665,14 +653,14 @@ fn an_extender_is_asked_about_many_victims_at_once() {
 }
 
 #[test]
-fn what_is_only_promised_goes_before_anybody_is_evicted() {
+fn nominations_of_lower_priority_are_revoked_before_a_pod_is_evicted() {
     let mut test = test(with_actions(&["preempt"]));
     test.nodes(1, "cpu=3");
     runs(&mut test, of_class(group("low", 1), "low"), "cpu=1", &["n0"]);
     test.add(leaving(running(pod("old", "cpu=2"), "n0")));
     test.gang(of_class(group("mid", 2), "mid"), 2, "cpu=1");
     assert_eq!(test.cycle().nominated.len(), 2);
-    // Two cores are promised to a lesser gang: that is enough, and the pod that runs may stay.
+    // Two cores are nominated to a gang of lower priority: they suffice, and the running pod stays.
     test.gang(of_class(group("high", 1), "high"), 1, "cpu=2");
     let cycle = test.cycle();
     assert_eq!(cycle.nominated["high-0"].as_deref(), Some("n0"));
@@ -683,7 +671,7 @@ fn what_is_only_promised_goes_before_anybody_is_evicted() {
 }
 
 #[test]
-fn a_promise_and_a_victim_together_make_room() {
+fn a_revoked_nomination_and_a_victim_make_room_together() {
     let mut test = test(with_actions(&["preempt"]));
     test.nodes(1, "cpu=3");
     runs(&mut test, of_class(group("low", 1), "low"), "cpu=1", &["n0"]);
@@ -698,7 +686,7 @@ fn a_promise_and_a_victim_together_make_room() {
 }
 
 #[test]
-fn a_pod_that_may_be_evicted_again_is() {
+fn a_pod_is_evicted_once_its_protection_ends() {
     let mut test = test(with_actions(&["preempt"]));
     test.nodes(1, "cpu=1");
     test.add(running(PodInfo { preemptable: Some(false), ..pod("keeper", "cpu=1") }, "n0"));

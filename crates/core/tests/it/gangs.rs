@@ -1,4 +1,4 @@
-//! Gangs: whole or not at all, in the right order.
+//! Gangs are bound whole, and in the right order.
 use phalanx_cluster::event::{BindFailure, BindFault, Event, NodeInfo, Phase, PodGroupInfo, QueueInfo, Time};
 use phalanx_core::decision::Decision;
 
@@ -31,7 +31,7 @@ fn a_gang_is_bound_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_gang_that_is_refused_says_how_far_it_came_and_why() {
+fn the_reason_of_a_refused_gang_counts_members_and_nodes() {
     let mut test = TestCluster::new();
     test.nodes(3, "cpu=4").gang(group("g", 4), 4, "cpu=3");
     let cycle = test.cycle();
@@ -53,7 +53,7 @@ fn a_gang_that_is_refused_says_how_far_it_came_and_why() {
 
 /// The condition says what the nearest node lacks, and is not written again because that is another node now.
 #[test]
-fn what_is_missing_is_told_but_not_each_time_it_changes() {
+fn a_reason_names_what_the_nearest_node_lacks_and_is_not_written_again() {
     let mut test = TestCluster::new();
     test.add(node("east", "cpu=4 pods=9"));
     test.add(node("west", "cpu=4 pods=9"));
@@ -75,7 +75,7 @@ fn what_is_missing_is_told_but_not_each_time_it_changes() {
 }
 
 #[test]
-fn too_few_pods_are_no_gang() {
+fn a_gang_with_fewer_pods_than_min_member_is_not_bound() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=4").gang(group("g", 3), 2, "cpu=1");
     assert!(test.cycle().bound.is_empty());
@@ -86,7 +86,7 @@ fn too_few_pods_are_no_gang() {
 }
 
 #[test]
-fn two_gangs_that_would_deadlock_pod_by_pod_do_not() {
+fn of_two_gangs_with_room_for_one_exactly_one_starts() {
     let mut test = TestCluster::new();
     test.nodes(4, "cpu=1").gang(group("a", 3), 3, "cpu=1").gang(group("b", 3), 3, "cpu=1");
     let cycle = test.run();
@@ -98,7 +98,7 @@ fn two_gangs_that_would_deadlock_pod_by_pod_do_not() {
 }
 
 #[test]
-fn each_role_has_its_minimum() {
+fn a_gang_starts_with_the_minimum_of_each_role() {
     let roles = |min_member, roles: &[(&str, u32)]| PodGroupInfo {
         min_task_member: roles.iter().map(|(role, min)| ((*role).into(), *min)).collect(),
         ..group("g", min_member)
@@ -107,11 +107,11 @@ fn each_role_has_its_minimum() {
     for (spec, cores, bound) in [
         (roles(3, &[("m", 1), ("w", 2)]), 4, 4),
         (roles(3, &[("m", 1), ("w", 2)]), 3, 3),
-        // Workers come first by index, but without the master they are nothing.
+        // Workers come first by index, but the gang cannot start without the master.
         (roles(2, &[("m", 1), ("w", 1)]), 2, 2),
         (roles(2, &[("m", 1), ("w", 1)]), 1, 0),
         (roles(4, &[("m", 2), ("w", 2)]), 4, 0),
-        // minMember below the sum: roles are not asked.
+        // minMember below the sum of minTaskMember: minimums of roles do not count.
         (roles(1, &[("m", 2), ("w", 2)]), 1, 1),
     ] {
         let mut test = TestCluster::new();
@@ -130,7 +130,7 @@ fn each_role_has_its_minimum() {
 }
 
 #[test]
-fn what_is_more_important_goes_first() {
+fn jobs_of_higher_priority_are_bound_first() {
     let class = |name: &str, value| Event::PriorityClass { name: name.into(), value, global_default: false };
     let of = |name: &str, class: &str, created| PodGroupInfo {
         priority_class: Some(class.into()),
@@ -146,7 +146,7 @@ fn what_is_more_important_goes_first() {
 }
 
 #[test]
-fn pods_of_a_gang_go_by_priority_then_index() {
+fn members_of_a_gang_are_bound_by_priority_then_index() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=2").add(group("g", 1));
     for index in 0..4 {
@@ -172,7 +172,7 @@ fn best_effort_members_start_with_their_gang() {
 }
 
 #[test]
-fn a_gang_that_requests_nothing_is_whole_too() {
+fn a_gang_of_best_effort_pods_is_bound_whole() {
     for (places, bound) in [(3, 3), (2, 0)] {
         let mut test = TestCluster::new();
         test.nodes(1, &format!("cpu=4 pods={places}")).gang(group("g", 3), 3, "");
@@ -181,7 +181,7 @@ fn a_gang_that_requests_nothing_is_whole_too() {
 }
 
 #[test]
-fn members_beyond_the_minimum_compete_anew() {
+fn surplus_members_of_two_gangs_are_bound_in_turns() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=8").gang(group("a", 2), 8, "cpu=1").gang(group("b", 2), 8, "cpu=1");
     let cycle = test.cycle();
@@ -190,7 +190,7 @@ fn members_beyond_the_minimum_compete_anew() {
 }
 
 #[test]
-fn a_gang_is_made_whole_before_another_grows() {
+fn a_gang_starts_before_another_gets_surplus_members() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=4").gang(group("a", 1), 5, "cpu=1").gang(group("z", 3), 3, "cpu=1");
     let cycle = test.cycle();
@@ -198,7 +198,7 @@ fn a_gang_is_made_whole_before_another_grows() {
 }
 
 #[test]
-fn a_podgroup_may_come_after_its_pods() {
+fn a_podgroup_created_after_its_pods_is_scheduled() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=4").add(member("g", 0, "cpu=1")).add(member("g", 1, "cpu=1"));
     assert!(test.cycle().bound.is_empty());
@@ -208,7 +208,7 @@ fn a_podgroup_may_come_after_its_pods() {
 }
 
 #[test]
-fn a_gang_that_lost_a_member_waits_for_it_with_the_rest_running() {
+fn a_gang_that_lost_a_member_keeps_its_other_members() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=3").gang(group("g", 3), 3, "cpu=1");
     assert_eq!(test.run().bound_of("g"), 3);
@@ -221,7 +221,7 @@ fn a_gang_that_lost_a_member_waits_for_it_with_the_rest_running() {
 }
 
 #[test]
-fn a_bind_that_failed_is_made_good_in_the_next_cycle() {
+fn a_failed_bind_is_repeated_in_the_next_cycle() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=2").gang(group("g", 2), 2, "cpu=1");
     assert_eq!(test.cycle().bound_of("g"), 2);
@@ -239,7 +239,7 @@ fn a_running_gang_that_lost_a_member_is_repaired_before_new_gangs_start() {
         let mut test = TestCluster::new();
         test.add(Event::PriorityClass { name: "high".into(), value: 9, global_default: false });
         test.add(QueueInfo { priority: 9, ..queue("vip", 1) });
-        // The cordoned node is for the queues' shares: each deserves all that it asks for.
+        // The cordoned node raises the deserved shares: each queue deserves all that it requests.
         test.add(NodeInfo { unschedulable: true, ..node("shut", "cpu=9") });
         test.nodes(1, "cpu=3").gang(group("g", 3), 3, "cpu=1");
         assert_eq!(test.run().bound_of("g"), 3);
@@ -251,7 +251,7 @@ fn a_running_gang_that_lost_a_member_is_repaired_before_new_gangs_start() {
         };
         test.gang(new, 1, "cpu=1").gone("g-1").add(member("g", 3, "cpu=1"));
         assert_eq!(test.run().names(), ["g-3"], "{class:?} in {queue_of_new}");
-        // What it may have beyond its minimum is not repair.
+        // Pods beyond minMember are no repair.
         test.add(member("g", 4, "cpu=1")).add(node("n1", "cpu=1"));
         assert_eq!(test.run().names(), ["new-0"], "{class:?} in {queue_of_new}");
     }
@@ -283,7 +283,7 @@ fn best_effort_members_add_nothing_to_the_reasons_of_a_gang_without_room() {
 }
 
 #[test]
-fn a_gated_pod_is_left_alone_and_its_gang_waits() {
+fn a_gated_pod_is_not_bound_and_its_gang_waits() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=4").gang(group("g", 2), 2, "cpu=1").change("g-1", |pod| pod.gated = true);
     assert!(test.cycle().bound.is_empty());
@@ -293,7 +293,7 @@ fn a_gated_pod_is_left_alone_and_its_gang_waits() {
 }
 
 #[test]
-fn leaving_pods_count_as_used_until_they_are_gone() {
+fn terminating_pods_use_their_node_until_they_are_gone() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=1").add(leaving(running(pod("old", "cpu=1"), "n0"))).add(pod("new", "cpu=1"));
     assert!(test.cycle().bound.is_empty());
@@ -302,7 +302,7 @@ fn leaving_pods_count_as_used_until_they_are_gone() {
 }
 
 #[test]
-fn a_pod_that_is_annotated_later_joins_its_gang() {
+fn a_pod_that_gets_its_group_annotation_later_joins_the_gang() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=1").add(pod("g-0", "cpu=3")).add(group("g", 1));
     test.cycle();
@@ -313,7 +313,7 @@ fn a_pod_that_is_annotated_later_joins_its_gang() {
 }
 
 #[test]
-fn what_was_sent_before_a_bind_does_not_take_it_back() {
+fn an_update_older_than_a_bind_does_not_undo_the_bind() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=4").add(pod("z", "cpu=4"));
     assert_eq!(test.cycle().names(), ["z"]);
@@ -327,7 +327,7 @@ fn what_was_sent_before_a_bind_does_not_take_it_back() {
 }
 
 #[test]
-fn absurd_minimums_and_requests_are_no_reason_to_stop() {
+fn huge_minimums_and_requests_do_not_panic() {
     let mut test = TestCluster::new();
     let min_task_member = ["a", "b", "c"].map(|role| (role.into(), u32::MAX / 2)).to_vec();
     test.nodes(1, "cpu=4").gang(PodGroupInfo { min_task_member, ..group("g", 1) }, 1, "cpu=1");
@@ -338,7 +338,7 @@ fn absurd_minimums_and_requests_are_no_reason_to_stop() {
 }
 
 #[test]
-fn a_standby_knows_what_stands_on_the_objects_when_its_turn_comes() {
+fn a_new_leader_corrects_the_status_of_a_queue() {
     let mut test = TestCluster::new();
     let allocated = |text: &str| QueueInfo {
         allocated: phalanx_framework::testing::resources(text),
@@ -351,9 +351,9 @@ fn a_standby_knows_what_stands_on_the_objects_when_its_turn_comes() {
     assert!(decisions.contains("QueueStatus"), "the queue holds nothing now: {decisions}");
 }
 
-/// Deleted and created again while nobody was watching: no deletion is seen.
+/// The PodGroup was deleted and created again while the watch was broken: no deletion is seen.
 #[test]
-fn a_group_of_the_same_name_is_another_one() {
+fn a_podgroup_created_again_with_the_same_name_starts_anew() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=4").add(group("g", 1));
     assert_eq!(test.cycle().status("g").map(|status| status.phase), Some(Phase::Inqueue));

@@ -21,12 +21,12 @@ fn plain(name: &str, created: i64) -> PodInfo {
     PodInfo { created: Time(created), ..pod(name, "cpu=1") }
 }
 
-/// Whether a pod is told that it waited in vain.
+/// Whether a note says that the pod waited for a PodGroup that was not created.
 fn ungrouped(decisions: &[Decision]) -> bool {
     decisions.iter().any(|decision| matches!(decision, Decision::PodUngrouped { .. }))
 }
 
-/// In all places where a pod can wait: looked at in each cycle, or parked.
+/// Clusters in which a waiting pod is tried in each cycle, and clusters in which it is parked.
 fn clusters(wait: GroupWait) -> impl Iterator<Item = TestCluster> {
     [RetryLimits::unlimited(), RetryLimits { all_up_to: 0, ..RetryLimits::default() }].into_iter().map(
         move |patience| {
@@ -38,7 +38,7 @@ fn clusters(wait: GroupWait) -> impl Iterator<Item = TestCluster> {
 }
 
 #[test]
-fn pods_wait_until_the_controller_has_made_a_gang_of_them() {
+fn pods_wait_until_the_controller_has_created_their_podgroup() {
     for mut test in clusters(GroupWait::IfSeen(WAIT)) {
         test.nodes(1, "cpu=6").add(made("podgroup-other", 1));
         for index in 0..8 {
@@ -58,7 +58,7 @@ fn pods_wait_until_the_controller_has_made_a_gang_of_them() {
 }
 
 #[test]
-fn a_pod_is_scheduled_when_the_time_is_over_though_nothing_happens() {
+fn a_pod_is_scheduled_when_its_wait_for_a_podgroup_ends() {
     for mut test in clusters(GroupWait::Always(WAIT)) {
         test.now = Time(5_000);
         test.nodes(1, "cpu=6").add(plain("web", 5_000));
@@ -82,7 +82,7 @@ fn a_pod_is_scheduled_when_the_time_is_over_though_nothing_happens() {
 }
 
 #[test]
-fn pods_are_scheduled_at_once_where_no_controller_is_at_work() {
+fn pods_are_scheduled_at_once_where_no_controller_was_seen() {
     for (wait, first) in [
         (GroupWait::Never, made("podgroup-other", 1)),
         (GroupWait::IfSeen(WAIT), group("mine", 1)),
@@ -98,7 +98,7 @@ fn pods_are_scheduled_at_once_where_no_controller_is_at_work() {
 }
 
 #[test]
-fn pods_of_pod_groups_wait_for_no_controller() {
+fn pods_with_a_podgroup_wait_for_no_controller() {
     for mut test in clusters(GroupWait::Always(WAIT)) {
         test.nodes(1, "cpu=6").gang(group("g", 2), 2, "cpu=1");
         let cycle = test.cycle();
@@ -120,7 +120,7 @@ fn a_pod_without_room_waits_for_the_controller_that_appears_later() {
 }
 
 #[test]
-fn a_pod_that_waits_for_the_controller_holds_up_nobody() {
+fn a_pod_that_waits_for_the_controller_does_not_delay_other_pods() {
     for mut test in clusters(GroupWait::Always(WAIT)) {
         test.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
         test.nodes(1, "cpu=1").add(plain("first", 0)).add(group("g", 1));

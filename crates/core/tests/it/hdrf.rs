@@ -7,16 +7,14 @@ use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::placement::NodeRanking;
 
 use phalanx_framework::testing::{group, member, queue, running, task_of};
-use phalanx_testkit::{TestCluster, helm};
+use phalanx_testkit::{TestCluster, helm, set_flag};
 
 fn conf() -> Conf {
     let mut conf = helm();
     for tier in &mut conf.tiers {
         tier.plugins.retain(|plugin| plugin.name != "proportion");
-        for plugin in tier.plugins.iter_mut().filter(|plugin| plugin.name == "drf") {
-            plugin.flags.set(Flag::Hierarchy, true);
-        }
     }
+    set_flag(&mut conf, "drf", Flag::Hierarchy, true);
     conf
 }
 
@@ -28,7 +26,7 @@ fn at(name: &str, hierarchy: &str, weights: &str) -> QueueInfo {
     }
 }
 
-/// Queues, each with a gang of its name of so many pods, each of which may run alone.
+/// Queues, each with a gang of its name that has this many pods and minMember 1.
 fn test(room: &str, queues: &[(QueueInfo, u32, &str)]) -> TestCluster {
     let mut test = TestCluster::with(conf());
     test.nodes(1, room);
@@ -44,9 +42,9 @@ fn bound(test: &mut TestCluster, names: &[&str]) -> Vec<usize> {
     names.iter().map(|name| cycle.bound_of(name)).collect()
 }
 
-/// The examples of the paper, as in Volcano's tests.
+/// Examples of the paper on hierarchical dominant resource fairness, as in Volcano's tests.
 #[test]
-fn dominant_shares_are_fair_along_the_tree() {
+fn dominant_shares_are_fair_at_each_level_of_the_tree() {
     let rescaling = [
         (at("sci", "root/sci", "100/50"), 10, "cpu=1 memory=1G"),
         (at("dev", "root/eng/dev", "100/50/50"), 10, "cpu=1"),
@@ -70,7 +68,7 @@ fn weights_count_at_every_level() {
     for (weights, expected) in [
         (["1/1", "1/1/1", "1/1/1"], [6, 3, 3]),
         (["1/1", "1/2/1", "1/2/1"], [4, 4, 4]),
-        // A node counts as much as its child with the least share lets it, whatever the weights.
+        // The share of an inner queue follows from its child with the smallest share, whatever the weights are.
         (["1/1", "1/1/2", "1/1/1"], [5, 5, 2]),
         (["1/1", "1/0.5/1", "1/0.5/1"], [6, 3, 3]),
     ] {
@@ -85,7 +83,7 @@ fn weights_count_at_every_level() {
 }
 
 #[test]
-fn what_one_does_not_ask_for_goes_to_its_sibling_first() {
+fn unrequested_resources_go_to_sibling_queues_first() {
     let queues = [
         (at("sci", "root/sci", "1/1"), 20, "cpu=1"),
         (at("dev", "root/eng/dev", "1/1/1"), 20, "cpu=1"),
@@ -122,7 +120,7 @@ fn a_queue_whose_annotations_cannot_be_read_blocks_its_own_jobs_only() {
 }
 
 #[test]
-fn places_that_contradict_each_other_block_one_of_the_queues() {
+fn of_two_queues_with_contradictory_annotations_one_is_refused() {
     for (what, one, other, expected) in [
         ("above another", ("root/x", "1/1"), ("root/x/y", "1/1/1"), [0, 2]),
         ("above another, by a part of a name", ("root/x", "1/1"), ("root/xy", "1/1"), [2, 2]),
@@ -138,7 +136,7 @@ fn places_that_contradict_each_other_block_one_of_the_queues() {
 }
 
 #[test]
-fn what_a_closed_queue_waits_for_is_not_asked_for() {
+fn requests_of_a_closed_queue_do_not_count_in_shares() {
     let closed = QueueInfo { state: QueueState::Closed, ..at("prod", "root/eng/prod", "1/1/1") };
     let queues = [
         (at("sci", "root/sci", "1/1"), 20, "cpu=1"),
@@ -150,7 +148,7 @@ fn what_a_closed_queue_waits_for_is_not_asked_for() {
 }
 
 #[test]
-fn victims_are_of_queues_that_still_have_more_without_them() {
+fn victims_leave_their_queue_no_smaller_share_than_the_preemptor() {
     let mut it = TestCluster::with(conf());
     it.nodes(1, "cpu=12 pods=99");
     for queue in [
@@ -184,11 +182,11 @@ fn victims_are_of_queues_that_still_have_more_without_them() {
             session.tiers.every().filter_map(|it| it.reclaimable(cluster, task_of(cluster, by), &of));
         said.next().expect("an opinion").len()
     };
-    // Within eng, dev gives while it has more than prod, which would have 3.
+    // Within eng, dev loses pods while its share is larger than that of prod, which would have 3.
     assert_eq!(victims("prod-2", "dev", 8), 4);
     assert_eq!(victims("dev-8", "prod", 2), 0);
     assert_eq!(victims("dev-8", "sci", 2), 0);
-    // Nothing is left, so everybody is saturated and counts in full: sci would have 3, eng 10 less its victims.
+    // No resource is left, so every queue is saturated and counts in full: sci would have 3, eng 10 less its victims.
     assert_eq!(victims("sci-2", "dev", 8), 6);
     assert_eq!(victims("sci-2", "prod", 2), 2);
 }

@@ -1,4 +1,4 @@
-//! Which queue is served next, among many: the same as when all of them are compared before each job.
+//! The queue that is served next is the one that a comparison of all queues before each job gives.
 use std::sync::Arc;
 
 use phalanx_cluster::Status;
@@ -15,7 +15,7 @@ use phalanx_framework::testing::{group, member, queue, resources, running};
 use phalanx_testkit::TestCluster;
 use phalanx_testkit::settings::{Named, named};
 
-/// Every plugin that orders queues, alone and beside others.
+/// Each plugin that orders queues, alone and with others.
 fn confs(actions: &str) -> Vec<Named> {
     let (weights, shares) = ("- name: proportion", "- name: capacity");
     let (teams, places) =
@@ -40,17 +40,17 @@ fn confs(actions: &str) -> Vec<Named> {
     each.iter().map(|plugins| named(&plugins.concat(), &text(plugins))).collect()
 }
 
-/// Teams `t0` and `t1`, `t2` below `t1`, with queues below them or below nothing; gangs that wait, and some that run.
+/// Queues `t0` and `t1`, `t2` below `t1`, and leaf queues below them or below root; waiting and running gangs.
 #[derive(Clone, Debug)]
 struct Case {
     conf: Named,
     room: u32,
     queues: Vec<QueueInfo>,
-    /// Queue, creation, what each pod asks for, pods, and how many of them run.
+    /// Queue, creation, requests of each pod, number of pods, number of running pods.
     gangs: Vec<(usize, i64, &'static str, u32, u32)>,
 }
 
-/// Parent, way and weights, deserved, creation, priority, weight.
+/// Parent, hierarchy path and weights, deserved, creation, priority, weight.
 type Leaf = (&'static str, &'static str, &'static str, (i64, i32, u32));
 
 fn leaf(at: usize, (parent, way, deserved, (created, priority, weight)): Leaf) -> QueueInfo {
@@ -90,7 +90,7 @@ fn case(actions: &'static str, pods: std::ops::Range<u32>) -> impl Strategy<Valu
 }
 
 impl Case {
-    /// Queues without a tree have no parents, else they could not be used.
+    /// Without a tree, queues have no parents: a flat plugin would refuse them.
     fn test(&self) -> TestCluster {
         let conf: &Conf = &self.conf.conf;
         let mut test = TestCluster::with(conf.clone());
@@ -115,7 +115,7 @@ impl Case {
     }
 }
 
-/// Pods in the order in which they are placed when all queues are compared before each; every gang has one pod.
+/// Pods in the order in which they are placed when all queues are compared before each pod; every gang has one pod.
 fn by_comparing_all(test: &mut TestCluster, conf: &Conf) -> Vec<String> {
     let mut placement = NodeRanking::new(7);
     let mut cluster = test.cluster.clone();
@@ -152,7 +152,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(600)))]
 
     #[test]
-    fn queues_are_served_as_if_all_were_compared_each_time(case in case("enqueue, allocate, backfill", 1..2)) {
+    fn queues_are_served_in_the_order_of_a_full_comparison(case in case("enqueue, allocate, backfill", 1..2)) {
         let mut test = case.test();
         let expected = by_comparing_all(&mut test, &case.conf.conf);
         let bound = test.cycle().decisions.into_iter().filter_map(|decision| match decision {
@@ -163,9 +163,9 @@ proptest! {
         prop_assert_eq!(bound, expected);
     }
 
-    /// The core compares all queues itself where it is built with assertions, as it is here.
+    /// The core itself compares all queues where it is built with debug assertions, as here.
     #[test]
-    fn nor_does_it_differ_when_pods_are_evicted(case in case("enqueue, allocate, preempt, reclaim, backfill", 1..4)) {
+    fn queues_are_served_in_the_order_of_a_full_comparison_with_evictions(case in case("enqueue, allocate, preempt, reclaim, backfill", 1..4)) {
         let mut test = case.test();
         for _ in 0..3 {
             let evicted = test.run().evicted;

@@ -1,4 +1,4 @@
-//! Long searches for victims that come to nothing are not made again in each cycle.
+//! A long search for victims that failed is not repeated in each cycle.
 use phalanx_cluster::event::{Event, PodInfo, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
@@ -10,7 +10,7 @@ use phalanx_testkit::helm;
 const NODES: usize = 400;
 const PODS: usize = 20 * NODES;
 
-/// Nodes full of pods that may not be evicted, and a more important one that waits.
+/// Nodes full of pods that may not be evicted, and a waiting pod of higher priority.
 struct Full {
     cluster: Cluster,
     scheduler: Scheduler,
@@ -33,7 +33,7 @@ impl Full {
         Self { cluster, scheduler }
     }
 
-    /// Who is evicted in a cycle, and when the next one is due.
+    /// The evicted pods of a cycle, and when the next cycle is due.
     fn cycle(&mut self, now: i64) -> (Vec<String>, Option<Time>) {
         let outcome = self.scheduler.run(&mut self.cluster, Time(now));
         let evicted = outcome.decisions.iter().filter_map(|decision| match decision {
@@ -45,7 +45,7 @@ impl Full {
 }
 
 #[test]
-fn the_answer_stands_for_a_while_and_then_it_is_asked_for_again() {
+fn a_failed_search_is_repeated_after_a_while() {
     let mut full = Full::new();
     assert_eq!(full.cycle(0).0, [""; 0]);
     full.cluster.apply(held(7, true));
@@ -57,7 +57,7 @@ fn the_answer_stands_for_a_while_and_then_it_is_asked_for_again() {
 }
 
 #[test]
-fn it_stands_longer_when_it_is_given_again() {
+fn a_search_that_fails_again_is_repeated_later_still() {
     let mut full = Full::new();
     let mut rests = Vec::new();
     let mut now = 0;
@@ -72,7 +72,7 @@ fn it_stands_longer_when_it_is_given_again() {
 }
 
 #[test]
-fn a_node_that_is_told_of_as_it_was_ends_nothing() {
+fn a_node_event_without_a_change_does_not_repeat_a_failed_search() {
     let mut full = Full::new();
     full.cycle(0);
     full.cluster.apply(held(7, true));
@@ -80,11 +80,11 @@ fn a_node_that_is_told_of_as_it_was_ends_nothing() {
     assert_eq!(full.cycle(1).0, [""; 0]);
 }
 
-/// Queues in each of which a pod waits, for which a pod may be evicted after the first cycle.
+/// Queues with one waiting pod each, for which a pod may be evicted after the first cycle.
 const QUEUES: usize = 20;
 
 #[test]
-fn short_searches_of_many_queues_are_spread_over_cycles() {
+fn searches_of_many_queues_are_spread_over_cycles() {
     let of = |queue: usize, name: &str| {
         let queue = Some(format!("q{queue:02}").into());
         PodInfo { queue, ..pod(name, "cpu=1") }
@@ -126,7 +126,7 @@ fn short_searches_of_many_queues_are_spread_over_cycles() {
 }
 
 #[test]
-fn who_asks_for_something_else_has_an_answer_of_its_own() {
+fn a_job_with_other_requests_has_a_search_of_its_own() {
     let mut full = Full::new();
     full.cycle(0);
     full.cluster.apply(held(7, true));
@@ -135,7 +135,7 @@ fn who_asks_for_something_else_has_an_answer_of_its_own() {
 }
 
 #[test]
-fn a_change_of_queues_or_nodes_or_of_the_configuration_ends_that() {
+fn a_change_of_queue_node_or_configuration_repeats_a_failed_search() {
     let queues = |full: &mut Full| _ = full.cluster.apply(queue("new", 1).into());
     let nodes = |full: &mut Full| _ = full.cluster.apply(node("small", "cpu=0").into());
     let conf = |full: &mut Full| full.scheduler.set_conf(full.scheduler.conf().clone());

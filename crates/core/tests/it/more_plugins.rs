@@ -22,7 +22,7 @@ fn conf(tiers: &[&[Row<'_>]]) -> Conf {
 }
 
 #[test]
-fn sla_admits_who_has_waited_long_enough() {
+fn sla_admits_a_job_after_its_waiting_time() {
     let sla: &[Row<'_>] = &[("sla", &[("sla-waiting-time", "2s".into())]), ("gang", &[])];
     let mut test = TestCluster::with(conf(&[sla, &[("overcommit", &[])]]));
     test.nodes(1, "cpu=1");
@@ -36,7 +36,7 @@ fn sla_admits_who_has_waited_long_enough() {
 }
 
 #[test]
-fn sla_keeps_the_room_that_a_waiting_gang_has_found() {
+fn sla_keeps_the_nominations_of_an_overdue_gang() {
     let sla: &[Row<'_>] = &[("sla", &[("sla-waiting-time", "2s".into())])];
     let mut test = TestCluster::with(conf(&[sla, &[("gang", &[])]]));
     test.nodes(2, "cpu=1").gang(group("big", 3), 3, "cpu=1");

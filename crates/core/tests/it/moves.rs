@@ -1,4 +1,4 @@
-//! Pods that are moved (`shuffle`), and the places that are kept for those that come in their stead.
+//! Pods that `shuffle` moves, and the places that are kept for their successors.
 use phalanx_cluster::event::{Event, Measure, NodeInfo, NodeUsage, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::RetryLimits;
 use phalanx_framework::conf::{ActionConf, Conf, PluginConf, Tier, Value};
@@ -10,7 +10,7 @@ fn shuffle(name: &str, value: Value) -> ActionConf {
     ActionConf { name: "shuffle".into(), args: args(&[(name, value)]), ..ActionConf::default() }
 }
 
-/// Pods are moved from nodes above 80 % in the first cycle; a place is kept for three seconds.
+/// Pods are moved from nodes above 80 % of use in the first cycle; a place is kept for three seconds.
 fn conf() -> Conf {
     let percents = |percent: i64| Value::from([("cpu", percent.into())]);
     let params = Value::from([("thresholds", percents(30)), ("targetThresholds", percents(80))]);
@@ -49,7 +49,7 @@ fn used(node: &str, percent: u32) -> Event {
     })
 }
 
-/// `busy`, where nobody may go any more, has the pod; `idle` has as much room.
+/// The pod runs on `busy`, which is cordoned; `idle` has as much room.
 fn busy_with(info: PodInfo) -> TestCluster {
     let mut test = TestCluster::with(conf());
     test.add(NodeInfo { unschedulable: true, ..node("busy", "cpu=2 memory=4Gi") })
@@ -58,7 +58,7 @@ fn busy_with(info: PodInfo) -> TestCluster {
     test
 }
 
-/// The same when the pod `web-0` has to go, and another one waits.
+/// The same when the pod `web-0` is to be moved and another pod waits.
 fn moved() -> TestCluster {
     let mut test = busy_with(labelled(pod("web-0", "cpu=2")));
     assert_eq!(test.cycle().evicted, ["web-0"]);
@@ -67,7 +67,7 @@ fn moved() -> TestCluster {
 }
 
 #[test]
-fn the_place_of_a_pod_that_is_moved_is_kept_for_its_successor() {
+fn the_new_place_of_a_moved_pod_is_kept_for_its_successor() {
     let mut test = moved();
     assert!(test.cycle().bound.is_empty());
     test.change("web-0", |pod| pod.life.deleting = true);
@@ -80,7 +80,7 @@ fn the_place_of_a_pod_that_is_moved_is_kept_for_its_successor() {
 }
 
 #[test]
-fn a_successor_may_come_before_the_pod_is_gone() {
+fn a_successor_created_before_the_moved_pod_is_gone_gets_the_place() {
     let mut test = moved();
     test.change("web-0", |pod| pod.life.deleting = true);
     test.add(labelled(pod("web-1", "cpu=2")));
@@ -88,12 +88,12 @@ fn a_successor_may_come_before_the_pod_is_gone() {
 }
 
 #[test]
-fn a_place_is_kept_for_a_time_only() {
+fn a_place_for_a_successor_expires() {
     let mut test = moved();
-    // Who waits for it sleeps meanwhile.
+    // The pod that waits for the place is not tried meanwhile.
     test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: usize::MAX, ..RetryLimits::default() });
     test.gone("web-0");
-    // Three seconds from when the cycle sees that it is gone.
+    // Three seconds after the cycle that sees that the pod is gone.
     let bound: Vec<usize> = (0..5).map(|_| test.run().bound.len()).collect();
     assert_eq!(bound, [0, 0, 0, 1, 0]);
     test.add(labelled(pod("web-1", "cpu=2")));
@@ -101,7 +101,7 @@ fn a_place_is_kept_for_a_time_only() {
 }
 
 #[test]
-fn a_pod_that_does_not_go_keeps_a_place_for_ten_times_as_long() {
+fn the_place_of_a_pod_that_goes_on_terminating_expires_ten_times_later() {
     let mut test = moved();
     test.change("web-0", |pod| pod.life.deleting = true);
     let at = (0..40).position(|_| !test.run().bound.is_empty());
@@ -109,14 +109,14 @@ fn a_pod_that_does_not_go_keeps_a_place_for_ten_times_as_long() {
 }
 
 #[test]
-fn a_cycle_is_due_when_a_place_ends() {
+fn a_cycle_is_due_when_a_place_for_a_successor_expires() {
     let mut test = moved();
     test.gone("web-0");
     assert_eq!(test.hand_outs(|_| {}), Some(Time(2_000 + 3_000)));
 }
 
 #[test]
-fn a_place_is_given_back_when_it_is_of_no_use() {
+fn a_place_that_no_successor_can_use_is_given_up() {
     let refused = |test: &mut TestCluster| {
         test.add(Event::EvictFailed("web-0".into(), "no".into()));
     };
@@ -141,7 +141,7 @@ fn a_place_is_given_back_when_it_is_of_no_use() {
 }
 
 #[test]
-fn a_member_of_a_gang_is_followed_by_one_of_the_same_gang() {
+fn the_successor_of_a_gang_member_is_of_the_same_gang() {
     let mut test = busy_with(member("g", 0, "cpu=2"));
     test.add(group("g", 1)).add(group("h", 1));
     assert_eq!(test.cycle().evicted, ["g-0"]);
@@ -154,7 +154,7 @@ fn a_member_of_a_gang_is_followed_by_one_of_the_same_gang() {
 }
 
 #[test]
-fn a_place_ends_with_its_gang() {
+fn a_place_for_a_successor_ends_with_its_podgroup() {
     let mut test = busy_with(member("g", 0, "cpu=2"));
     test.add(group("g", 1));
     assert_eq!(test.cycle().evicted, ["g-0"]);
@@ -165,7 +165,7 @@ fn a_place_ends_with_its_gang() {
 }
 
 #[test]
-fn pods_without_labels_are_followed_by_one_of_the_same_name() {
+fn the_successor_of_a_pod_without_labels_has_the_same_name() {
     let mut test = busy_with(pod("db-0", "cpu=2"));
     assert_eq!(test.cycle().evicted, ["db-0"]);
     test.gone("db-0").add(pod("other", "cpu=2"));
@@ -177,7 +177,7 @@ fn pods_without_labels_are_followed_by_one_of_the_same_name() {
 }
 
 #[test]
-fn a_gated_successor_takes_its_place_when_its_gates_are_gone() {
+fn a_gated_successor_gets_its_place_when_its_gates_are_removed() {
     let mut test = moved();
     test.gone("web-0").add(PodInfo { gated: true, ..labelled(pod("web-1", "cpu=2")) });
     assert!(test.run().bound.is_empty());
@@ -186,7 +186,7 @@ fn a_gated_successor_takes_its_place_when_its_gates_are_gone() {
 }
 
 #[test]
-fn what_is_kept_counts_in_the_queue() {
+fn a_place_for_a_successor_counts_in_its_queue() {
     let capability = resources("cpu=2");
     let of_queue = |pod: PodInfo| PodInfo { queue: Some("q".into()), ..pod };
     let mut test = TestCluster::with(conf());
@@ -200,14 +200,14 @@ fn what_is_kept_counts_in_the_queue() {
     assert_eq!(test.run().names(), ["yours"]);
     test.add(of_queue(labelled(pod("web-1", "cpu=2"))));
     assert_eq!(test.run().names(), ["web-1"]);
-    // The queue vanishes, and with it what is kept in it.
+    // The queue is deleted, and its placeholder with it.
     let mut test = moved();
     test.add(Event::QueueGone("default".into())).gone("other").gone("web-0");
     test.cycle();
 }
 
 #[test]
-fn nothing_is_kept_when_that_is_switched_off() {
+fn no_place_is_kept_with_keep_place_zero() {
     let configurations = vec![shuffle("keepPlace", "0s".into())];
     let mut test = TestCluster::with(Conf { configurations, ..conf() });
     test.add(NodeInfo { unschedulable: true, ..node("busy", "cpu=2 memory=4Gi") })
@@ -220,7 +220,7 @@ fn nothing_is_kept_when_that_is_switched_off() {
 }
 
 #[test]
-fn nobody_is_moved_without_steps_to_look_for_a_place() {
+fn no_pod_is_moved_without_steps_to_search_for_its_place() {
     let configurations = vec![shuffle("maxSteps", 0.into())];
     let mut test = TestCluster::with(Conf { configurations, ..conf() });
     test.add(node("busy", "cpu=2 memory=4Gi")).add(node("idle", "cpu=2 memory=4Gi"));
@@ -229,7 +229,7 @@ fn nobody_is_moved_without_steps_to_look_for_a_place() {
 }
 
 #[test]
-fn a_pod_whose_eviction_was_refused_is_asked_again_after_a_minute() {
+fn a_refused_move_is_tried_again_after_a_minute() {
     let mut often = conf();
     let rows = &mut often.tiers[0].plugins;
     let rescheduling = rows.iter_mut().find(|row| row.name == "rescheduling").expect("the plugin");
@@ -244,7 +244,7 @@ fn a_pod_whose_eviction_was_refused_is_asked_again_after_a_minute() {
 }
 
 #[test]
-fn a_pod_that_is_leaving_already_is_not_moved() {
+fn a_terminating_pod_is_not_moved() {
     let mut test = busy_with(pod("x", "cpu=1"));
     test.add(leaving(running(pod("x", "cpu=1"), "busy")));
     assert!(test.cycle().evicted.is_empty());

@@ -1,4 +1,4 @@
-//! The planner against brute force on tiny clusters: what it does must be right, and a *no* must be true.
+//! Preemption against brute force on tiny clusters: victims must be needed, and a refusal must be true.
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use phalanx_cluster::event::{
     Constraints, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRules, PodTerm,
 };
-use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
+use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::{group, member, node, running};
 use phalanx_testkit::rates::{Rate, holds};
 use phalanx_testkit::small::{RACK, Topology, has, labels, topology};
-use phalanx_testkit::{TestCluster, cases};
+use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
 /// A pod that has its node.
 #[derive(Clone, Debug)]
@@ -23,35 +23,35 @@ struct Placed {
     node: usize,
     cores: i64,
     preemptable: Option<bool>,
-    /// It has not started yet.
+    /// The pod is bound and has not started yet.
     bound: bool,
-    /// The disruption budgets that mean it.
+    /// Which of the two disruption budgets select it.
     budgets: [bool; 2],
-    /// It has the colour.
+    /// Which of the two colours it has.
     colours: [bool; 2],
-    /// It keeps pods of the first colour out of this domain.
+    /// Its anti-affinity keeps pods of the first colour out of this domain.
     keeps_away: Option<Topology>,
 }
 
-/// What the gang's pods ask of other pods.
+/// Pod rules of the members.
 #[derive(Clone, Debug, Default)]
 struct Rules {
-    /// Their own colours.
+    /// The colours of the members.
     colours: [bool; 2],
-    /// A pod of this colour is in the domain, or none is anywhere.
+    /// Affinity: a pod of this colour is in the domain, or no domain has one.
     with: Option<(usize, Topology)>,
-    /// No pod of this colour is in the domain.
+    /// Anti-affinity: no pod of this colour is in the domain.
     without: Option<(usize, Topology)>,
 }
 
-/// A gang that has its place, or asks for one.
+/// A gang, running or waiting.
 #[derive(Clone, Debug)]
 struct Gang {
     priority: i32,
     min: u32,
 }
 
-/// One gang asks for room in a cluster.
+/// A cluster with one waiting gang.
 #[derive(Clone, Debug)]
 struct Case {
     /// Cores of each node.
@@ -61,10 +61,10 @@ struct Case {
     allowed: [u32; 2],
     asks: Gang,
     cores: i64,
-    /// The nodes it is let on; all when there is none.
+    /// The nodes that the gang may use; `None` for all.
     only: Option<usize>,
     rules: Rules,
-    /// The gang plugin keeps gangs whole.
+    /// `enablePreemptable` of plugin gang.
     keeps_gangs: bool,
 }
 
@@ -84,7 +84,7 @@ prop_compose! {
     }
 }
 
-/// Gang, node, cores, whether it may be evicted, and coins.
+/// Gang, node, cores, whether the pod may be evicted, and random booleans.
 type Spec = (usize, usize, i64, Option<bool>, [bool; 5], Option<Topology>);
 
 fn placed() -> impl Strategy<Value = Spec> {
@@ -93,12 +93,12 @@ fn placed() -> impl Strategy<Value = Spec> {
     (0usize..4, 0usize..3, 1i64..3, preemptable, any::<[bool; 5]>(), keeps_away)
 }
 
-/// Up to seven pods: few enough for the planner to try every set of them.
+/// Up to seven pods: few enough that the scheduler tries every set of victims.
 fn case() -> impl Strategy<Value = Case> {
     sized(0i64..6, 0..8)
 }
 
-/// More than it tries every set of, on nodes that are full of them.
+/// More pods than the scheduler tries every set of, on full nodes.
 fn larger() -> impl Strategy<Value = Case> {
     sized(3i64..7, 9..14)
 }
@@ -132,11 +132,11 @@ prop_compose! {
     }
 }
 
-/// Gang, whether it may be evicted, and coins.
+/// Gang, whether the pod may be evicted, and random booleans.
 type Filler = (usize, bool, [bool; 2]);
 
 prop_compose! {
-    /// Full nodes, whose pods share how many of them may go: fewer than the gang could use, in sum.
+    /// Full nodes whose pods share a surplus that is smaller than the gang could use.
     fn crowded()(
         nodes in prop::collection::vec(prop::sample::select(vec![1i64, 1, 2, 3, 3]), 5..8),
         surplus in prop::collection::vec(0usize..3, 2..5),
@@ -169,19 +169,10 @@ prop_compose! {
 
 impl Case {
     fn conf(&self) -> Conf {
-        let plugin = |name: &&str| {
-            let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
-            if *name == "gang" {
-                plugin.flags.set(Flag::Preemptable, self.keeps_gangs);
-            }
-            plugin
-        };
-        let names = ["priority", "gang", "conformance", "predicates", "nodeorder"];
-        Conf {
-            actions: ["allocate", "preempt"].map(Into::into).into(),
-            tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
-            ..Conf::default()
-        }
+        let plugins = ["priority", "gang", "conformance", "predicates", "nodeorder"];
+        let mut conf = one_tier(&["allocate", "preempt"], &plugins);
+        set_flag(&mut conf, "gang", Flag::Preemptable, self.keeps_gangs);
+        conf
     }
 
     fn test(&self) -> TestCluster {
@@ -228,14 +219,14 @@ impl Case {
         }
     }
 
-    /// Whether the gang fits with these pods gone.
+    /// Whether the gang fits once these pods are gone.
     fn fits(&self, gone: &[&Placed]) -> bool {
         let stays = |pod: &&Placed| gone.iter().all(|other| other.name != pod.name);
         let stay: Vec<&Placed> = self.pods.iter().filter(stays).collect();
         self.way(&stay, &mut Vec::new())
     }
 
-    /// A way to place the members that are left, one after the other.
+    /// Whether the remaining members can be placed one after the other.
     fn way(&self, stay: &[&Placed], members: &mut Vec<usize>) -> bool {
         members.len() == self.asks.min as usize
             || (0..self.nodes.len()).any(|at| {
@@ -248,7 +239,7 @@ impl Case {
             })
     }
 
-    /// Whether a node takes one more member.
+    /// Whether a node can hold one more member.
     fn takes(&self, stay: &[&Placed], members: &[usize], at: usize) -> bool {
         let held: i64 = stay.iter().filter(|pod| pod.node == at).map(|pod| pod.cores).sum();
         let own = members.iter().filter(|node| **node == at).count() as i64;
@@ -298,7 +289,7 @@ impl Case {
             && self.allowed.iter().enumerate().all(within)
     }
 
-    /// A set of pods that may go and without which the gang fits. Part of what may go may go too.
+    /// A set of pods that may be evicted and without which the gang fits. Each part of such a set may be evicted too.
     fn way_out<'a>(&'a self, at: usize, gone: &mut Vec<&'a Placed>) -> bool {
         let Some(next) = self.pods.get(at) else { return self.fits(gone) };
         gone.push(next);
@@ -375,11 +366,11 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     }
     prop_assert_eq!(served, case.asks.min as usize, "{:?}", &cycle);
     prop_assert!(case.fits(&evicted) && case.may_go(&evicted), "{evicted:?}");
-    for spared in &evicted {
-        let rest: Vec<&Placed> = evicted.iter().copied().filter(|pod| pod.name != spared.name).collect();
-        prop_assert!(!case.fits(&rest), "{spared:?} need not go");
+    for kept in &evicted {
+        let rest: Vec<&Placed> = evicted.iter().copied().filter(|pod| pod.name != kept.name).collect();
+        prop_assert!(!case.fits(&rest), "{kept:?} need not be evicted");
     }
-    // With the victims gone it starts, and nobody else has to go.
+    // Once the victims are gone the gang starts without further evictions.
     for pod in &cycle.evicted {
         test.gone(pod);
     }

@@ -1,12 +1,12 @@
-//! Gangs of unlike members against brute force on tiny clusters: whoever waits could not have been placed.
+//! Gangs of unlike members against brute force on tiny clusters: a gang that waits cannot be placed.
 use std::sync::Arc;
 
 use phalanx_cluster::event::{Constraints, PodGroupInfo, PodInfo, QueueInfo};
-use phalanx_framework::conf::{Conf, PluginConf, Tier};
+use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 
 use phalanx_framework::testing::{group, member, node, pod, queue, resources, running};
-use phalanx_testkit::TestCluster;
+use phalanx_testkit::{TestCluster, cases, one_tier};
 
 const ROLES: [&str; 2] = ["chief", "worker"];
 
@@ -18,18 +18,18 @@ struct Member {
     only: Option<usize>,
 }
 
-/// A gang asks for room in a cluster where others are.
+/// A cluster with running pods and one waiting gang.
 #[derive(Clone, Debug)]
 struct Case {
     /// Cores and cards.
     nodes: Vec<[i64; 2]>,
-    /// Cores that others hold.
+    /// Cores that running pods use.
     held: Vec<i64>,
     members: Vec<Member>,
     min: usize,
-    /// What each role needs.
+    /// minTaskMember of each role.
     roles: [usize; 2],
-    /// What the queue may have, in cores.
+    /// The capability of the queue, in cores.
     capability: Option<i64>,
 }
 
@@ -56,13 +56,7 @@ prop_compose! {
 
 impl Case {
     fn conf() -> Conf {
-        let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
-        let names = ["gang", "predicates", "capacity", "nodeorder"];
-        Conf {
-            actions: vec!["allocate".into(), "backfill".into()],
-            tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
-            ..Conf::default()
-        }
+        one_tier(&["allocate", "backfill"], &["gang", "predicates", "capacity", "nodeorder"])
     }
 
     fn held(&self, at: usize) -> i64 {
@@ -90,7 +84,7 @@ impl Case {
         test
     }
 
-    /// Whether these members make the gang.
+    /// Whether these members reach the minimums of the gang.
     fn is_whole(&self, at: &[Option<usize>]) -> bool {
         let count = |role: usize| {
             self.members.iter().zip(at).filter(|(of, node)| of.role == role && node.is_some()).count()
@@ -101,7 +95,7 @@ impl Case {
             && (!asks_roles || (0..2).all(|role| count(role) >= self.roles[role]))
     }
 
-    /// Whether members fit where they are put.
+    /// Whether the members fit their nodes.
     fn fits(&self, at: &[Option<usize>]) -> bool {
         let placed = || self.members.iter().zip(at).filter_map(|(of, node)| Some((of, (*node)?)));
         let on = |node: usize| placed().filter(move |(_, at)| *at == node);
@@ -115,7 +109,7 @@ impl Case {
             && self.capability.is_none_or(|most| cores <= most)
     }
 
-    /// A way to place the gang.
+    /// Whether the gang can be placed.
     fn way(&self, at: &mut Vec<Option<usize>>) -> bool {
         if !self.fits(at) {
             return false;
@@ -149,10 +143,10 @@ impl Member {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8000))]
+    #![proptest_config(ProptestConfig::with_cases(cases(8000)))]
 
     #[test]
-    fn a_gang_waits_only_if_there_is_no_way_to_place_it(case in case()) {
+    fn a_gang_waits_only_if_brute_force_finds_no_placement(case in case()) {
         let cycle = case.test().cycle();
         let node = |at: usize| cycle.bound.get(&format!("asks-{at}"));
         let at: Vec<Option<usize>> = (0..case.members.len())

@@ -22,7 +22,7 @@ fn held(at: usize, cores: i64) -> Held {
 }
 
 prop_compose! {
-    /// Members of which some have to be beside those of a colour, their own among them.
+    /// A member, perhaps with affinity to a colour, which it then has itself.
     fn asking()(
         cores in 1i64..5,
         with in prop::option::of(0usize..2),
@@ -38,7 +38,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Nodes in racks, each with a pod on it that stays or leaves, if any.
+    /// Nodes in racks, each with at most one pod, which runs on or terminates.
     fn case(nodes: usize, racks: usize, most: usize)(
         hosts in prop::collection::vec((1i64..6, 0..racks), 1..=nodes),
         others in prop::collection::vec((0i64..5, any::<bool>()), nodes),
@@ -74,12 +74,12 @@ fn check(case: &Case) -> TestCaseResult {
     if placed == 0 || cycle.bound_of("asks") > 0 {
         return Ok(());
     }
-    // Nothing happens.
+    // Without a change the cycles decide nothing.
     for _ in 0..2 {
         let cycle = test.cycle();
         prop_assert!(cycle.nominated.is_empty() && cycle.bound.is_empty(), "{:?}", cycle.decisions);
     }
-    // Something happens, of no use to it: better places are all it may move to, and these come to an end.
+    // After changes that do not help the gang it moves to better places only, and these moves end.
     let moves = |at: usize| {
         test.add(group(&format!("other-{at}"), 1));
         !test.cycle().nominated.is_empty()
@@ -98,25 +98,25 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(cases(2000)) })]
 
     #[test]
-    fn a_gang_has_places_if_there_are_any_with_room_that_is_being_released(case in case(4, 3, 4)) {
+    fn gangs_get_nominations_where_terminating_pods_leave_room(case in case(4, 3, 4)) {
         check(&case)?;
     }
 
     #[test]
-    fn also_on_many_nodes_of_many_racks(case in case(12, 6, 3)) {
+    fn gangs_get_nominations_on_many_nodes_in_many_racks(case in case(12, 6, 3)) {
         check(&case)?;
     }
 
     #[test]
-    fn also_gangs_of_five(case in case(6, 3, 5)) {
+    fn gangs_of_five_get_nominations_where_terminating_pods_leave_room(case in case(6, 3, 5)) {
         check(&case)?;
     }
 }
 
-/// So many have their places found in one cycle: a hundredth of its steps is enough for each.
+/// As many gangs as find their places in one cycle, if each search takes a hundredth of the steps of the cycle.
 const GANGS: usize = 100;
 
-/// A gang of two: the second seeks such as itself, which the first is too, so it has to come first.
+/// A gang of two: the second member has affinity to the label that both have, so it has to be placed first.
 fn pair(test: &mut TestCluster, name: &str) {
     let pods = PodSelector {
         namespaces: vec!["ns".into()],
@@ -134,7 +134,7 @@ fn pair(test: &mut TestCluster, name: &str) {
 }
 
 #[test]
-fn one_search_is_enough_for_a_gang_that_has_to_wait() {
+fn nominations_of_100_gangs_are_found_within_the_steps_of_one_cycle() {
     let mut test = TestCluster::with(small::allocating());
     let pairs: Vec<String> = (0..GANGS).map(|at| format!("pair-{at:03}")).collect();
     for at in 0..2 * GANGS {

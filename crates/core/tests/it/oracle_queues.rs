@@ -1,15 +1,15 @@
-//! Reclaiming between queues against brute force: what queues deserve, are guaranteed and may have, in a list and in a tree.
+//! Reclaim between queues against brute force: deserved, guarantee and capability, in a flat list and in a tree.
 use std::collections::HashMap;
 
 use phalanx_cluster::event::{QueueInfo, Resources};
-use phalanx_framework::conf::{Arg, Conf, Flag, PluginConf, Position, Tier, Value};
+use phalanx_framework::conf::{Arg, Conf, Flag, Position, Value};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::{queue, resources};
 use phalanx_testkit::rates::{Rate, holds};
 use phalanx_testkit::small::{Figures, Host, Member, Rules, Set, Small, filled};
-use phalanx_testkit::{TestCluster, cases};
+use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
 /// Cores of a queue.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,8 @@ struct Quota {
     reclaimable: bool,
 }
 
-/// Leaves `q0` and `q1` are below `t0`, `q2` and `q3` below `t1`; in a list there are only the leaves. `q0` asks.
+/// Leaves `q0` and `q1` are below `t0`, `q2` and `q3` below `t1`; in a flat list there are only the leaves. The waiting
+/// gang is in `q0`.
 #[derive(Clone, Debug)]
 struct Case {
     small: Small,
@@ -29,7 +30,7 @@ struct Case {
     /// By pod.
     preemptable: Vec<bool>,
     leaves: Vec<Quota>,
-    /// What a team may have.
+    /// The capability of each team.
     teams: [Option<i64>; 2],
     tree: bool,
     /// `ancestorReclaimLevel`.
@@ -47,7 +48,7 @@ enum Id {
 }
 
 impl Id {
-    /// The leaves it has, or is.
+    /// The leaves below it, or itself.
     fn below(self) -> Vec<usize> {
         match self {
             Id::Leaf(leaf) => vec![leaf],
@@ -76,7 +77,7 @@ struct Size {
 
 const TINY: Size = Size { hosts: (1, 4), pods: (1, 8) };
 
-/// So many pods that not every set of them is tried.
+/// So many pods that the scheduler does not try every set of them.
 const SMALL: Size = Size { hosts: (2, 6), pods: (9, 14) };
 
 prop_compose! {
@@ -107,7 +108,7 @@ prop_compose! {
 }
 
 impl Case {
-    /// Guarantees fit where they are, and a team may have what its queues need at least.
+    /// Guarantees fit the cluster, and the capability of a team covers the guarantees of its queues.
     fn add_up(&mut self) {
         if (0..4).map(|at| self.leaves[at].guarantee).sum::<i64>() > self.total() {
             self.leaves.iter_mut().for_each(|leaf| leaf.guarantee = 0);
@@ -124,27 +125,14 @@ impl Case {
     }
 
     fn conf(&self) -> Conf {
-        let plugin = |name: &&str| {
-            let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
-            match *name {
-                "gang" => plugin.flags.set(Flag::Reclaimable, self.keeps_gangs),
-                "capacity" => {
-                    plugin.flags.set(Flag::Hierarchy, self.tree);
-                    let levels = Arg { value: Value::Int(self.levels as i64), at: Position::default() };
-                    plugin.args.0.insert("ancestorReclaimLevel".into(), levels);
-                }
-                _ => {}
-            }
-            plugin
-        };
         let action = if self.of_gangs { "gangreclaim" } else { "reclaim" };
-        Conf {
-            actions: ["allocate", action].map(Into::into).into(),
-            tiers: vec![Tier {
-                plugins: ["gang", "capacity", "predicates", "nodeorder"].iter().map(plugin).collect(),
-            }],
-            ..Conf::default()
-        }
+        let plugins = ["gang", "capacity", "predicates", "nodeorder"];
+        let mut conf = one_tier(&["allocate", action], &plugins);
+        set_flag(&mut conf, "gang", Flag::Reclaimable, self.keeps_gangs);
+        set_flag(&mut conf, "capacity", Flag::Hierarchy, self.tree);
+        let levels = Arg { value: Value::Int(self.levels as i64), at: Position::default() };
+        conf.tiers[0].plugins[1].args.0.insert("ancestorReclaimLevel".into(), levels);
+        conf
     }
 
     fn test(&self) -> TestCluster {
@@ -183,7 +171,7 @@ impl Case {
         self.gangs[gang].0
     }
 
-    /// What a queue holds without some pods and with so many members of the gang.
+    /// What a queue holds without some pods and with this many members of the gang.
     fn held(&self, id: Id, gone: Set, members: usize, dim: usize) -> i64 {
         let below = id.below();
         let pods = (0..self.small.pods.len())
@@ -196,18 +184,18 @@ impl Case {
         id.below().iter().map(|leaf| self.leaves[*leaf].guarantee).sum()
     }
 
-    /// What those beside a queue are guaranteed, below the same queue.
+    /// The guarantees of the siblings of a queue.
     fn beside(&self, leaf: usize) -> i64 {
         let family: Vec<usize> = if self.tree { Id::Team(leaf / 2).below() } else { (0..4).collect() };
         family.iter().filter(|other| **other != leaf).map(|other| self.leaves[*other].guarantee).sum()
     }
 
-    /// What a team can have beside what the other is guaranteed.
+    /// What a team can hold beside the guarantee of the other team.
     fn room(&self, team: usize) -> i64 {
         (self.total() - self.guarantee(Id::Team(1 - team))).min(self.teams[team].unwrap_or(i64::MAX))
     }
 
-    /// What a queue may have at most. Without guarantees beside it the nodes say what is left.
+    /// The most that a queue may hold. Without guarantees of siblings the nodes are the limit.
     fn limit(&self, id: Id) -> i64 {
         match id {
             Id::Team(team) if self.guarantee(Id::Team(1 - team)) > 0 => self.room(team),
@@ -220,7 +208,7 @@ impl Case {
         }
     }
 
-    /// What it deserves, if anything in particular.
+    /// Its deserved amount, if it has one.
     fn deserved(&self, id: Id) -> Option<i64> {
         let (written, real) = match id {
             Id::Team(team) => {
@@ -238,14 +226,14 @@ impl Case {
         written.map(|amount: i64| amount.min(real)).max(least)
     }
 
-    /// What queues claim: what they are guaranteed or, where that is more, what they and those below them hold.
+    /// What a queue takes of its parent: its guarantee or, where that is more, what it and its children hold.
     fn claim(&self, id: Id, gone: Set, members: usize) -> i64 {
         let own =
             |leaf: &usize| self.guarantee(Id::Leaf(*leaf)).max(self.held(Id::Leaf(*leaf), gone, members, 0));
         self.guarantee(id).max(id.below().iter().map(own).sum())
     }
 
-    /// Whether the last of so many members leaves others what they are guaranteed.
+    /// Whether the last of this many members leaves other queues their guarantees.
     fn leaves_enough(&self, gone: Set, members: usize) -> bool {
         if (0..4).all(|leaf| self.leaves[leaf].guarantee == 0) || self.small.members[0].asks[0] == 0 {
             return true;
@@ -271,19 +259,19 @@ impl Case {
         true
     }
 
-    /// Whether the queue may have the last of so many members.
+    /// Whether the queue may hold the last of this many members.
     fn may_have(&self, gone: Set, members: usize) -> bool {
         let within = |id: &Id| self.held(*id, gone, members, 0) <= self.limit(*id);
         self.small.members[0].asks[0] == 0
             || (self.path(0).iter().all(within) && self.leaves_enough(gone, members))
     }
 
-    /// Whether a queue deserves what it has with the whole gang.
+    /// Whether a queue with the whole gang stays within its deserved amount.
     fn entitles(&self, id: Id) -> bool {
         self.deserved(id).is_some_and(|most| self.held(id, 0, self.small.min, 0) <= most)
     }
 
-    /// Whether the queue, or one near above it, deserves the whole gang.
+    /// Whether the queue, or an ancestor up to `ancestorReclaimLevel`, deserves the whole gang.
     fn is_entitled(&self) -> bool {
         let path = self.path(0);
         let within = self.held(Id::Leaf(0), 0, self.small.min, 0) <= self.limit(Id::Leaf(0));
@@ -293,7 +281,7 @@ impl Case {
             && path.iter().take(levels + 1).any(|id| self.entitles(*id))
     }
 
-    /// Whether a pod may be taken on top of others.
+    /// Whether a pod may be reclaimed after others.
     fn gives(&self, gone: Set, pod: usize) -> bool {
         let (leaf, asks) = (self.queue_of(pod), self.small.pods[pod].asks);
         let own = self.small.members[0].asks;
@@ -310,7 +298,7 @@ impl Case {
         };
         let levels = if self.tree { self.levels } else { 0 };
         let apart = levels > 0 && !together;
-        // What queues above both deserve is no reason: it is the same without the pod.
+        // A common ancestor of both queues does not count: it holds the same without the pod.
         let justified = !together || self.entitles(Id::Leaf(0));
         leaf != 0
             && self.leaves[leaf].reclaimable
@@ -322,7 +310,7 @@ impl Case {
             && (!apart || can_give(Id::Team(leaf / 2)))
     }
 
-    /// Whether there is an order in which each of these may be taken on top of those before.
+    /// Whether the pods have an order in which each may be reclaimed after those before it.
     fn give(&self, gone: Set, known: &mut HashMap<Set, bool>) -> bool {
         if gone == 0 {
             return true;
@@ -384,10 +372,10 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     prop_assert!(case.fits(evicted) && (evicted == 0 || case.is_entitled()), "{:?}", cycle.evicted);
     prop_assert!(case.may_go(evicted, known), "{:?}", cycle.evicted);
     for gone in (0..evicted).filter(|gone| gone & !evicted == 0) {
-        let spared = case.may_go(gone, known) && case.fits(gone);
-        prop_assert!(!spared, "{gone:b} is enough of {evicted:b}");
+        let enough = case.may_go(gone, known) && case.fits(gone);
+        prop_assert!(!enough, "{gone:b} is enough of {evicted:b}");
     }
-    // Between queues that give pods one by one, a gang may go as a whole.
+    // Between queues that lose single pods, a gang may be reclaimed as a whole.
     if small.breaks(evicted, case.mins(), case.of_gangs) {
         let most = if case.of_gangs { u32::MAX } else { evicted.count_ones() };
         let mut is_better = |gone: &Set| {
@@ -401,7 +389,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
             rate.costly();
         }
     }
-    // With the victims gone it starts, and nobody else has to go.
+    // Once the victims are gone the gang starts without further evictions.
     for pod in &cycle.evicted {
         test.gone(pod);
     }

@@ -1,15 +1,15 @@
-//! preempt against brute force where pods look at each other and members are unlike: spread, company, none of it, sizes.
+//! preempt against brute force for gangs with topology spread, affinity, anti-affinity or members of several sizes.
 use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo};
-use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
+use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::group;
 use phalanx_testkit::rates::{Rate, holds};
 use phalanx_testkit::small::{self, Figures, Host, Member, Rules, Set, Small, Topology, filled, host};
-use phalanx_testkit::{TestCluster, cases};
+use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
-/// A gang that has its place: its priority, and what it has to keep.
+/// A running gang: its priority and `minMember`.
 type Gang = (i32, u32);
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ struct Case {
     of_gangs: bool,
 }
 
-/// Gang, node, what it asks for, its rules.
+/// Gang, node, requests and pod rules.
 type Pod = (usize, usize, Figures, Rules);
 
 fn asks() -> impl Strategy<Value = Figures> {
@@ -56,7 +56,7 @@ fn rest() -> impl Strategy<Value = (Vec<Gang>, Vec<bool>, bool)> {
 }
 
 prop_compose! {
-    /// Members of one class, or of several, whose pods look at others.
+    /// Members of one class or several, with pod rules.
     fn looking(with: f64, without: f64, spread: f64, of_gangs: bool)(
         hosts in prop::collection::vec(host(), 1..5),
         pods in pods(small::rules(0.0, without / 3.0, 0.0), 7),
@@ -75,7 +75,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Members that spread beside those that run, on nodes some of whose pods keep them off: who stays matters as well.
+    /// Members with topology spread on nodes whose pods partly have anti-affinity to them: pods that stay matter too.
     fn uneven()(
         hosts in prop::collection::vec((1i64..4, 0usize..2), 2..5),
         pods in prop::collection::vec(
@@ -97,7 +97,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Members of several sizes, some of which are let on one node only.
+    /// Members of several sizes, some of which may use one node only.
     fn unlike(of_gangs: bool)(
         hosts in prop::collection::vec(host(), 1..5),
         pods in pods(Just(Rules::default()), 7),
@@ -112,20 +112,11 @@ prop_compose! {
 
 impl Case {
     fn conf(&self) -> Conf {
-        let plugin = |name: &&str| {
-            let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
-            if *name == "gang" {
-                plugin.flags.set(Flag::Preemptable, self.keeps_gangs);
-            }
-            plugin
-        };
-        let names = ["priority", "gang", "predicates", "nodeorder"];
         let action = if self.of_gangs { "gangpreempt" } else { "preempt" };
-        Conf {
-            actions: ["allocate", action].map(Into::into).into(),
-            tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
-            ..Conf::default()
-        }
+        let plugins = ["priority", "gang", "predicates", "nodeorder"];
+        let mut conf = one_tier(&["allocate", action], &plugins);
+        set_flag(&mut conf, "gang", Flag::Preemptable, self.keeps_gangs);
+        conf
     }
 
     fn test(&self) -> TestCluster {
@@ -196,12 +187,12 @@ impl Case {
             .filter(|unit| *unit != 0)
     }
 
-    /// The priority of the most important of them.
+    /// The highest priority among the victims.
     fn highest(&self, gone: Set) -> Option<i32> {
         (0..self.small.pods.len()).filter(|at| gone & (1 << at) != 0).map(|at| self.priority(at)).max()
     }
 
-    /// A victim, and a less important pod of its node that could go in its place, if that breaks no other gang.
+    /// A victim, and a pod of lower priority on its node that could be evicted instead without breaking another gang.
     fn lesser(&self, evicted: Set) -> Option<(usize, usize)> {
         let pods = &self.small.pods;
         let is_gone = |at: usize| evicted & (1 << at) != 0;
@@ -242,7 +233,8 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     for at in (0..small.pods.len()).filter(|at| evicted & (1 << at) != 0 && !case.of_gangs) {
         prop_assert!(!case.fits(evicted & !(1 << at)), "{} need not go", small.pods[at].name);
     }
-    // A pod that may stay alone, or a gang that may stay whole, has to stay. That several of them together may stay is counted.
+    // Each single pod and each whole gang whose eviction is not needed has to stay; where several together could stay,
+    // that is counted.
     let kept = case.units(evicted).map(|unit| evicted & !unit);
     for gone in kept.filter(|gone| case.of_gangs && case.may_go(*gone)) {
         prop_assert!(!case.fits(gone), "{gone:b} is enough of {evicted:b}");
@@ -268,7 +260,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
             rate.costly();
         }
     }
-    // With the victims gone it starts, and nobody else has to go.
+    // Once the victims are gone the gang starts without further evictions.
     for pod in &cycle.evicted {
         test.gone(pod);
     }

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use phalanx_cluster::event::{QueueInfo, Resources};
-use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
+use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::{queue, resources};
 use phalanx_testkit::rates::{Rate, holds};
 use phalanx_testkit::small::{Figures, Host, Member, Rules, Set, Small, filled};
-use phalanx_testkit::{TestCluster, cases};
+use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
 #[derive(Clone, Debug)]
 struct Party {
@@ -21,7 +21,7 @@ struct Party {
     reclaimable: bool,
 }
 
-/// Queue `q0` asks.
+/// The waiting gang is in queue `q0`.
 #[derive(Clone, Debug)]
 struct Case {
     small: Small,
@@ -35,7 +35,7 @@ struct Case {
     of_gangs: bool,
 }
 
-/// What a queue deserves of cores and cards, and may have; in thousandths.
+/// The deserved amount and the limit of a queue for cores and cards, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     deserved: Figures,
@@ -83,20 +83,11 @@ prop_compose! {
 
 impl Case {
     fn conf(&self) -> Conf {
-        let plugin = |name: &&str| {
-            let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
-            if *name == "gang" {
-                plugin.flags.set(Flag::Reclaimable, self.keeps_gangs);
-            }
-            plugin
-        };
         let action = if self.of_gangs { "gangreclaim" } else { "reclaim" };
-        let names = ["gang", "proportion", "predicates", "nodeorder"];
-        Conf {
-            actions: ["allocate", action].map(Into::into).into(),
-            tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
-            ..Conf::default()
-        }
+        let plugins = ["gang", "proportion", "predicates", "nodeorder"];
+        let mut conf = one_tier(&["allocate", action], &plugins);
+        set_flag(&mut conf, "gang", Flag::Reclaimable, self.keeps_gangs);
+        conf
     }
 
     fn test(&self) -> TestCluster {
@@ -134,7 +125,7 @@ impl Case {
         1000 * self.small.members.iter().map(|member| member.asks[dim]).sum::<i64>()
     }
 
-    /// What queues deserve: piece by piece, each to whom has the least by weight.
+    /// Deserved amounts: each piece goes to the queue with the least per weight.
     fn shares(&self) -> Vec<Share> {
         let mut shares = vec![Share::default(); self.parties.len()];
         for dim in 0..2 {
@@ -169,13 +160,13 @@ impl Case {
         shares
     }
 
-    /// Whether the queue of the gang has all it deserves, and something is kept from it.
+    /// Whether the queue of the gang holds its deserved amount and a limit keeps it from more.
     fn is_overused(&self, shares: &[Share]) -> bool {
         let own = shares[0];
         own.limit.iter().any(Option::is_some) && (0..2).all(|dim| self.held(0, 0, dim) >= own.deserved[dim])
     }
 
-    /// Whether the queue may have members that ask for so much.
+    /// Whether the queue may hold members with these requests.
     fn may_have(&self, shares: &[Share], asks: Figures) -> bool {
         let within = |dim: usize| {
             let over = |most| self.held(0, 0, dim) + 1000 * asks[dim] > most;
@@ -189,14 +180,14 @@ impl Case {
         self.may_have(shares, [0, 1].map(|dim| self.asked(dim) / 1000))
     }
 
-    /// Whether a pod may be taken on top of others.
+    /// Whether a pod may be reclaimed after others.
     fn gives(&self, shares: &[Share], gone: Set, pod: usize) -> bool {
         let (queue, asks) = (self.queue_of(pod), self.small.pods[pod].asks);
         let more = |dim: usize| asks[dim] > 0 && self.held(queue, gone, dim) > shares[queue].deserved[dim];
         queue != 0 && self.parties[queue].reclaimable && self.preemptable[pod] && (0..2).any(more)
     }
 
-    /// Whether there is an order in which each of these may be taken on top of those before.
+    /// Whether the pods have an order in which each may be reclaimed after those before it.
     fn give(&self, shares: &[Share], gone: Set, known: &mut HashMap<Set, bool>) -> bool {
         if gone == 0 {
             return true;
@@ -261,7 +252,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     for gone in (0..evicted).filter(|gone| gone & !evicted == 0) {
         prop_assert!(!(may_go(gone) && case.fits(shares, gone)), "{gone:b} is enough of {evicted:b}");
     }
-    // With the victims gone it starts, and nobody else has to go.
+    // Once the victims are gone the gang starts without further evictions.
     for pod in &cycle.evicted {
         test.gone(pod);
     }

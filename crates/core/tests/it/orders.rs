@@ -1,4 +1,4 @@
-//! Orders are total, whoever has a say in them.
+//! The orders of jobs, queues and tasks are total, whatever plugins decide them.
 use std::cmp::Ordering;
 
 use phalanx_cluster::event::Time;
@@ -10,7 +10,7 @@ use proptest::test_runner::TestCaseResult;
 
 use phalanx_testkit::settings::setting;
 
-/// What one plugin says: it may find two equal, and then they are the same to it beside any third.
+/// The order of one plugin is a weak order: what it finds equal compares alike with any third.
 fn weakly<T: Copy + std::fmt::Debug>(items: &[T], order: impl Fn(T, T) -> Ordering) -> TestCaseResult {
     for a in items {
         prop_assert_eq!(order(*a, *a), Ordering::Equal, "{:?} and itself", a);
@@ -58,10 +58,10 @@ fn compare_all<T: Copy + std::fmt::Debug>(items: &[T], order: impl Fn(T, T) -> O
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(1500)))]
 
     #[test]
-    fn the_orders_are_total(setting in setting(), cycles in 0usize..2) {
+    fn the_orders_of_jobs_queues_and_tasks_are_total(setting in setting(), cycles in 0usize..2) {
         let mut test = setting.test();
         for _ in 0..cycles {
             test.run();

@@ -1,4 +1,4 @@
-//! A scheduler that parks jobs decides as one that looks at all of them in each cycle.
+//! A scheduler that parks jobs decides as one that tries all jobs in each cycle.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use phalanx_testkit::random::{Script, script};
 use phalanx_testkit::settings::{Named, confs, setting};
 use phalanx_testkit::{Cycle, TestCluster, cases, helm};
 
-/// Everybody who can be is parked, and nobody is called but for what happened.
+/// Limits by which each job that can be parked is parked, and activated by events only.
 pub(crate) fn patient() -> RetryLimits {
     RetryLimits {
         all_up_to: 0,
@@ -28,7 +28,7 @@ pub(crate) fn patient() -> RetryLimits {
     }
 }
 
-/// What cycles decide but for words: who goes where, who has to go, and which phase each PodGroup is in.
+/// The decisions of a cycle without messages: bindings, evictions, and phases of PodGroups.
 #[derive(Debug, PartialEq)]
 struct Decided {
     bound: BTreeMap<String, String>,
@@ -49,14 +49,14 @@ impl Decided {
     }
 }
 
-/// How often a cycle may give back room that others are called for in the next.
+/// How many cycles in a row may free reserved room for which other jobs are activated in the next cycle.
 const CYCLES: usize = 12;
 
-/// A cluster whose jobs are parked, and a scheduler that looks at all of them in each cycle.
+/// A cluster whose jobs are parked, and a scheduler that tries all jobs in each cycle.
 pub(crate) struct Pair {
     patient: TestCluster,
     thorough: Scheduler,
-    /// Where pods are nominated for.
+    /// The nominations of pods.
     held: BTreeMap<String, String>,
 }
 
@@ -68,7 +68,7 @@ impl Pair {
         Self { patient: patient_one, thorough, held: BTreeMap::new() }
     }
 
-    /// Cycle after cycle, with what happens between them.
+    /// Runs cycles with the given changes between them.
     pub(crate) fn follow<S: Copy>(
         mut self,
         then: &[Vec<S>],
@@ -86,9 +86,9 @@ impl Pair {
         self.flush()
     }
 
-    /// One cycle, which decides what the other scheduler would; returns who is bound. When room was given back in the middle of it,
-    /// or company came that others seek, those who were refused before that are called in the next cycle, where a pass over
-    /// all would go on to those behind: that one is due at once, and in the end nobody is left behind.
+    /// Runs one cycle, which has to decide as the other scheduler would; returns the bound pods. An exception are cycles
+    /// that free reserved room or bind a pod that others have affinity to: jobs that were refused earlier in the cycle are
+    /// activated for the next cycle, which is due at once, and in the end both schedulers have bound the same pods.
     pub(crate) fn cycle(&mut self) -> Result<BTreeMap<String, String>, TestCaseError> {
         let mut bound = BTreeMap::new();
         for _ in 0..CYCLES {
@@ -139,7 +139,7 @@ impl Pair {
         what(&mut self.patient);
     }
 
-    /// When all are looked at again, reasons are equal too.
+    /// After a flush, when all jobs are tried, reasons are equal too.
     pub(crate) fn flush(&mut self) -> TestCaseResult {
         self.patient.forget();
         let (cluster, all) = self.patient.seen_by(&mut self.thorough);
@@ -153,7 +153,7 @@ impl Pair {
     }
 }
 
-/// Whether any pod that waits asks for others near it, or as many of them as elsewhere.
+/// Whether any waiting pod has affinity or a topology spread constraint.
 fn seeks_company(test: &TestCluster) -> bool {
     let seeks = |name: &String| {
         let rules = test.pod(name).constraints.pod_rules.clone();
@@ -179,7 +179,7 @@ fn compare(script: &Script, test: TestCluster, conf: &Conf) -> TestCaseResult {
     pair.flush()
 }
 
-/// What gangs of a backlog are like.
+/// The kinds of gangs in a backlog.
 #[derive(Clone, Debug)]
 struct Like {
     min_member: u32,
@@ -190,7 +190,7 @@ struct Like {
     priority: i32,
 }
 
-/// Something that happens between two cycles; numbers pick objects.
+/// A change between two cycles; numbers pick objects.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Arrive(usize),
@@ -200,7 +200,7 @@ enum Step {
     Resize(usize, i64),
     Remove(usize),
     Taint(usize),
-    /// A queue is closed or changed, or as it was again.
+    /// A queue is closed or changed, or gets its former state again.
     Queue(usize, usize),
     QueueGone(usize),
     Prefer(usize, i32),
@@ -232,7 +232,7 @@ fn like() -> impl Strategy<Value = Like> {
     })
 }
 
-/// The second and the third may be below others.
+/// The second and the third queue may have a parent.
 fn one_queue(
     at: usize,
     (weight, capability, fifo, parent): (u32, Option<i64>, bool, Option<usize>),
@@ -274,7 +274,7 @@ fn backlog() -> impl Strategy<Value = Backlog> {
         .prop_map(|(queues, nodes, likes, first, then)| Backlog { queues, nodes, likes, first, then })
 }
 
-/// Small nodes that pods leave one after the other, and gangs of two priorities for whom what comes free is kept.
+/// Small nodes whose pods terminate one after the other, and gangs of two priorities that reserve the freed room.
 fn leaving() -> impl Strategy<Value = Backlog> {
     let spec = (1u32..4, prop::sample::select(vec!["cpu=1", "cpu=2"]), 0i32..2);
     let like = spec.prop_map(|(min_member, request, priority)| Like {
@@ -388,7 +388,7 @@ fn compare_backlog(backlog: &Backlog, confs: [&Named; 2]) -> TestCaseResult {
     pair.follow(&backlog.then, |test, step, number| backlog.happen(test, step, number, confs))
 }
 
-/// A full node, and gangs of which each asks for another amount; only the last is small enough for what becomes free.
+/// A full node, and gangs with different requests; only the last gang fits the room that becomes free.
 fn unlike_gangs(count: u32) -> TestCluster {
     let mut test = TestCluster::new();
     test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: 3, ..RetryLimits::default() });
@@ -403,7 +403,7 @@ fn unlike_gangs(count: u32) -> TestCluster {
 }
 
 #[test]
-fn many_that_are_looked_at_in_vain_take_turns() {
+fn jobs_that_are_tried_without_success_take_turns() {
     let mut test = unlike_gangs(20);
     test.cycle();
     let pending = test.pending();
@@ -412,14 +412,14 @@ fn many_that_are_looked_at_in_vain_take_turns() {
     for pod in of_runs {
         test.change(&pod, |pod| pod.life.phase = PodPhase::Succeeded);
     }
-    // Three go first, and three of the others have their turn.
+    // Three jobs are tried first, then three of the others.
     let cycles = (0..20).position(|_| !test.cycle().bound.is_empty());
     assert!(cycles.is_some_and(|cycles| cycles <= 20 / 3), "after {cycles:?} cycles");
 }
 
 #[test]
-fn what_nothing_is_known_of_is_left_alone_for_a_while() {
-    // What the measured use of nodes allows is not known beforehand.
+fn a_job_that_any_event_may_help_is_retried_after_a_back_off() {
+    // The backlog does not know which nodes the measured usage allows.
     let conf = confs().into_iter().find(|conf| conf.name == "usage").expect("one with the plugin usage");
     let mut test = TestCluster::with(conf.conf);
     test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: 3, ..RetryLimits::default() });
@@ -434,7 +434,7 @@ fn what_nothing_is_known_of_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn a_parked_job_is_looked_at_in_the_end() {
+fn a_parked_job_is_tried_at_the_flush() {
     let mut test = TestCluster::new();
     test.set_retry_limits(RetryLimits { all_up_to: 0, flush_ms: 3000, ..RetryLimits::default() });
     test.nodes(1, "cpu=4 pods=10").gang(group("large", 1), 1, "cpu=9");
@@ -452,17 +452,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(600)))]
 
     #[test]
-    fn parked_jobs_need_not_be_looked_at(script in script()) {
+    fn parking_jobs_does_not_change_decisions(script in script()) {
         compare(&script, script.test(), &helm())?;
     }
 
     #[test]
-    fn nor_under_any_configuration(setting in setting()) {
+    fn parking_jobs_does_not_change_decisions_under_any_configuration(setting in setting()) {
         compare(&setting.script, setting.test(), &setting.conf.conf)?;
     }
 
     #[test]
-    fn a_backlog_decides_as_if_all_were_looked_at(
+    fn parking_jobs_does_not_change_decisions_over_many_cycles(
         backlog in backlog(),
         conf in prop::sample::select(confs()),
         other in prop::sample::select(confs()),
@@ -471,7 +471,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_for_lesser_ones_is_not_lost_on_others(
+    fn reservations_of_lower_priority_do_not_change_decisions_on_parked_jobs(
         backlog in leaving(),
         conf in prop::sample::select(confs()),
     ) {

@@ -1,4 +1,4 @@
-//! What wakes a parked job: single cases, each against a scheduler that looks at all jobs in each cycle.
+//! What activates a parked job: single cases, each against a scheduler that tries all jobs in each cycle.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use phalanx_framework::testing::{group, member, node, pod, queue, running};
 use phalanx_testkit::settings::{by_age, named};
 use phalanx_testkit::{Cycle, TestCluster, helm};
 
-/// A tier of these plugins besides those that every cluster needs.
+/// A configuration with these plugins beside those that every cluster needs.
 fn conf_with(plugins: &str) -> Conf {
     let text = format!(
         "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n{plugins}  \
@@ -28,7 +28,7 @@ fn tree() -> Conf {
     conf_with("  - name: capacity\n    enableHierarchy: true\n")
 }
 
-/// Where pods are bound to in the end, the same whether jobs are parked or not.
+/// The nodes of pods at the end, which are the same whether jobs are parked or not.
 fn ends_alike(
     conf: &Conf,
     patience: RetryLimits,
@@ -53,8 +53,8 @@ fn class(name: &str, value: i32) -> Event {
     Event::PriorityClass { name: name.into(), value, global_default: false }
 }
 
-/// Two full nodes; a gang of one and then one of two, of these classes, that each ask for a node a pod. The first node is about to
-/// be free, and kept for the first gang; then the second is about to be free.
+/// Two full nodes; a gang of one and then a gang of two, whose pods need a node each. The first node is being released and
+/// reserved for the first gang; then the second node is being released.
 fn frees_one_by_one(test: &mut TestCluster) {
     test.nodes(2, "cpu=2 memory=8Gi pods=10");
     test.add(running(pod("x", "cpu=2"), "n0")).add(running(pod("y", "cpu=2"), "n1"));
@@ -75,7 +75,7 @@ fn frees_one_by_one(test: &mut TestCluster) {
     test.cycle();
 }
 
-/// A queue `leaf` below another, and gangs in it that wait: for room, then because that one is closed, until it opens again.
+/// A queue `leaf` below queue `top`, and gangs in it that wait for room, and then until `top` opens again.
 fn closes_and_opens(test: &mut TestCluster, top: &str, gangs: usize) {
     let (parent, top) = (top.into(), queue(top, 1));
     test.add(top.clone()).add(QueueInfo { parent, ..queue("leaf", 1) });
@@ -94,7 +94,7 @@ fn closes_and_opens(test: &mut TestCluster, top: &str, gangs: usize) {
 }
 
 #[test]
-fn a_parent_that_opens_again_wakes_those_below_it() {
+fn a_parent_queue_that_opens_activates_jobs_of_its_descendants() {
     for (top, conf) in [("top", tree()), ("root", tree()), ("root", helm())] {
         let many = ends_alike(&conf, RetryLimits::default(), |it| closes_and_opens(it, top, 160));
         assert_eq!(many.len(), 160, "{top}");
@@ -103,7 +103,7 @@ fn a_parent_that_opens_again_wakes_those_below_it() {
 }
 
 #[test]
-fn a_queue_that_is_made_again_wakes_those_in_it() {
+fn a_queue_that_is_created_again_activates_its_jobs() {
     let ends = ends_alike(&helm(), patient(), |test| {
         test.nodes(1, "cpu=1 pods=9").add(queue("q", 1));
         test.gang(PodGroupInfo { queue: "q".into(), ..group("g", 1) }, 1, "cpu=2");
@@ -120,7 +120,7 @@ fn a_queue_that_is_made_again_wakes_those_in_it() {
 }
 
 #[test]
-fn room_that_is_kept_for_a_lesser_job_counts_for_one_that_may_take_it() {
+fn a_job_is_tried_on_room_reserved_for_lower_priority() {
     let ends = ends_alike(&helm(), patient(), |test| {
         test.add(class("high", 10));
         frees_one_by_one(test);
@@ -132,7 +132,7 @@ fn room_that_is_kept_for_a_lesser_job_counts_for_one_that_may_take_it() {
 }
 
 #[test]
-fn so_does_what_is_kept_for_a_job_that_has_become_the_lesser_one() {
+fn a_job_is_tried_on_room_reserved_for_a_job_whose_priority_fell() {
     let ends = ends_alike(&helm(), patient(), |test| {
         test.add(class("low", 10)).add(class("high", 10));
         frees_one_by_one(test);
@@ -146,7 +146,7 @@ fn so_does_what_is_kept_for_a_job_that_has_become_the_lesser_one() {
 }
 
 #[test]
-fn less_room_may_be_better_where_scarce_units_have_to_keep_some() {
+fn a_job_is_tried_when_fewer_scarce_resources_are_idle() {
     let conf = conf_with(
         "  - name: resource-strategy-fit\n    arguments:\n      proportional:\n        enable: true\n        resources: gpu\n        \
          resourceProportion: {gpu.cpu: 4, gpu.memory: 0}\n",
@@ -163,7 +163,7 @@ fn less_room_may_be_better_where_scarce_units_have_to_keep_some() {
 }
 
 #[test]
-fn a_port_or_a_disk_may_be_free_without_more_room() {
+fn a_free_port_or_disk_activates_a_job_without_more_idle_resources() {
     let port = HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port: 80 };
     let disk = Disk { of: DiskKind::Gce, name: "a".into(), monitors: Vec::new(), read_only: false };
     for constraints in [
@@ -185,7 +185,7 @@ fn a_port_or_a_disk_may_be_free_without_more_room() {
     }
 }
 
-/// A gang of two that lost a member, which keeps the rest of its node, and a pod that would fit there.
+/// A gang of two that lost a member and reserves the rest of its node, and a pod that would fit there.
 fn gathers(patience: RetryLimits) -> TestCluster {
     let mut test = TestCluster::new();
     test.set_retry_limits(patience);
@@ -200,7 +200,7 @@ fn gathers(patience: RetryLimits) -> TestCluster {
 }
 
 #[test]
-fn the_end_of_a_time_in_which_room_is_gathered_is_told() {
+fn a_cycle_is_due_when_the_reservation_of_a_repair_ends() {
     for patience in
         [RetryLimits::default(), RetryLimits { flush_ms: i64::MAX, ..RetryLimits::default() }, patient()]
     {
@@ -208,12 +208,12 @@ fn the_end_of_a_time_in_which_room_is_gathered_is_told() {
         let begin = Time(test.now.0 + 1000);
         assert_eq!(followed(&mut test, "s"), Time(begin.0 + 600_000), "ten minutes later");
         test.start("s", "n0");
-        // Others have had ten minutes; then room may be gathered again.
+        // After ten minutes for other jobs the gang may have a reservation again.
         assert_eq!(followed(&mut test, "b-2"), Time(begin.0 + 1_200_000));
     }
 }
 
-/// When a pod has a place, by cycles when one is due.
+/// The time at which a pod gets a node, if cycles run only when one is due.
 fn followed(test: &mut TestCluster, pod: &str) -> Time {
     for _ in 0..10 {
         let outcome = test.outcome();
@@ -228,10 +228,10 @@ fn followed(test: &mut TestCluster, pod: &str) -> Time {
 }
 
 #[test]
-fn a_few_that_wait_are_looked_at_in_the_end_too() {
+fn a_flush_is_due_while_any_job_waits() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=1 pods=10");
-    assert_eq!(test.outcome().flush, None, "nobody waits");
+    assert_eq!(test.outcome().flush, None, "no job waits");
     test.add(pod("w", "cpu=9"));
     let outcome = test.outcome();
     assert_eq!((outcome.wake, outcome.flush), (None, Some(Time(test.now().0 + 300_000))));
@@ -240,7 +240,7 @@ fn a_few_that_wait_are_looked_at_in_the_end_too() {
 }
 
 #[test]
-fn another_order_of_jobs_is_one_of_those_that_are_parked_too() {
+fn a_new_job_order_counts_for_parked_jobs() {
     let ends = ends_alike(&by_age().conf, patient(), |test| {
         test.nodes(1, "cpu=1 pods=10").add(class("high", 10)).gang(group("runs", 1), 1, "cpu=1");
         test.run();
@@ -259,8 +259,8 @@ fn another_order_of_jobs_is_one_of_those_that_are_parked_too() {
     assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "runs-0"]);
 }
 
-/// In how many cycles a gang gets its victim that a budget lets go now, while so many others that nobody lets any go for go
-/// before it.
+/// The number of cycles until a gang gets its victim, which a budget protects no longer, behind this many other gangs for
+/// which no pod may be evicted.
 fn cycles_behind(others: u32) -> Option<usize> {
     let mut conf = helm();
     conf.actions.push("preempt".into());
@@ -298,23 +298,23 @@ fn cycles_behind(others: u32) -> Option<usize> {
 }
 
 #[test]
-fn everybody_has_a_turn_for_whom_others_may_be_evicted() {
+fn each_waiting_job_gets_a_search_for_victims_in_turn() {
     for others in [0, 100, 320] {
         let cycles = cycles_behind(others);
-        // Sixteen a cycle, and who was asked in vain may rest for ten.
+        // Sixteen jobs are tried in each cycle, and a failed search may be cached for ten cycles.
         let most = others as usize / 16 + 12;
         assert!(cycles.is_some_and(|cycles| cycles <= most), "{others} others: {cycles:?}");
     }
 }
 
-/// A gang of one that runs and would like another pod.
+/// A running gang of one with a waiting surplus pod.
 fn would_grow(test: &mut TestCluster, name: &str, created: i64, holds: &str, wants: &str) {
     test.add(PodGroupInfo { created: Time(created), ..group(name, 1) });
     test.add(running(member(name, 0, holds), "n0")).add(member(name, 1, wants));
 }
 
 #[test]
-fn gangs_that_run_and_would_grow_are_parked() {
+fn running_gangs_with_waiting_surplus_are_parked() {
     let mut test = TestCluster::new();
     test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: 1, ..patient() });
     test.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
@@ -333,7 +333,7 @@ fn gangs_that_run_and_would_grow_are_parked() {
 }
 
 #[test]
-fn gangs_that_would_grow_in_a_strict_queue_wait_for_those_ahead_and_no_longer() {
+fn surplus_in_a_fifo_queue_waits_for_the_jobs_ahead() {
     for patience in [RetryLimits { all_up_to: 0, per_cycle: 1, ..patient() }, RetryLimits::unlimited()] {
         let mut test = TestCluster::new();
         test.set_retry_limits(patience);
@@ -355,7 +355,7 @@ fn gangs_that_would_grow_in_a_strict_queue_wait_for_those_ahead_and_no_longer() 
 }
 
 #[test]
-fn what_nodes_can_give_tells_which_of_them_holds_more() {
+fn a_new_node_changes_the_order_of_parked_jobs_by_share() {
     let ends = ends_alike(&helm(), patient(), |test| {
         test.add(node("n0", "cpu=10 memory=10Gi pods=100"));
         test.add(running(pod("f", "cpu=5 memory=4Gi"), "n0"));

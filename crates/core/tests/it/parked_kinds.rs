@@ -1,4 +1,4 @@
-//! The same of jobs of all kinds: with claims, with rules on other pods, without requests, and with others to evict.
+//! The properties of parked jobs for jobs with claims, with pod rules, without requests, and with possible victims.
 use std::sync::Arc;
 
 use phalanx_cluster::Status;
@@ -25,7 +25,7 @@ const HOST: &str = "kubernetes.io/hostname";
 const DRIVER: &str = "csi.x";
 const NODES: usize = 4;
 
-/// What pods of a gang are like.
+/// The kind of the pods of a gang.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Plain,
@@ -36,17 +36,17 @@ enum Kind {
     Gated,
     /// Its pods listen on a port of their node.
     Port,
-    /// In a zone with a pod of this app.
+    /// Affinity by zone to pods of this app.
     Near(&'static str),
-    /// In a zone, or on a node, without a pod of its own app.
+    /// Anti-affinity by zone or by host to pods of its own app.
     Apart(&'static str),
-    /// Evenly over zones with others of its app.
+    /// Topology spread over zones with pods of its app.
     Spread,
     /// Each pod has a claim of its own, of this storage class.
     Claim(&'static str),
     /// All pods share the claim of this number.
     Shared(usize),
-    /// Each pod has a claim of its own to so many devices.
+    /// Each pod has a claim of its own to this many devices.
     Device(u32),
     /// All pods share the claim to devices of this number.
     SharedDevice(usize),
@@ -62,11 +62,11 @@ struct Like {
     queue: usize,
     priority: i32,
     preemptable: Option<bool>,
-    /// Its claims are made some time later.
+    /// Its claims are created later.
     unmade: bool,
 }
 
-/// Something that happens between two cycles; numbers pick objects.
+/// A change between two cycles; numbers pick objects.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Arrive(usize),
@@ -77,7 +77,7 @@ enum Step {
     Foreign(usize),
     Node(usize, i64, usize),
     NodeGone(usize),
-    /// Claims that do not exist yet come to be.
+    /// Claims that do not exist yet are created.
     Make,
     /// The controller binds an immediate claim to a volume in a zone.
     Bind(usize, usize),
@@ -91,7 +91,7 @@ enum Step {
     Ungate(usize),
     Budget(u32),
     Prefer(usize, i32),
-    /// Somebody gives the PodGroup of a pod that waits another queue, minimum and minResources.
+    /// The PodGroup of a waiting pod gets another queue, minMember and minResources.
     Regroup(usize, usize, u32, Option<i64>),
 }
 
@@ -187,7 +187,7 @@ fn on(key: &str, value: &str) -> Vec<NodeTerm> {
 
 fn sized(at: usize, cpu: i64, zone: usize) -> NodeInfo {
     let mut node = node(&format!("n{at}"), &format!("cpu={cpu} memory=8Gi pods=5"));
-    // The third is no zone.
+    // The third node has no zone label.
     if zone < 2 {
         node.labels.push((ZONE.into(), format!("z{zone}").into()));
         node.labels.sort();
@@ -432,20 +432,20 @@ fn foreign(number: usize, node: usize) -> PodInfo {
     running(pod, &format!("n{node}"))
 }
 
-/// Makes the claims of a pod that do not exist.
+/// Creates the missing claims of a pod.
 fn make(test: &mut TestCluster, pod: &PodInfo) {
     for named in &pod.constraints.volumes {
         test.add(pvc(&named.claim.name));
     }
     for named in pod.claims.iter().flat_map(|claims| claims.iter()) {
-        // Not again: it may have been given devices.
+        // An existing claim is left as it is: it may be allocated.
         if let Some(name) = named.claim.as_ref().filter(|_| pod.life.node.is_none()) {
             test.add(claim(name));
         }
     }
 }
 
-/// The controller binds a claim of a pod that waits.
+/// The controller binds a claim of a waiting pod.
 fn bind(test: &mut TestCluster, at: usize, zone: usize) {
     let pods: Vec<PodInfo> = test.pod_names().iter().map(|pod| test.pod(pod)).collect();
     let waits = pods.iter().filter(|pod| pod.life.node.is_none());
@@ -486,7 +486,7 @@ fn plain(kind: Kind, app: &'static str) -> Like {
     }
 }
 
-/// Patient, with pods of these likes, each a gang of its own.
+/// A cluster with the limits of `patient` and pods of these kinds, each a gang of its own.
 fn waiting(node: Option<NodeInfo>, likes: &[Like]) -> TestCluster {
     let backlog = Backlog {
         nodes: Vec::new(),
@@ -503,12 +503,12 @@ fn waiting(node: Option<NodeInfo>, likes: &[Like]) -> TestCluster {
 }
 
 #[test]
-fn those_that_look_for_company_are_asked_again_as_soon_as_it_is_there() {
+fn a_job_with_pod_affinity_is_tried_when_a_matching_pod_runs() {
     let near = plain(Kind::Near("a"), "b");
     let mut test = waiting(Some(sized(0, 6, 0)), &[near.clone(), near, plain(Kind::Plain, "a")]);
     let mut bound = 0;
     let wake = test.hand_outs(|decisions| bound += decisions.iter().filter(|it| is_bind(it)).count());
-    assert_eq!(bound, 1, "the one that needs nobody");
+    assert_eq!(bound, 1, "the one without affinity");
     assert!(wake.is_some_and(|wake| wake <= test.now()), "{wake:?}");
     assert_eq!(test.cycle().bound.len(), 2);
 }
@@ -518,7 +518,7 @@ fn is_bind(decision: &Decision) -> bool {
 }
 
 #[test]
-fn jobs_that_differ_in_the_names_of_their_claims_wait_for_the_same() {
+fn jobs_that_differ_in_claim_names_only_are_one_class() {
     for (kind, reason) in [
         (Kind::Claim("made"), "room"),
         (Kind::Claim("local"), "a volume"),
@@ -538,7 +538,7 @@ fn jobs_that_differ_in_the_names_of_their_claims_wait_for_the_same() {
 }
 
 #[test]
-fn a_claim_that_is_bound_wakes_its_own_job() {
+fn a_claim_that_is_bound_activates_its_own_job() {
     let mut test = waiting(Some(sized(0, 6, 0)), &vec![plain(Kind::Claim("now"), "a"); 9]);
     test.cycle();
     assert_eq!(test.cycle().names(), Vec::<&str>::new());
@@ -557,7 +557,7 @@ fn count(backlog: &Backlog, conf: &Named, rate: &Rate) {
 }
 
 #[test]
-fn jobs_of_all_kinds_need_not_be_looked_at() {
+fn parking_jobs_with_claims_and_pod_rules_does_not_change_decisions() {
     let cases_of = (backlog(), prop::sample::select(confs()));
     holds("jobs of all kinds", cases(600), cases_of, |(backlog, conf), rate| {
         count(backlog, conf, rate);
@@ -566,7 +566,7 @@ fn jobs_of_all_kinds_need_not_be_looked_at() {
 }
 
 #[test]
-fn jobs_of_all_kinds_that_may_evict_need_not_be_looked_at() {
+fn parking_jobs_with_claims_and_pod_rules_does_not_change_evictions() {
     let cases_of = (backlog(), prop::sample::select(evicting()));
     holds("jobs of all kinds that may evict", cases(600), cases_of, |(backlog, conf), rate| {
         count(backlog, conf, rate);

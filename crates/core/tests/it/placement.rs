@@ -1,4 +1,4 @@
-//! NodeRanking by class against the plain rule: every node rated from scratch, the best of them taken.
+//! Placement by class (NodeRanking) against the plain rule, which rates every node anew and takes the best.
 mod around;
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn in_millionths(score: f64) -> i64 {
     (score * SCORE_MILLIONTHS).round() as i64
 }
 
-/// The rank of every node that will do.
+/// The rank of every feasible node.
 fn ranks(cluster: &Cluster, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
     let class = cluster.tasks[task].class;
     let rules = tiers.scoped_rules(cluster, class, task);
@@ -72,7 +72,7 @@ fn room(now: bool) -> Fit {
 
 // ---------------------------------------------------------------- random clusters
 
-/// What may happen; numbers pick the object.
+/// A change; numbers pick the object.
 #[derive(Clone, Debug)]
 enum Step {
     Node(Box<NodeInfo>),
@@ -81,7 +81,7 @@ enum Step {
     Usage(usize, [u32; 2]),
     /// The groups of nodes that the queue requires and prefers.
     Groups(Option<[&'static str; 2]>),
-    /// Kind and look.
+    /// Kind and labels.
     Pod(usize, usize),
     Foreign(usize, usize, usize),
     /// The team of a namespace.
@@ -140,7 +140,7 @@ fn term(labels: Vec<Requirement>) -> NodeTerm {
     NodeTerm { labels, fields: vec![] }
 }
 
-/// Pods of different kinds: the kind decides requests and constraints.
+/// Pods of different kinds: the kind determines requests and constraints.
 fn pod_of(kind: usize, look: usize, name: &str) -> PodInfo {
     let requests =
         ["cpu=1", "cpu=1 memory=1Gi", "cpu=500m memory=3Gi", "x/gpu=1 cpu=1", "", "cpu=1", "memory=1Gi"];
@@ -217,12 +217,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Half of them ask something of other pods, so that clusters without any such come about too.
+/// Half of the clusters have pods with pod rules, so that clusters without any are tried too.
 fn kind() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![0..PLAIN, PLAIN..KINDS]
 }
 
-/// Nodes to begin with, and steps, each with the kinds of pods to ask for after it.
+/// Initial nodes, and steps, each with the kinds of pods to place after it.
 fn script() -> impl Strategy<Value = (Vec<NodeInfo>, Vec<(Step, u8)>)> {
     let start = prop::collection::vec(node_info(), 0..NODES)
         .prop_map(|list| list.into_iter().enumerate().map(|(at, info)| named(at, info)).collect());
@@ -238,7 +238,7 @@ fn tiers(cluster: &Cluster) -> Tiers {
     Tiers::open(PLUGINS, &Conf { tiers: vec![Tier { plugins }], ..Conf::default() }, cluster, Time(0))
 }
 
-/// A cluster under test, with the placement that goes with it.
+/// A cluster under test with its NodeRanking.
 struct Play {
     cluster: Cluster,
     placement: NodeRanking,
@@ -345,7 +345,7 @@ impl Play {
         }
     }
 
-    /// Compares what placement says with the plain rule, for a task of each class in a set (by slot).
+    /// Compares NodeRanking with the plain rule for a task of each class in a set (by slot).
     fn check(&mut self, asked: u8) -> TestCaseResult {
         let Self { cluster, placement, .. } = self;
         let tiers = tiers(cluster);
@@ -377,24 +377,24 @@ impl Play {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 2_000 } else { 20_000 }))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(2_000)))]
 
     #[test]
-    fn the_incremental_choice_is_the_plain_choice((nodes, steps) in script()) {
+    fn placement_by_class_chooses_as_a_comparison_of_all_nodes((nodes, steps) in script()) {
         let mut play = Play::new(nodes);
         for (step, asked) in &steps {
             play.step(step);
             play.check(*asked)?;
         }
         play.check(u8::MAX)?;
-        // Steps take tasks back without regard to nodes that are gone.
+        // Steps undo placements also on nodes that are gone.
         let mut problems = play.cluster.check();
         problems.retain(|problem| !problem.ends_with("is kept for nothing"));
         prop_assert_eq!(problems, Vec::<String>::new());
     }
 
     #[test]
-    fn the_choice_does_not_depend_on_the_order_in_which_nodes_were_learned(
+    fn the_chosen_node_does_not_depend_on_the_order_of_node_events(
         nodes in prop::collection::vec(node_info(), 1..NODES),
         kinds in prop::collection::vec(0..KINDS, 1..20),
     ) {
@@ -416,7 +416,7 @@ proptest! {
 }
 
 #[test]
-fn equals_are_taken_by_lot() {
+fn ties_between_equal_nodes_are_broken_by_the_seed() {
     let mut play = Play::new((0..4).map(|at| node(&name(at), "cpu=1 memory=8Gi")).collect());
     let mut by_lot: Vec<String> = (0..4).map(name).collect();
     by_lot.sort_by_key(|name| std::cmp::Reverse(tie_break(SEED, name)));
@@ -429,9 +429,9 @@ fn equals_are_taken_by_lot() {
     assert_eq!((0..4).map(take).collect::<Vec<_>>(), by_lot);
 }
 
-/// Chi-squared with 7 degrees of freedom is above 24.3 once in a thousand times.
+/// Chi-squared with 7 degrees of freedom exceeds 24.3 once in a thousand times.
 #[test]
-fn each_of_the_equals_is_as_likely_as_any_other_over_seeds() {
+fn each_of_the_equal_nodes_is_as_likely_over_seeds() {
     const EQUALS: usize = 8;
     const SEEDS: u64 = 8_000;
     let cluster = cluster_of((0..EQUALS).map(|at| node(&name(at), "cpu=1 memory=8Gi")));
@@ -452,7 +452,7 @@ fn each_of_the_equals_is_as_likely_as_any_other_over_seeds() {
 }
 
 #[test]
-fn a_sample_begins_behind_the_one_before_and_takes_room_at_once_first() {
+fn a_sample_begins_after_the_last_one_and_prefers_idle_nodes() {
     let sampling = Sampling { percentage: 25, minimum_percentage: 5, minimum_nodes: 1 };
     let mut play = Play::new((0..4).map(|at| node(&name(at), "cpu=1 memory=8Gi")).collect());
     play.placement.set_sampling(Some(sampling));

@@ -1,4 +1,4 @@
-//! Where jobs wait, and what calls those that are not looked at.
+//! The pools in which jobs wait, and the events that activate jobs.
 use phalanx_cluster::event::{PodGroupInfo, PodInfo, PodPhase, Time};
 use phalanx_core::decision::Decision;
 use phalanx_core::{Pending, RetryLimits};
@@ -17,12 +17,12 @@ fn created(name: &str, min_member: u32, at: i64) -> PodGroupInfo {
 }
 
 #[test]
-fn a_gang_is_active_until_it_was_refused_and_again_when_it_changes() {
+fn a_gang_is_active_until_refused_and_again_after_a_change() {
     for patience in [RetryLimits::default(), patient()] {
         let mut test = TestCluster::new();
         test.set_retry_limits(patience);
         test.nodes(1, "cpu=2 pods=10").gang(group("large", 2), 2, "cpu=2");
-        assert_eq!(test.pending(), pending(1, 0, 0), "nobody has looked at it");
+        assert_eq!(test.pending(), pending(1, 0, 0), "it was not tried yet");
         test.run();
         assert_eq!(test.pending(), pending(0, 0, 1));
         test.add(node("n1", "cpu=2 pods=10"));
@@ -32,7 +32,7 @@ fn a_gang_is_active_until_it_was_refused_and_again_when_it_changes() {
 }
 
 #[test]
-fn whoever_a_search_had_no_steps_left_for_is_active() {
+fn a_job_whose_search_had_no_steps_left_stays_active() {
     let mut conf = helm();
     conf.actions.push("preempt".into());
     let args = args(&[("maxSteps", Value::Int(1))]);
@@ -46,7 +46,7 @@ fn whoever_a_search_had_no_steps_left_for_is_active() {
 }
 
 #[test]
-fn what_was_reserved_for_a_gang_that_can_not_be_whole_any_more_is_had_by_one_that_waits() {
+fn room_of_a_gang_that_gave_up_its_reservation_goes_to_a_parked_job() {
     let mut test = TestCluster::new();
     test.set_retry_limits(patient());
     test.nodes(1, "cpu=2 pods=10").gang(group("runs", 1), 2, "cpu=1");
@@ -73,9 +73,9 @@ fn what_was_reserved_for_a_gang_that_can_not_be_whole_any_more_is_had_by_one_tha
     assert_eq!(nominated, ["second-0"], "at once, for room was given back");
 }
 
-/// A gang of high priority that needs what has become free and what is reserved for one of low priority.
+/// A gang of high priority that needs freed room and the reservation of a gang of low priority.
 #[test]
-fn room_that_is_reserved_for_lesser_gangs_counts_for_those_that_go_first() {
+fn room_reserved_for_a_gang_of_lower_priority_activates_a_parked_gang() {
     for patience in [RetryLimits::unlimited(), patient()] {
         let mut test = TestCluster::new();
         test.set_retry_limits(patience);
@@ -104,7 +104,7 @@ fn room_that_is_reserved_for_lesser_gangs_counts_for_those_that_go_first() {
 }
 
 #[test]
-fn a_flush_looks_at_those_who_wait_the_longest_and_at_no_more_than_it_may() {
+fn a_flush_activates_the_longest_waiting_jobs_up_to_its_limit() {
     let mut test = TestCluster::new();
     test.set_retry_limits(RetryLimits {
         all_up_to: 0,
@@ -120,7 +120,7 @@ fn a_flush_looks_at_those_who_wait_the_longest_and_at_no_more_than_it_may() {
     let told = |test: &TestCluster| {
         (0..5).filter(|at| test.reasons(&format!("g{at}")).iter().any(|it| it.contains("/2 nodes"))).count()
     };
-    // No room that would do: nobody is called for it.
+    // The freed room fits no job: no job is activated.
     test.add(node("n1", "cpu=1 pods=10"));
     let looked_at: Vec<usize> = (0..8)
         .map(|_| {

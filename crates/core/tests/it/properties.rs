@@ -1,4 +1,4 @@
-//! What holds in every cluster.
+//! Properties of cycles on random clusters.
 use std::collections::BTreeMap;
 
 use phalanx_cluster::{Cluster, Status};
@@ -9,7 +9,7 @@ use phalanx_testkit::invariants::{gangs_are_whole, no_node_is_overfull, no_queue
 use phalanx_testkit::random::{Script, script};
 use phalanx_testkit::{Cycle, TestCluster};
 
-/// Runs a script, with a check after each cycle that may compare with the Cluster before it.
+/// Runs a script, with a check after each cycle that gets the Cluster before and after the cycle.
 fn play(script: &Script, check: impl Fn(&Cluster, &TestCluster, &Cycle) -> TestCaseResult) -> TestCaseResult {
     let mut test = script.test();
     for (happenings, fails) in &script.future {
@@ -22,7 +22,7 @@ fn play(script: &Script, check: impl Fn(&Cluster, &TestCluster, &Cycle) -> TestC
     Ok(())
 }
 
-/// Pods that wait carry the nomination that the Cluster has for them.
+/// Waiting pods have the nomination on the object that the Cluster has for them.
 fn nominations_are_told(told: &BTreeMap<String, Option<String>>, cluster: &Cluster) -> TestCaseResult {
     let waits = |status| matches!(status, Status::Pending | Status::Pipelined);
     for (_, task) in cluster.tasks.iter().filter(|(_, task)| waits(task.status)) {
@@ -34,10 +34,10 @@ fn nominations_are_told(told: &BTreeMap<String, Option<String>>, cluster: &Clust
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(300)))]
 
     #[test]
-    fn cycles_keep_their_promises(script in script()) {
+    fn cycles_keep_all_invariants(script in script()) {
         play(&script, |before, test, cycle| {
             no_node_is_overfull(before, &test.cluster)?;
             gangs_are_whole(&test.cluster, cycle)?;
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_input_gives_the_same_decisions(script in script()) {
+    fn equal_inputs_have_equal_decisions(script in script()) {
         let run = || {
             let cycles = std::cell::RefCell::new(Vec::new());
             play(&script, |_, _, cycle| {
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_settled_need_not_be_looked_at(script in script()) {
+    fn skipping_settled_jobs_does_not_change_decisions(script in script()) {
         let (mut test, mut thorough) = (script.test(), script.test());
         for (happenings, fails) in &script.future {
             thorough.forget();
@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_events_does_not_matter(script in script(), turn in 0usize..50) {
+    fn decisions_do_not_depend_on_the_order_of_events(script in script(), turn in 0usize..50) {
         let mut events = script.events();
         let end = events.len();
         events.rotate_left(turn % end.max(1));
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cluster_that_nothing_happens_to_comes_to_rest(script in script()) {
+    fn a_cluster_without_events_comes_to_rest(script in script()) {
         let mut test = script.test();
         for _ in 0..4 {
             test.run();
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn nominations_outside_are_those_inside(script in script()) {
+    fn written_nominations_equal_those_of_the_cluster(script in script()) {
         let told = std::cell::RefCell::new(BTreeMap::new());
         play(&script, |_, test, cycle| {
             told.borrow_mut().extend(cycle.nominated.clone());

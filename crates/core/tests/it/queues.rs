@@ -1,10 +1,10 @@
-//! Queues: shares, limits, guarantees, and queues that cannot be used.
+//! Queues: shares, limits, guarantees, and invalid queues.
 use phalanx_cluster::event::{PodGroupInfo, QueueInfo, QueueState};
 
 use phalanx_framework::testing::{group, queue, resources};
 use phalanx_testkit::{Cycle, TestCluster};
 
-/// A gang of the queue's name, of pods that need one core, each of which may run alone.
+/// A gang of the queue's name with minMember 1, of pods that request one core.
 fn load(test: &mut TestCluster, queue: &QueueInfo, pods: u32) {
     let group = PodGroupInfo { queue: queue.name.clone(), ..group(&queue.name, 1) };
     test.add(queue.clone()).gang(group, pods, "cpu=1");
@@ -37,7 +37,7 @@ fn queues_share_by_weight_under_contention() {
 }
 
 #[test]
-fn a_full_share_is_told_as_the_reason() {
+fn the_reason_of_a_job_in_a_queue_at_its_share_says_so() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=8");
     load(&mut test, &queue("a", 1), 9);
@@ -54,7 +54,7 @@ fn a_full_share_is_told_as_the_reason() {
 }
 
 #[test]
-fn a_gang_that_would_exceed_its_queue_says_by_how_much() {
+fn the_reason_of_a_gang_above_its_queue_says_by_how_much() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=8");
     let tight = QueueInfo { capability: resources("cpu=3"), ..queue("tight", 1) };
@@ -81,7 +81,7 @@ fn a_capability_is_never_exceeded() {
 }
 
 #[test]
-fn a_guarantee_is_kept_free() {
+fn the_guarantee_of_a_queue_is_kept_free() {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=8");
     let guaranteed = QueueInfo { guarantee: resources("cpu=4"), ..queue("a", 1) };
@@ -107,7 +107,7 @@ fn the_queue_of_higher_priority_is_served_first() {
 }
 
 #[test]
-fn a_queue_that_cannot_be_used_blocks_its_own_jobs_only() {
+fn an_invalid_queue_blocks_its_own_jobs_only() {
     let of = |queue: &str| PodGroupInfo { queue: queue.into(), ..group(queue, 1) };
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=8");

@@ -1,18 +1,12 @@
-//! reclaim and preempt for gangs whose members ask for different things: all of them are asked about, not the last one.
+//! reclaim and preempt for gangs whose members request different resources: each member counts, not the last one only.
 use phalanx_cluster::event::{Event, PodGroupInfo, QueueInfo};
-use phalanx_framework::conf::{Conf, PluginConf, Tier};
+use phalanx_framework::conf::Conf;
 
 use phalanx_framework::testing::{group, member, queue, resources, running};
-use phalanx_testkit::TestCluster;
+use phalanx_testkit::{TestCluster, one_tier};
 
 fn conf(action: &str) -> Conf {
-    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
-    let names = ["priority", "gang", "capacity", "predicates", "nodeorder"];
-    Conf {
-        actions: vec!["allocate".into(), action.into(), "backfill".into()],
-        tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
-        ..Conf::default()
-    }
+    one_tier(&["allocate", action, "backfill"], &["priority", "gang", "capacity", "predicates", "nodeorder"])
 }
 
 fn of(queue: &str, group: PodGroupInfo) -> PodGroupInfo {
@@ -41,7 +35,7 @@ fn asks(test: &mut TestCluster, min: u32, members: &[&str]) {
 }
 
 #[test]
-fn what_any_member_asks_for_is_reclaimed() {
+fn resources_that_one_member_requests_are_reclaimed() {
     const GPU: &str = "example.com/gpu=1";
     for members in [["cpu=1", GPU], [GPU, "cpu=1"]] {
         let deserved = ["cpu=2 example.com/gpu=1", "example.com/gpu=1"];
@@ -52,7 +46,7 @@ fn what_any_member_asks_for_is_reclaimed() {
 }
 
 #[test]
-fn nobody_goes_for_members_that_the_queue_does_not_deserve() {
+fn no_pod_is_reclaimed_for_members_beyond_deserved() {
     // minMember, members => evicted. The queue deserves one card, and all cores.
     const GPU: &str = "example.com/gpu=1";
     for (min, members, evicted) in [
@@ -61,7 +55,7 @@ fn nobody_goes_for_members_that_the_queue_does_not_deserve() {
         (2, &["cpu=1", GPU], 1),
         (3, &[GPU, "cpu=1", GPU], 0),
         (3, &[GPU, GPU, "cpu=1"], 0),
-        // The first one fits nowhere, and the other two are more than it deserves.
+        // The first member fits no node, and the other two exceed its deserved amount.
         (2, &["cpu=5", GPU, GPU], 0),
     ] {
         let deserved = ["cpu=9 example.com/gpu=1", "cpu=1"];
@@ -72,7 +66,7 @@ fn nobody_goes_for_members_that_the_queue_does_not_deserve() {
 }
 
 #[test]
-fn a_gang_whose_last_member_asks_for_nothing_pushes_out_pods_for_the_others() {
+fn a_gang_with_a_best_effort_member_reclaims_for_the_others() {
     let mut test = TestCluster::with(conf("preempt"));
     for (name, value) in [("low", 1), ("high", 9)] {
         test.add(Event::PriorityClass { name: name.into(), value, global_default: false });

@@ -1,4 +1,5 @@
-//! Evictions of clusters of some nodes are decided, for or against, not broken off: whoever asks, and whatever limits who may go.
+//! Searches for victims on clusters of a few nodes finish within their budget, whatever the gang and the limits of
+//! queues are.
 use std::sync::Arc;
 
 use phalanx_cluster::event::{Constraints, PodGroupInfo, PodInfo, PodRules, QueueInfo};
@@ -9,7 +10,7 @@ use phalanx_framework::testing::{group, member, node, queue, resources, running}
 use phalanx_testkit::small::{RACK, Topology, labels};
 use phalanx_testkit::{TestCluster, cases, helm};
 
-/// What members of the gang ask of each other.
+/// Rules among the members of the gang.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Manners {
     None,
@@ -83,7 +84,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    /// With only those who have room.
+    /// Removes pods that do not fit their node.
     fn filled(mut self) -> Self {
         let mut room = vec![self.cores; self.nodes];
         for gang in &mut self.gangs {
@@ -160,7 +161,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(500)))]
 
     #[test]
-    fn no_search_is_broken_off(case in case()) {
+    fn searches_on_small_clusters_finish_within_their_budget(case in case()) {
         let mut test = case.test();
         test.cycle();
         let reasons = test.reasons("asks").join("; ");
@@ -168,9 +169,9 @@ proptest! {
     }
 }
 
-/// A queue has all of a large cluster but what the other asks for, and ten cores more than it may keep.
+/// One queue holds a large cluster except for the request of the other, and ten cores more than it deserves.
 #[test]
-fn more_than_others_may_give_is_refused_for_that() {
+fn a_gang_larger_than_all_reclaimable_pods_is_refused_with_that_reason() {
     for action in ["reclaim", "gangreclaim"] {
         let places = (0..400).flat_map(|node| [node; 8]).collect();
         let runs = Gang { queue: 1, min: 1, asks: 1, nodes: places, priority: 0 };

@@ -1,10 +1,11 @@
-//! A running gang that lost members is repaired before anything new starts, also where room comes free little by little.
+//! A running gang that lost members is repaired before new gangs start, also where room becomes free little by little.
 use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 
 use phalanx_framework::testing::{group, member, pod, running};
 use phalanx_testkit::TestCluster;
 
-/// A gang of three of whom two run, and one that asks for two cores; pods of one core fill the rest of five.
+/// A gang of three: two members run and one, which requests two cores, waits; pods of one core fill the node of five
+/// cores.
 fn broken() -> TestCluster {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=5").add(group("g", 3));
@@ -25,7 +26,7 @@ fn newcomer(test: &mut TestCluster, name: &str) {
 }
 
 #[test]
-fn room_is_gathered_for_what_a_gang_lost() {
+fn freed_room_is_reserved_for_a_lost_member() {
     let mut test = broken();
     let cycle = test.cycle();
     assert_eq!(cycle.nominated["g-2"].as_deref(), Some("n0"));
@@ -42,7 +43,7 @@ fn room_is_gathered_for_what_a_gang_lost() {
 }
 
 #[test]
-fn room_elsewhere_is_taken_at_once() {
+fn a_lost_member_starts_on_another_node_with_room_at_once() {
     let mut test = broken();
     assert_eq!(test.cycle().nominated.len(), 1);
     test.add(phalanx_framework::testing::node("n1", "cpu=2"));
@@ -53,7 +54,7 @@ fn room_elsewhere_is_taken_at_once() {
 }
 
 #[test]
-fn no_node_is_kept_that_could_not_have_room() {
+fn no_node_is_reserved_that_can_never_fit_the_lost_member() {
     let mut test = broken();
     test.gone("g-2").add(member("g", 3, "cpu=4"));
     newcomer(&mut test, "new");
@@ -67,7 +68,7 @@ fn no_node_is_kept_that_could_not_have_room() {
 }
 
 #[test]
-fn other_nodes_go_on() {
+fn pods_start_on_nodes_that_are_not_reserved_for_a_repair() {
     let mut test = broken();
     test.add(phalanx_framework::testing::node("n1", "cpu=1"));
     newcomer(&mut test, "new");
@@ -82,7 +83,7 @@ fn at(test: &mut TestCluster, minute: i64) -> phalanx_testkit::Cycle {
 }
 
 #[test]
-fn gathering_has_an_end_and_begins_again() {
+fn the_reservation_of_a_repair_ends_and_begins_again() {
     let mut test = broken();
     assert_eq!(test.cycle().nominated.len(), 1);
     newcomer(&mut test, "new-a");
@@ -94,7 +95,7 @@ fn gathering_has_an_end_and_begins_again() {
 }
 
 #[test]
-fn a_gang_that_is_whole_or_has_not_started_keeps_nothing() {
+fn a_gang_that_is_whole_or_not_started_reserves_no_node_for_a_repair() {
     let mut test = broken();
     test.add(group("late", 2)).add(member("late", 0, "cpu=4")).add(member("late", 1, "cpu=1"));
     test.add(PodGroupInfo { ..group("g", 2) });
@@ -105,7 +106,7 @@ fn a_gang_that_is_whole_or_has_not_started_keeps_nothing() {
 }
 
 #[test]
-fn two_gangs_do_not_gather_room_by_turns() {
+fn of_two_broken_gangs_one_reserves_room_at_a_time() {
     let mut test = TestCluster::new();
     test.nodes(2, "cpu=1");
     for (name, on) in [("a", "n0"), ("b", "n1")] {

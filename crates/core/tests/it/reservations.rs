@@ -1,10 +1,10 @@
-//! Nominations: room that is being released is kept for those it was promised to.
+//! Nominations: room that is being released is reserved for the nominated pods.
 use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 
 use phalanx_framework::testing::{group, leaving, node, pod, running};
 use phalanx_testkit::TestCluster;
 
-/// One node of four cores whose four pods are leaving.
+/// One node of four cores whose four pods are terminating.
 fn leaving_four() -> TestCluster {
     let mut test = TestCluster::new();
     test.nodes(1, "cpu=4");
@@ -15,14 +15,14 @@ fn leaving_four() -> TestCluster {
 }
 
 #[test]
-fn a_gang_keeps_its_room_until_all_of_it_is_free() {
+fn a_gang_keeps_its_reservation_until_all_of_its_room_is_free() {
     let mut test = leaving_four();
     test.gang(group("g", 3), 3, "cpu=1");
     let cycle = test.cycle();
     assert!(cycle.bound.is_empty());
     assert_eq!(cycle.nominated.len(), 3);
     assert_eq!(test.reasons("g"), ["3 pod(s) wait for room that is being released"]);
-    // A gang that goes first by order, and enough room for it alone: but the room is spoken for.
+    // A gang that is first in job order and would fit: but the room is reserved.
     test.gang(PodGroupInfo { created: Time(-1), ..group("big", 2) }, 2, "cpu=1");
     for gone in ["old-0", "old-1"] {
         test.gone(gone);
@@ -36,13 +36,13 @@ fn a_gang_keeps_its_room_until_all_of_it_is_free() {
 }
 
 #[test]
-fn a_gang_may_be_part_now_and_part_later() {
+fn a_gang_reserves_idle_and_future_idle_room_together() {
     let mut test = leaving_four();
     test.add(node("n1", "cpu=2")).gang(group("g", 4), 4, "cpu=1");
     let cycle = test.cycle();
     assert!(cycle.bound.is_empty());
     assert_eq!(cycle.nominated.values().filter(|node| node.as_deref() == Some("n1")).count(), 2);
-    // n1 has two free cores, but they are promised.
+    // n1 has two idle cores, but they are reserved.
     test.add(pod("late", "cpu=1"));
     assert!(test.cycle().bound.is_empty());
     test.gone("old-0").gone("old-1").gone("old-2");
@@ -50,7 +50,7 @@ fn a_gang_may_be_part_now_and_part_later() {
 }
 
 #[test]
-fn a_nomination_is_said_once() {
+fn a_nomination_is_written_once() {
     let mut test = leaving_four();
     test.gang(group("g", 1), 3, "cpu=1");
     assert_eq!(test.cycle().nominated.len(), 3);
@@ -59,7 +59,7 @@ fn a_nomination_is_said_once() {
 }
 
 #[test]
-fn members_beyond_the_minimum_keep_their_nominations_too() {
+fn surplus_members_keep_their_nominations() {
     let mut test = leaving_four();
     test.add(node("n1", "cpu=1")).gang(group("g", 1), 5, "cpu=1");
     let cycle = test.run();
@@ -73,7 +73,7 @@ fn members_beyond_the_minimum_keep_their_nominations_too() {
 }
 
 #[test]
-fn a_node_that_vanishes_takes_its_nominations_along() {
+fn nominations_to_a_deleted_node_are_removed() {
     let mut test = leaving_four();
     test.gang(group("g", 3), 3, "cpu=1");
     assert_eq!(test.cycle().nominated.len(), 3);
@@ -85,7 +85,7 @@ fn a_node_that_vanishes_takes_its_nominations_along() {
 }
 
 #[test]
-fn a_nomination_moves_to_room_that_is_free_now() {
+fn a_nominated_pod_binds_to_another_node_that_is_idle_now() {
     let mut test = leaving_four();
     test.gang(group("g", 3), 3, "cpu=1");
     assert_eq!(test.cycle().nominated.len(), 3);
@@ -95,7 +95,7 @@ fn a_nomination_moves_to_room_that_is_free_now() {
 }
 
 #[test]
-fn a_gang_that_cannot_be_whole_any_more_gives_its_room_up() {
+fn a_gang_that_can_no_longer_start_gives_up_its_reservation() {
     let mut test = leaving_four();
     test.gang(group("g", 3), 3, "cpu=1");
     assert_eq!(test.cycle().nominated.len(), 3);
@@ -106,13 +106,13 @@ fn a_gang_that_cannot_be_whole_any_more_gives_its_room_up() {
 }
 
 #[test]
-fn a_nomination_outlives_a_restart() {
+fn a_nomination_is_kept_after_a_restart() {
     let mut test = leaving_four();
     test.gang(group("g", 2), 2, "cpu=1");
     for name in ["g-0", "g-1"] {
         test.change(name, |pod| pod.life.nominated = Some("n0".into()));
     }
-    // As after a restart: pods are new to the Cluster, with the node they were nominated for.
+    // As after a restart: pods are new to the Cluster and have nominations.
     let mut restarted = TestCluster::new();
     restarted.nodes(1, "cpu=4").add(group("g", 2));
     for at in 0..4 {
@@ -131,7 +131,7 @@ fn a_nomination_outlives_a_restart() {
 
 /// After a restart, or when this process becomes the leader.
 #[test]
-fn a_nomination_is_not_lost_to_those_that_go_first() {
+fn a_nomination_is_kept_against_jobs_that_come_first_in_the_order() {
     for leader_before in [false, true] {
         let mut test = TestCluster::new();
         test.cluster.stand_by(leader_before);
@@ -156,7 +156,7 @@ fn a_nomination_is_not_lost_to_those_that_go_first() {
 }
 
 #[test]
-fn a_nomination_that_cannot_be_kept_is_taken_back() {
+fn a_nomination_that_cannot_be_kept_is_removed_from_the_pod() {
     let nominated = |name: &str, node: &str| {
         let mut pod = pod(name, "cpu=1");
         pod.life.nominated = Some(node.into());
@@ -184,7 +184,7 @@ fn with_classes(mut test: TestCluster) -> TestCluster {
 }
 
 #[test]
-fn what_is_reserved_gives_way_to_a_more_important_job_of_the_queue() {
+fn a_reservation_is_revoked_for_a_job_of_higher_priority_in_the_queue() {
     for (class, takes) in [("high", true), ("mid", false), ("low", false)] {
         let mut test = with_classes(leaving_four());
         test.gang(important("g", 3, "mid"), 3, "cpu=1");
@@ -208,7 +208,7 @@ fn what_is_reserved_gives_way_to_a_more_important_job_of_the_queue() {
 }
 
 #[test]
-fn no_more_of_it_gives_way_than_is_needed() {
+fn no_more_nominations_are_revoked_than_needed() {
     let mut test = with_classes(leaving_four());
     test.gang(important("lower", 1, "low"), 1, "cpu=1").gang(important("low", 1, "low"), 1, "cpu=1");
     test.gang(important("mid", 2, "mid"), 2, "cpu=1");
@@ -226,7 +226,7 @@ fn no_more_of_it_gives_way_than_is_needed() {
 }
 
 #[test]
-fn room_that_is_reserved_and_free_is_taken_at_once() {
+fn a_job_of_higher_priority_binds_to_reserved_room_that_is_free() {
     let mut test = with_classes(TestCluster::new());
     test.nodes(2, "cpu=1").add(leaving(running(pod("old", "cpu=1"), "n0")));
     test.gang(important("g", 2, "low"), 2, "cpu=1");
@@ -240,7 +240,7 @@ fn room_that_is_reserved_and_free_is_taken_at_once() {
 }
 
 #[test]
-fn a_promise_of_before_a_restart_gives_way_too() {
+fn a_nomination_read_after_a_restart_is_revoked_for_higher_priority() {
     let mut test = with_classes(TestCluster::new());
     test.nodes(1, "cpu=1").gang(important("m", 1, "mid"), 1, "cpu=1");
     test.change("m-0", |pod| pod.life.nominated = Some("n0".into()));
@@ -249,7 +249,7 @@ fn a_promise_of_before_a_restart_gives_way_too() {
 }
 
 #[test]
-fn what_is_reserved_in_another_queue_is_kept() {
+fn a_reservation_in_another_queue_is_not_revoked() {
     let mut test = with_classes(leaving_four());
     test.add(phalanx_framework::testing::queue("q", 3)).gang(important("g", 1, "mid"), 4, "cpu=1");
     let promised = test.cycle().nominated.len();

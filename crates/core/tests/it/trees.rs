@@ -1,4 +1,4 @@
-//! Queues in a tree, queues that cannot be used, and the order in which a queue serves.
+//! Queues in a tree, invalid queues, and the order in which a queue serves its jobs.
 use phalanx_cluster::event::{Dequeue, Event, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::decision::Decision;
@@ -38,7 +38,7 @@ fn capped(capability: &str, queue: QueueInfo) -> QueueInfo {
     QueueInfo { capability: resources(capability), ..queue }
 }
 
-/// A gang of the queue's name, of pods that need one core, each of which may run alone.
+/// A gang of the queue's name with minMember 1, of pods that request one core.
 fn load(test: &mut TestCluster, queue: &str, pods: u32) {
     test.gang(PodGroupInfo { queue: queue.into(), ..group(queue, 1) }, pods, "cpu=1");
 }
@@ -47,7 +47,7 @@ fn bound(cycle: &Cycle, queues: &[&str]) -> Vec<usize> {
     queues.iter().map(|name| cycle.bound_of(name)).collect()
 }
 
-/// What was told about queues.
+/// Problems of queues that a cycle reported.
 fn told(cycle: &Cycle) -> Vec<(&str, &str)> {
     let told = cycle.decisions.iter().filter_map(|decision| match decision {
         Decision::QueueInvalid { queue, message, .. } => Some((&**queue, &**message)),
@@ -69,7 +69,7 @@ fn company() -> TestCluster {
 }
 
 #[test]
-fn no_queue_of_three_levels_gets_more_than_any_above_it() {
+fn no_queue_in_three_levels_exceeds_a_capability_above_it() {
     for (what, load_of, expected) in [
         ("its own capability", [9, 0, 0, 0], [4, 0, 0, 0]),
         ("its parent's", [0, 9, 0, 0], [0, 7, 0, 0]),
@@ -82,7 +82,7 @@ fn no_queue_of_three_levels_gets_more_than_any_above_it() {
         for (name, pods) in ["web", "ml", "ops", "other"].iter().zip(load_of) {
             load(&mut test, name, pods);
         }
-        // In turns, so that nobody has all before others are asked.
+        // In turns, so that no queue gets all resources before the others are served.
         let mut sums = vec![0; 4];
         loop {
             let cycle = test.run();
@@ -103,7 +103,7 @@ fn no_queue_of_three_levels_gets_more_than_any_above_it() {
 }
 
 #[test]
-fn a_full_ancestor_is_named_in_the_reason() {
+fn the_reason_names_the_ancestor_queue_that_is_full() {
     let mut test = company();
     test.nodes(2, "cpu=10");
     load(&mut test, "ml", 7);
@@ -117,7 +117,7 @@ fn a_full_ancestor_is_named_in_the_reason() {
 }
 
 #[test]
-fn what_queues_hold_is_written_for_every_queue_above() {
+fn the_allocated_status_of_a_parent_includes_its_children() {
     let mut test = company();
     test.nodes(1, "cpu=10").add(queue("root", 1));
     load(&mut test, "web", 2);
@@ -137,7 +137,7 @@ fn what_queues_hold_is_written_for_every_queue_above() {
 }
 
 #[test]
-fn a_siblings_guarantee_is_kept_free_at_every_level() {
+fn guarantees_of_sibling_queues_are_kept_free_at_every_level() {
     let guaranteed =
         |guarantee: &str, queue: QueueInfo| QueueInfo { guarantee: resources(guarantee), ..queue };
     let mut test = TestCluster::with(tree());
@@ -152,7 +152,7 @@ fn a_siblings_guarantee_is_kept_free_at_every_level() {
 }
 
 #[test]
-fn queues_get_what_they_deserve_before_any_gets_more() {
+fn queues_get_their_deserved_before_any_queue_gets_more() {
     let mut test = TestCluster::with(tree());
     test.nodes(2, "cpu=6");
     test.add(deserving("cpu=9", queue("p", 1))).add(deserving("cpu=3", queue("q", 1)));
@@ -173,7 +173,7 @@ fn queues_get_what_they_deserve_before_any_gets_more() {
 }
 
 #[test]
-fn a_job_is_admitted_when_every_queue_above_has_as_much_to_promise() {
+fn a_job_is_admitted_within_the_capability_of_each_ancestor() {
     let mut test = company();
     test.nodes(4, "cpu=10");
     let asking = |name: &str, queue: &str, cpu: &str| PodGroupInfo {
@@ -197,7 +197,7 @@ fn a_queue_in_a_broken_tree_blocks_its_own_jobs_only() {
     let mut test = TestCluster::with(tree());
     test.nodes(2, "cpu=20");
     test.add(below("ring-b", "ring-a")).add(below("ring-a", "ring-b")).add(below("ring-b", "hangs"));
-    test.add(below("self", "self")).add(below("nobody", "orphan")).add(below("orphan", "grandchild"));
+    test.add(below("self", "self")).add(below("missing", "orphan")).add(below("orphan", "grandchild"));
     test.add(capped("cpu=1", QueueInfo { deserved: resources("cpu=2"), ..queue("odd", 1) }))
         .add(below("odd", "under"));
     test.add(QueueInfo { state: QueueState::Closed, ..queue("closed", 1) });
@@ -213,10 +213,10 @@ fn a_queue_in_a_broken_tree_blocks_its_own_jobs_only() {
             "queue hangs is invalid: queue ring-b above it is invalid: its parents lead back to it, by way of ring-a",
         ),
         ("self", "queue self is invalid: it is its own parent"),
-        ("orphan", "queue orphan is invalid: its parent nobody does not exist"),
+        ("orphan", "queue orphan is invalid: its parent missing does not exist"),
         (
             "grandchild",
-            "queue grandchild is invalid: queue orphan above it is invalid: its parent nobody does not exist",
+            "queue grandchild is invalid: queue orphan above it is invalid: its parent missing does not exist",
         ),
         ("odd", "queue odd is invalid: deserved of cpu is 2, more than capability 1"),
         (
@@ -245,23 +245,23 @@ fn a_queue_in_a_broken_tree_blocks_its_own_jobs_only() {
 }
 
 #[test]
-fn a_tree_that_is_mended_works() {
+fn jobs_start_after_a_broken_tree_is_mended() {
     let mut test = TestCluster::with(tree());
     test.nodes(1, "cpu=20");
-    test.add(below("b", "a")).add(below("a", "b")).add(below("nobody", "c"));
+    test.add(below("b", "a")).add(below("a", "b")).add(below("missing", "c"));
     for name in ["a", "c"] {
         load(&mut test, name, 2);
     }
     assert!(test.run().bound.is_empty());
-    test.add(capped("cpu=1", queue("b", 1))).add(capped("cpu=1", queue("nobody", 1)));
+    test.add(capped("cpu=1", queue("b", 1))).add(capped("cpu=1", queue("missing", 1)));
     assert_eq!(bound(&test.run(), &["a", "c"]), [1, 1]);
-    test.add(Event::QueueGone("nobody".into())).add(below("root", "a"));
+    test.add(Event::QueueGone("missing".into())).add(below("root", "a"));
     assert_eq!(bound(&test.run(), &["a", "c"]), [1, 0]);
-    assert_eq!(test.reasons("c"), ["queue c is invalid: its parent nobody does not exist"]);
+    assert_eq!(test.reasons("c"), ["queue c is invalid: its parent missing does not exist"]);
 }
 
 #[test]
-fn contradictory_quotas_are_a_fault_of_their_queue() {
+fn contradictory_amounts_of_a_queue_are_reported_on_that_queue() {
     let of = |capability: &str, guarantee: &str, deserved: &str| QueueInfo {
         capability: resources(capability),
         guarantee: resources(guarantee),
@@ -299,10 +299,10 @@ fn contradictory_quotas_are_a_fault_of_their_queue() {
 }
 
 #[test]
-fn a_fault_is_told_once_and_again_when_it_changes() {
+fn a_problem_of_a_queue_is_reported_once_and_again_when_it_changes() {
     let mut test = TestCluster::with(tree());
-    test.add(below("nobody", "q"));
-    assert_eq!(told(&test.cycle()), [("q", "its parent nobody does not exist")]);
+    test.add(below("missing", "q"));
+    assert_eq!(told(&test.cycle()), [("q", "its parent missing does not exist")]);
     assert_eq!(told(&test.cycle()), []);
     test.add(below("noone", "q"));
     assert_eq!(told(&test.cycle()), [("q", "its parent noone does not exist")]);
@@ -313,7 +313,7 @@ fn a_fault_is_told_once_and_again_when_it_changes() {
 }
 
 #[test]
-fn children_that_deserve_more_than_their_parent_are_told_and_served() {
+fn children_with_more_deserved_than_their_parent_are_reported_and_served() {
     let mut test = TestCluster::with(tree());
     test.nodes(1, "cpu=8").add(deserving("cpu=3", queue("p", 1)));
     test.add(deserving("cpu=2", below("p", "a"))).add(deserving("cpu=2", below("p", "b")));
@@ -324,7 +324,7 @@ fn children_that_deserve_more_than_their_parent_are_told_and_served() {
 }
 
 #[test]
-fn a_flat_plugin_refuses_the_queues_of_a_tree_and_names_the_one_that_knows_it() {
+fn a_flat_plugin_refuses_child_queues_and_names_the_plugin_for_trees() {
     for (conf, plugin) in [(helm(), "proportion"), (flat(), "capacity")] {
         let mut test = TestCluster::with(conf);
         test.nodes(1, "cpu=8");
@@ -358,7 +358,7 @@ fn in_order(dequeue: Dequeue, conf: Conf) -> TestCluster {
 }
 
 #[test]
-fn a_strict_queue_waits_for_its_first_job() {
+fn jobs_in_a_fifo_queue_wait_for_its_first_job() {
     let mut test = in_order(Dequeue::Traverse, tree());
     assert_eq!(test.cycle().names(), ["ahead-0", "small-0"]);
     let mut test = in_order(Dequeue::Fifo, tree());
@@ -370,7 +370,7 @@ fn a_strict_queue_waits_for_its_first_job() {
 }
 
 #[test]
-fn what_a_started_gang_would_like_more_holds_nobody_up() {
+fn waiting_surplus_of_a_running_gang_blocks_no_job_of_a_fifo_queue() {
     let mut test = TestCluster::with(tree());
     test.nodes(1, "cpu=4").add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("q", 1) });
     let first = PodGroupInfo { queue: "q".into(), ..group("first", 1) };
@@ -380,7 +380,7 @@ fn what_a_started_gang_would_like_more_holds_nobody_up() {
 }
 
 #[test]
-fn a_strict_queue_admits_in_order() {
+fn a_fifo_queue_admits_jobs_in_order() {
     for (dequeue, expected) in [(Dequeue::Traverse, Phase::Inqueue), (Dequeue::Fifo, Phase::Pending)] {
         let mut test = TestCluster::with(tree());
         test.nodes(1, "cpu=4").add(capped("cpu=4", QueueInfo { dequeue, ..queue("q", 1) }));
@@ -399,7 +399,7 @@ fn a_strict_queue_admits_in_order() {
 }
 
 #[test]
-fn a_strict_queue_fills_no_gaps_with_pods_that_request_nothing() {
+fn best_effort_pods_in_a_fifo_queue_wait_for_the_first_job() {
     for (dequeue, expected) in [(Dequeue::Traverse, 1), (Dequeue::Fifo, 0)] {
         let mut test = in_order(dequeue, tree());
         let idle = PodGroupInfo { queue: "q".into(), created: Time(9), ..group("idle", 1) };
@@ -410,7 +410,7 @@ fn a_strict_queue_fills_no_gaps_with_pods_that_request_nothing() {
 
 // ---------------------------------------------------------------- eviction
 
-/// The tree with reclaim and preempt, where capacity alone says who is evicted.
+/// The tree with reclaim and preempt, where plugin capacity alone decides on victims.
 fn evicting(levels: i64) -> Conf {
     let mut conf = tree();
     conf.actions.extend(["reclaim", "preempt"].map(Into::into));
@@ -437,7 +437,7 @@ fn evicted(cycle: &Cycle, queues: &[&str]) -> Vec<usize> {
     queues.iter().map(of).collect()
 }
 
-/// Two teams of two queues each; all is full of `far`, `near` and `other`.
+/// Two teams of two queues each; the pods of `far`, `near` and `other` fill the cluster.
 fn full(levels: i64) -> TestCluster {
     let mut test = TestCluster::with(evicting(levels));
     test.nodes(1, "cpu=9")
@@ -462,14 +462,14 @@ fn a_queue_reclaims_what_it_deserves_from_near_queues_first() {
 }
 
 #[test]
-fn a_gang_beyond_what_its_queue_deserves_evicts_nobody() {
+fn a_gang_beyond_the_deserved_of_its_queue_evicts_no_pods() {
     let mut test = full(0);
     test.gang(PodGroupInfo { queue: "by".into(), ..group("by", 4) }, 4, "cpu=1");
     assert_eq!(evicted(&test.cycle(), &["near", "far", "other"]), [0, 0, 0]);
 }
 
 #[test]
-fn what_is_behind_in_a_strict_queue_evicts_nobody() {
+fn jobs_behind_the_first_of_a_fifo_queue_evict_no_pods() {
     for (dequeue, expected) in [(Dequeue::Traverse, 1), (Dequeue::Fifo, 0)] {
         let mut test = full(0);
         test.add(QueueInfo { dequeue, ..deserving("cpu=3", below("team", "by")) });
@@ -496,7 +496,7 @@ fn moved((at, parent): &(usize, Option<usize>)) -> Event {
     }
 }
 
-/// What is to be seen of a queue's place, by names.
+/// The place of a queue in the tree, by names.
 fn places(cluster: &Cluster) -> Vec<String> {
     let mut places: Vec<String> = cluster
         .queues
@@ -512,10 +512,10 @@ fn places(cluster: &Cluster) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(300)))]
 
     #[test]
-    fn a_tree_is_what_its_queues_say_however_it_came_about(moves in moves(), jobs in prop::collection::vec(0usize..6, 0..6)) {
+    fn a_tree_does_not_depend_on_the_order_of_queue_events(moves in moves(), jobs in prop::collection::vec(0usize..6, 0..6)) {
         let jobs = || jobs.iter().enumerate().flat_map(|(at, queue)| {
             let name = format!("g{at}");
             let gang = PodGroupInfo { queue: format!("q{queue}").into(), ..group(&name, 1) };
@@ -542,7 +542,7 @@ proptest! {
     }
 
     #[test]
-    fn no_subtree_grows_over_a_capability(script in script(), parents in prop::collection::vec(0usize..5, 4)) {
+    fn no_subtree_grows_above_its_capability(script in script(), parents in prop::collection::vec(0usize..5, 4)) {
         let mut script = script;
         for (at, queue) in script.queues.iter_mut().enumerate() {
             queue.parent = if parents[at] < at { format!("q{}", parents[at]).into() } else { "".into() };
@@ -562,9 +562,9 @@ proptest! {
         }
     }
 
-    /// Whatever others took before: one node, pods of one core, guarantees that fit in it.
+    /// Whatever other queues hold: one node, pods of one core, and guarantees that fit the node.
     #[test]
-    fn every_queue_can_get_its_guarantee(
+    fn every_queue_gets_its_guarantee(
         rows in prop::collection::vec((0usize..6, 0i64..4, 0u32..12), 2..7), spare in 0i64..6, conf in prop::bool::ANY,
     ) {
         let in_tree = conf;
@@ -596,13 +596,13 @@ proptest! {
     }
 
     #[test]
-    fn a_queue_that_cannot_be_used_changes_nothing_for_others(
+    fn an_invalid_queue_does_not_change_decisions_for_other_queues(
         script in script(), which in 0usize..4, pods in 1u32..9, guarantee in 0u32..9,
     ) {
         let broken = QueueInfo { guarantee: resources(&format!("cpu={guarantee}")), ..queue("broken", 9) };
         let broken = match which {
             0 => below("broken", "broken"),
-            1 => below("nobody", "broken"),
+            1 => below("missing", "broken"),
             2 => capped("cpu=1", QueueInfo { deserved: resources("cpu=7"), ..broken }),
             _ => QueueInfo { invalid: Some("wrong".into()), ..broken },
         };

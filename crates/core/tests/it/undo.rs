@@ -1,4 +1,4 @@
-//! Undo is exact: of the Cluster, and of what plugins keep.
+//! Undo is exact, for the Cluster and for the sums that plugins keep.
 use std::cmp::Ordering;
 
 use phalanx_cluster::diagnosis::Refusal;
@@ -17,7 +17,7 @@ use phalanx_testkit::settings::setting;
 
 const NOW: Time = Time(1500);
 
-/// What a session says of queues, and where tasks are to go.
+/// Answers of a session on queues, and the nodes that it chooses for tasks.
 #[derive(Debug, PartialEq)]
 struct Accounts {
     queue_order: Vec<Ordering>,
@@ -29,7 +29,7 @@ struct Accounts {
     spots: Vec<Option<BestNode>>,
 }
 
-/// What it says of jobs.
+/// Answers of a session on jobs.
 #[derive(Debug, PartialEq)]
 struct Plans {
     job_order: Vec<Ordering>,
@@ -40,7 +40,7 @@ struct Plans {
     reclaimable: Vec<Victims>,
 }
 
-/// A tier, and whom it leaves.
+/// A tier and the victims that it allows.
 type Victims = Option<TierVictims>;
 
 fn pairs<T: Copy>(items: &[T], order: impl Fn(T, T) -> Ordering) -> Vec<Ordering> {
@@ -108,27 +108,27 @@ fn plans(session: &Session<'_>) -> Plans {
     }
 }
 
-/// No plugin makes a plan for the whole session by what it finds when that begins.
+/// No plugin decides for the whole session at its start.
 fn keeps_along(conf: &Conf) -> bool {
     let plans = |name: &str| ["proportion", "task-topology"].contains(&name);
     !conf.tiers.iter().flat_map(|tier| &tier.plugins).any(|plugin| plans(&plugin.name))
 }
 
-/// What a session says that finds the Cluster as it is.
+/// Answers of a new session on the Cluster as it is.
 fn afresh(cluster: &Cluster, conf: &Conf) -> (Accounts, Plans) {
     let (mut cluster, mut placement) = (cluster.clone(), NodeRanking::new(1));
     let mut session = Session::open(&mut cluster, conf, &mut placement, NOW);
     (accounts(&mut session), plans(&session))
 }
 
-/// A change that a statement may make, to the task and node that the numbers pick.
+/// A change of a statement to the task and the node that the numbers pick.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Allocate(usize, usize),
     Pipeline(usize, usize),
     Unplace(usize),
     Evict(usize),
-    /// So many of the next changes in a nested statement, kept or dropped.
+    /// This many of the next changes are in a nested statement, which is committed or discarded.
     Nest(usize, bool),
 }
 
@@ -143,7 +143,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     prop::collection::vec(one, 0..20)
 }
 
-/// Makes the changes that are allowed in the states in which they find the tasks.
+/// Makes the changes that the statuses of the tasks allow.
 fn make(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId], mut changes: &[Change]) {
     while let Some((change, rest)) = changes.split_first() {
         changes = rest;
@@ -167,7 +167,7 @@ fn make_one(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId
         let task = *tasks.get(at % tasks.len().max(1))?;
         allowed.contains(&statement.session().cluster.tasks[task].status).then_some(task)
     };
-    // Any node, with room or without; but volumes are promised where the rules say that there are some.
+    // Any node, with room or without; but volumes are assumed only where the rules allow them.
     let node = |statement: &mut Statement<'_, '_>, task: Option<TaskId>, at: usize| {
         let session = statement.session();
         if session.cluster.class_of(task?).constraints.volumes.is_empty() {
@@ -206,7 +206,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(1500)))]
 
     #[test]
-    fn a_dropped_statement_leaves_no_trace(
+    fn a_discarded_statement_leaves_the_cluster_unchanged(
         setting in setting(), cycles in 0usize..2, first in changes(), second in changes(),
     ) {
         let mut test = setting.test();
@@ -223,7 +223,7 @@ proptest! {
             let mut statement = session.statement();
             make(&mut statement, &tasks, &nodes, &changes);
             prop_assert_eq!(statement.session().cluster.check(), Vec::<String>::new());
-            // Whoever works out lazily has worked it out in the middle.
+            // Plugins with lazy caches have filled them in the middle.
             let (changed, _) = (accounts(statement.session()), plans(statement.session()));
             if keeps_along(conf) {
                 prop_assert_eq!(changed, afresh(statement.session().cluster, conf).0);

@@ -1,4 +1,4 @@
-//! What is written: only what the object does not show already.
+//! A status is written only where the object does not show it already.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use phalanx_framework::testing::queue;
 use phalanx_testkit::TestCluster;
 use phalanx_testkit::random::{Script, script};
 
-/// Cycles until a cluster of this size is at rest.
+/// The number of cycles until a cluster of this size is at rest.
 const CYCLES: usize = 8;
 
 /// The objects as an API server holds them.
@@ -33,7 +33,7 @@ impl Server {
         server
     }
 
-    /// Takes a decision, which must change something, and tells the cluster.
+    /// Applies a decision, which must change the objects, and sends the event to the cluster.
     fn take(&mut self, decision: &Decision, test: &mut TestCluster) -> TestCaseResult {
         match decision {
             Decision::Bind { pods, .. } => {
@@ -77,10 +77,10 @@ impl Server {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(300)))]
 
     #[test]
-    fn nothing_is_written_twice(script in script()) {
+    fn no_status_or_condition_is_written_twice(script in script()) {
         let (mut server, mut test) = (Server::of(&script), script.test());
         for _ in 0..CYCLES {
             for decision in test.decisions() {
@@ -88,7 +88,7 @@ proptest! {
             }
         }
         prop_assert_eq!(test.decisions(), vec![]);
-        // Nor by the next process, which knows no more than the objects say.
+        // The next process, which knows the objects only, writes nothing either.
         let mut next = TestCluster::new();
         let others = script.events().into_iter().filter(|event| matches!(event, Event::Node(_)));
         let queues = server.queues.values().cloned().map(Event::from);

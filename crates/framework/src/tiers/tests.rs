@@ -1,4 +1,4 @@
-//! One table for each rule by which opinions are combined.
+//! One table for each rule by which the answers of plugins are combined.
 use super::*;
 use phalanx_cluster::ClusterOptions;
 use phalanx_cluster::id::Id;
@@ -74,7 +74,7 @@ fn indexes(tasks: Vec<TaskId>) -> Vec<usize> {
 }
 
 #[test]
-fn first_is_the_first_answer_that_is_not_equal() {
+fn the_first_plugin_whose_answer_is_not_equal_decides() {
     use Ordering::{Equal, Greater, Less};
     let job = JobId::from_index(0);
     for (plan, expected) in [
@@ -161,7 +161,7 @@ fn a_queue_guard_of_any_tier_is_asked_about_victims_of_other_queues() {
 }
 
 #[test]
-fn all_and_any_stop_at_the_first_plugin_with_a_reason() {
+fn verdicts_of_all_tiers_stop_at_the_first_plugin_with_a_reason() {
     let queue = QueueId::from_index(7);
     for (plan, expected) in [
         (vec![vec![false, false]], None),

@@ -1,4 +1,4 @@
-//! Bad input: exit code 2, nothing on stdout, and one line that says where and what.
+//! Invalid input: exit code 2, nothing on stdout, and one line with the place and the problem.
 use crate::run::{folder, group, members, node, phalanx_in, pod, queue};
 
 /// The one line of a run that was refused.
@@ -27,7 +27,7 @@ fn all_refused(cases: &[(String, &str)]) {
 }
 
 #[test]
-fn a_wrong_field_is_told_with_file_line_object_field_and_what_was_expected() {
+fn an_invalid_field_is_reported_with_file_line_object_and_expectation() {
     let two = node("n1", 4);
     all_refused(&[
         (
@@ -98,7 +98,7 @@ fn a_wrong_field_is_told_with_file_line_object_field_and_what_was_expected() {
 }
 
 #[test]
-fn what_an_api_server_refuses_is_told_with_its_place() {
+fn objects_that_an_api_server_refuses_are_reported_with_line_and_column() {
     let class = |name: &str| {
         format!(
             "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: 1\nglobalDefault: true\n"
@@ -194,7 +194,7 @@ fn told_of_a_label(cases: &[(String, &str)], line: impl Fn(&str) -> String) {
 }
 
 #[test]
-fn labels_that_nothing_can_have_are_told_of_pods() {
+fn rules_of_pods_on_impossible_labels_are_reported() {
     let of = |kind: &str, term: &str| {
         let required = format!("requiredDuringSchedulingIgnoredDuringExecution: {term}");
         pod("p", 1, "", &format!("affinity: {{{kind}: {{{required}}}}}"))
@@ -230,7 +230,7 @@ fn labels_that_nothing_can_have_are_told_of_pods() {
 }
 
 #[test]
-fn labels_that_nothing_can_have_are_told_of_other_objects() {
+fn rules_of_other_objects_on_impossible_labels_are_reported() {
     let selector = "selector: {matchLabels: {a!!: b}}";
     let claim = format!(
         "spec: {{accessModes: [ReadWriteOnce], {selector}, resources: {{requests: {{storage: 1Gi}}}}}}"
@@ -255,7 +255,7 @@ fn labels_that_nothing_can_have_are_told_of_other_objects() {
 }
 
 #[test]
-fn storage_and_devices_that_an_api_server_refuses_are_told() {
+fn storage_and_devices_that_an_api_server_refuses_are_reported() {
     let of = |api: &str, kind: &str, body: &str| {
         format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\n{body}\n")
     };
@@ -304,7 +304,7 @@ fn storage_and_devices_that_an_api_server_refuses_are_told() {
 }
 
 #[test]
-fn a_document_that_is_no_object_is_told_with_its_place() {
+fn a_document_that_is_no_object_is_reported_with_its_line() {
     all_refused(&[
         ("kind: Pod\n".into(), "error: m.yaml:1:1: document 1: apiVersion: missing, expected text"),
         (
@@ -348,14 +348,14 @@ fn a_document_that_is_no_object_is_told_with_its_place() {
 }
 
 #[test]
-fn json_faults_have_their_line_too() {
+fn problems_in_json_have_line_and_column() {
     let text = "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"n1\"}}\n{\"apiVersion\": }\n";
     let line = refused(&[("m.json", text)], &["simulate", "-f", "m.json"]);
     assert_eq!(line, "error: m.json:2:16: document 2: invalid JSON: expected value");
 }
 
 #[test]
-fn a_key_that_stands_twice_in_json_is_told() {
+fn a_duplicate_key_in_json_is_reported() {
     let text =
         "{\"apiVersion\": \"v1\", \"kind\": \"Node\",\n \"metadata\": {\"name\": \"n1\", \"name\": \"n2\"}}";
     let line = refused(&[("m.json", text)], &["simulate", "-f", "m.json"]);
@@ -376,7 +376,7 @@ fn an_item_of_a_list_and_a_template_are_named_by_their_path() {
 }
 
 #[test]
-fn several_faults_are_a_line_each_in_the_order_of_the_file() {
+fn several_problems_are_a_line_each_in_the_order_of_the_file() {
     let bad = |name: &str| pod(name, 1, "", "").replace("cpu: 1}", "cpu: 1x}");
     let worse =
         pod("b", 1, "", "nodeSelector: {zone: a b}, tolerations: [{key: x, operator: Exists, value: z}]")

@@ -1,10 +1,10 @@
-//! Output that nobody reads to its end, as with `| head -1`.
+//! Output into a pipe whose reader has closed it, as with `| head -1`.
 use std::io::pipe;
 use std::process::{Command, Stdio};
 
 use crate::run::repository;
 
-/// A pipe that nobody reads any more.
+/// A pipe whose reading end is closed.
 fn closed() -> Stdio {
     let (reader, writer) = pipe().unwrap();
     drop(reader);
@@ -19,7 +19,7 @@ fn run(args: &[&str], stderr: Stdio) -> (i32, String) {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let scenario = "config/examples/training-gang";
     for args in [
         &["simulate", "-f", scenario][..],
@@ -35,7 +35,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     ] {
         let (code, stderr) = run(args, Stdio::piped());
         assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
-        // Nobody reads the errors either.
+        // The pipe of stderr is closed too.
         assert_eq!(run(args, closed()).0, code, "{args:?}");
         let is_fault = stderr.starts_with("error: ");
         assert_eq!(code, if is_fault { 2 } else { 0 }, "{args:?}: {stderr}");
@@ -43,7 +43,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn errors_that_nobody_reads_keep_their_exit_code() {
+fn a_closed_pipe_does_not_change_the_exit_code_of_an_error() {
     for args in [
         &["simulate", "-f", "nowhere.yaml"][..],
         &["conf", "check", "nowhere.yaml"],

@@ -4,7 +4,7 @@ use crate::run::{folder, node, phalanx, phalanx_in};
 const BAD: &str = "actions: \"enqueue, alocate\"\ntiers:\n- plugins:\n  - name: gang\n    arguments: {ordr: 1}\n  - name: magic\n  - name: predicates\n";
 
 #[test]
-fn check_prints_each_problem_with_its_place_and_fails() {
+fn check_prints_each_problem_with_line_and_column_and_fails() {
     let folder = folder(&[("conf.yaml", BAD)]);
     let ran = phalanx_in(folder.path(), &["conf", "check", "conf.yaml"], "");
     assert_eq!(ran.code, 2, "{ran:?}");
@@ -22,7 +22,7 @@ fn check_prints_each_problem_with_its_place_and_fails() {
 }
 
 #[test]
-fn check_finds_nothing_in_the_files_that_are_shipped_and_says_so_in_a_line() {
+fn check_finds_no_problem_in_shipped_files_and_prints_one_line() {
     for entry in std::fs::read_dir(crate::run::repository().join("config")).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
@@ -52,9 +52,9 @@ fn warnings_fail_only_when_strict() {
     assert_eq!(strict.stderr, "error: conf.yaml: 0 errors, 1 warning\n");
 }
 
-/// A typing error is to be corrected; what Volcano has and Phalanx has not is to be done without.
+/// A typing error can be corrected; settings of Volcano that Phalanx does not support cannot.
 #[test]
-fn what_is_not_supported_stands_apart_from_typing_errors() {
+fn unsupported_settings_are_reported_apart_from_typing_errors() {
     let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n  - name: deviceshare\n  - name: predicates\n    \
                 arguments:\n      predicate.GPUSharingEnable: true\n      predicate.NodePortEnable: false\n";
     let check =
@@ -73,7 +73,7 @@ fn what_is_not_supported_stands_apart_from_typing_errors() {
 }
 
 #[test]
-fn plugins_that_are_hardly_left_out_on_purpose_are_missed() {
+fn missing_plugins_gang_and_predicates_are_warned_of() {
     let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: binpack\n";
     let check = |flags: &[&str], text: &str| {
         phalanx_in(folder(&[]).path(), &[&["conf", "check", "-"], flags].concat(), text)
@@ -92,7 +92,7 @@ fn plugins_that_are_hardly_left_out_on_purpose_are_missed() {
     assert!(!empty.stdout.contains("no plugin gang"), "that there is none at all is told: {empty:?}");
 }
 
-/// The rest of the file is read as if the word were right.
+/// The rest of the file is read as if the word were valid.
 #[test]
 fn one_mistyped_word_is_one_problem() {
     let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n";
@@ -115,14 +115,14 @@ fn one_mistyped_word_is_one_problem() {
 }
 
 #[test]
-fn diff_tells_what_differs_in_meaning() {
+fn diff_prints_differences_in_meaning() {
     let ran = phalanx(&["conf", "diff", "config/default.yaml", "config/helm-default.yaml"]);
     assert!(ran.text().lines().any(|line| line.contains("binpack")), "{ran:?}");
     assert_eq!(phalanx(&["conf", "diff", "config/default.yaml", "config/default.yaml"]).text(), "");
 }
 
 #[test]
-fn what_show_prints_means_the_same_as_the_file() {
+fn the_output_of_show_means_the_same_as_the_file() {
     let shown = phalanx(&["conf", "show", "config/helm-default.yaml"]);
     let folder = folder(&[("shown.yaml", shown.text())]);
     let original = crate::run::repository().join("config/helm-default.yaml");
@@ -132,7 +132,7 @@ fn what_show_prints_means_the_same_as_the_file() {
 }
 
 #[test]
-fn the_reference_page_is_fresh() {
+fn the_reference_page_equals_the_output_of_conf_reference() {
     let page =
         std::fs::read_to_string(crate::run::repository().join("docs/reference/scheduler-conf.md")).unwrap();
     let fresh = phalanx(&["conf", "reference"]);
@@ -140,7 +140,7 @@ fn the_reference_page_is_fresh() {
 }
 
 #[test]
-fn every_command_says_a_problem_in_the_same_way() {
+fn every_command_prints_a_problem_alike() {
     let folder = folder(&[("conf.yaml", BAD), ("m.yaml", &node("n1", 1))]);
     let error = |args: &[&str]| {
         let ran = phalanx_in(folder.path(), args, BAD);

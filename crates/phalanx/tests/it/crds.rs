@@ -20,7 +20,7 @@ fn definitions_are_printed_or_written_to_a_folder() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_is_bad_input() {
+fn a_folder_that_cannot_be_created_is_an_error() {
     let folder = folder(&[("file", "")]);
     let ran = phalanx_in(folder.path(), &["crds", "--dir", "file/x"], "");
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));

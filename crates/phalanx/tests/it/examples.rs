@@ -45,7 +45,7 @@ fn queues_of_weight_one_and_three_share_one_to_three() {
 }
 
 #[test]
-fn a_cluster_that_is_too_small_says_why() {
+fn the_example_of_a_cluster_that_is_too_small_has_a_reason() {
     let report = example("too-small", &[]);
     assert_eq!(report["bindings"], json!({"demo/small": "node-1"}));
     let reason = |value: &Value| value["reasons"].to_string();

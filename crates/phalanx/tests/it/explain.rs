@@ -34,9 +34,9 @@ fn a_podgroup_that_waits_is_explained() {
     }
 }
 
-/// What is bound in the first cycle is not room for what waits.
+/// Pods bound in the first cycle use room that waiting pods cannot get.
 #[test]
-fn what_is_missing_is_the_same_as_in_a_simulation() {
+fn a_missing_podgroup_has_the_same_reason_as_in_a_simulation() {
     let manifest = node("n1", 8) + &group("big", 3) + &members("big", 3, 3) + &pod("small", 2, "", "");
     let folder = folder(&[("m.yaml", &manifest)]);
     let missing = |args: &[&str]| {
@@ -59,7 +59,7 @@ fn the_namespace_that_has_the_object_is_named() {
 }
 
 #[test]
-fn a_pod_that_was_placed_says_where() {
+fn explain_of_a_placed_pod_names_its_node() {
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &pod("p", 1, "", "")))]);
     let ran = phalanx_in(folder.path(), &["explain", "pod", "p", "-f", "m.yaml"], "");
     assert!(ran.text().starts_with("Pod default/p: on node n1\n"), "{ran:?}");
@@ -68,7 +68,7 @@ fn a_pod_that_was_placed_says_where() {
 
 /// A gang of failed pods waits for nothing, and has no members that run.
 #[test]
-fn failed_members_are_told() {
+fn explain_names_failed_members() {
     let failed = |name: &str| {
         let pod = pod(name, 1, "scheduling.k8s.io/group-name: g", "");
         pod.replacen("spec:", "status: {phase: Failed}\nspec:", 1)

@@ -3,7 +3,7 @@ use crate::bad_input::refused;
 use crate::run::{folder, node, phalanx_with};
 
 #[test]
-fn a_kubeconfig_that_cannot_be_used_is_told_with_its_file() {
+fn an_unusable_kubeconfig_is_an_error_with_its_file() {
     let good = "apiVersion: v1\nkind: Config\ncurrent-context: x\n\
         clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
         contexts: [{name: x, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";
@@ -52,7 +52,7 @@ fn a_kubeconfig_that_cannot_be_used_is_told_with_its_file() {
 }
 
 #[test]
-fn values_of_flags_are_told_with_what_was_expected() {
+fn an_invalid_value_of_a_flag_is_an_error_with_an_expectation() {
     for (args, expected) in [
         (&["--node-selector", "zone"][..], "--node-selector \"zone\": expected key:value"),
         (&["--master", "localhost"], "--master \"localhost\": no https:// before it, expected a URL"),
@@ -104,7 +104,7 @@ fn values_of_flags_are_told_with_what_was_expected() {
 }
 
 #[test]
-fn a_command_line_that_cannot_be_read_is_told_in_one_line() {
+fn an_invalid_command_line_is_an_error_of_one_line() {
     let commands = "expected one of scheduler, simulate, explain, conf, crds";
     let of_conf = "expected one of check, diff, show, reference";
     for (args, expected) in [
@@ -155,7 +155,7 @@ fn help_and_version_are_no_errors() {
 }
 
 #[test]
-fn values_of_flags_of_simulate_are_told_too() {
+fn an_invalid_value_of_a_flag_of_simulate_is_an_error() {
     for (flag, value, expected) in [
         ("--seed", "-1", "'--seed <S>': expected a whole number from 0 to"),
         ("--default-queue", "Bad_Q", "'--default-queue <QUEUE>': expected lower-case letters"),
@@ -178,7 +178,7 @@ fn values_of_flags_of_simulate_are_told_too() {
 }
 
 #[test]
-fn names_in_flags_are_names() {
+fn flags_that_hold_names_refuse_invalid_names() {
     for (flag, expected) in [
         (
             "--scheduler-name=Batch_1",
@@ -207,7 +207,7 @@ fn names_in_flags_are_names() {
 }
 
 #[test]
-fn kubeconfigs_of_the_environment_are_told_in_one_line_too() {
+fn an_unusable_kubeconfig_of_the_environment_is_an_error_of_one_line() {
     let files = [("bad", "clusters: ["), ("empty", "# none\n"), (".kube/config", "current-context: x\n")];
     let folder = folder(&files);
     let home = folder.path().to_str().unwrap();
@@ -230,10 +230,10 @@ fn kubeconfigs_of_the_environment_are_told_in_one_line_too() {
     assert_eq!(ran.code, 2);
 }
 
-/// The arguments of the chart's Deployment, among them words for a shell that nobody runs.
+/// The arguments of the chart's Deployment, with shell syntax that Kubernetes does not interpret.
 #[cfg(unix)]
 #[test]
-fn under_the_name_of_volcanos_scheduler_it_takes_the_command_line_of_volcanos_chart() {
+fn named_vc_scheduler_the_binary_takes_the_flags_of_volcanos_chart() {
     let folder = folder(&[]);
     let program = folder.path().join("vc-scheduler");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_phalanx"), &program).unwrap();

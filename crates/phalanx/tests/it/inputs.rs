@@ -1,10 +1,10 @@
-//! Where manifests come from.
+//! Sources of manifests.
 use serde_json::json;
 
 use crate::run::{folder, node, phalanx_in, pod};
 
 #[test]
-fn folders_are_read_with_the_folders_in_them_and_hidden_ones_left_out() {
+fn folders_are_read_recursively_without_hidden_files() {
     let files = [
         ("in/a.yaml", node("n1", 4)),
         ("in/deep/er/b.yml", pod("p", 1, "", "")),
@@ -23,7 +23,7 @@ fn folders_are_read_with_the_folders_in_them_and_hidden_ones_left_out() {
 }
 
 #[test]
-fn a_dash_is_standard_input() {
+fn a_dash_reads_standard_input() {
     let folder = folder(&[("pods.yaml", &pod("p", 1, "", ""))]);
     let ran =
         phalanx_in(folder.path(), &["simulate", "-f", "-", "-f", "pods.yaml", "-o", "json"], &node("n1", 4));
@@ -31,7 +31,7 @@ fn a_dash_is_standard_input() {
 }
 
 #[test]
-fn a_file_without_any_object_is_told_beside_others() {
+fn a_file_without_objects_gets_a_note() {
     let folder = folder(&[("n.yaml", &node("n1", 4)), ("empty.yaml", "# nothing\n---\n")]);
     let simulate = |stdin: &str, more: &[&str]| {
         let args = [&["simulate", "-f", "n.yaml", "-", "-o", "json"], more].concat();
@@ -51,7 +51,7 @@ fn a_file_without_any_object_is_told_beside_others() {
 }
 
 #[test]
-fn a_pod_that_runs_nowhere_is_told() {
+fn a_running_pod_without_a_node_is_reported() {
     let folder = folder(&[("m.yaml", &(pod("p", 1, "", "") + "status: {phase: Running}\n"))]);
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
     let expected = "Pod default/p: status.phase: found Running without spec.nodeName; the pod is not placed and uses no node";
@@ -67,7 +67,7 @@ fn standard_input_is_read_once() {
 }
 
 #[test]
-fn nothing_among_the_items_of_a_list_is_no_object() {
+fn a_null_item_of_a_list_is_an_error() {
     let list =
         format!("{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [null]}}\n---\n{}", node("n1", 4));
     let folder = folder(&[("m.yaml", &list)]);
@@ -78,7 +78,7 @@ fn nothing_among_the_items_of_a_list_is_no_object() {
 
 /// As kubectl warns of it.
 #[test]
-fn a_field_that_a_workload_does_not_have_is_told() {
+fn an_unknown_field_of_a_workload_gets_a_note() {
     let template = "template: {spec: {containers: [{name: c}], schedulerName: volcano}}";
     let text = format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: d}}\nspec: {{replica: 3, {template}}}\n"
@@ -91,7 +91,7 @@ fn a_field_that_a_workload_does_not_have_is_told() {
 }
 
 #[test]
-fn a_resource_of_a_node_that_no_pod_can_ask_for_is_told() {
+fn a_resource_of_a_node_that_no_pod_can_request_is_reported() {
     let folder = folder(&[("m.yaml", &node("n1", 4).replace("cpu: 4", "cpus: 4"))]);
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
     let expected = "note: m.yaml:5:30: document 1: Node n1: status.allocatable.cpus: ignored, for no pod can ask for a resource of this name, expected cpu, ";
@@ -99,7 +99,7 @@ fn a_resource_of_a_node_that_no_pod_can_ask_for_is_told() {
 }
 
 #[test]
-fn what_to_give_in_place_of_objects_whose_controllers_are_missing_is_told() {
+fn an_ignored_workload_gets_a_note_on_which_objects_to_give_instead() {
     let of = |api: &str, kind: &str| format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\n");
     let kinds = of("batch.volcano.sh/v1alpha1", "Job")
         + &of("apps/v1", "DaemonSet")
@@ -119,7 +119,7 @@ fn what_to_give_in_place_of_objects_whose_controllers_are_missing_is_told() {
 }
 
 #[test]
-fn an_expression_that_cannot_be_read_is_told_though_nobody_uses_it() {
+fn an_invalid_expression_of_an_unused_device_class_is_reported() {
     let selectors = "selectors: [{cel: {expression: device.driver ==}}]";
     let devices =
         format!("devices: {{requests: [{{name: r, exactly: {{deviceClassName: gpu, {selectors}}}}}]}}");
@@ -150,7 +150,7 @@ fn dra(kind: &str, spec: &str) -> String {
 }
 
 #[test]
-fn objects_about_nodes_that_are_not_there_are_told() {
+fn objects_of_missing_nodes_get_a_note() {
     let object = |api: &str, kind: &str, name: &str, body: &str| {
         format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}}}\n{body}\n")
     };
@@ -181,7 +181,7 @@ fn objects_about_nodes_that_are_not_there_are_told() {
 }
 
 #[test]
-fn a_field_that_the_kind_does_not_have_is_told_and_left_out() {
+fn an_unknown_field_of_an_object_gets_a_note_and_is_ignored() {
     let pods: String = (0..3).map(|index| pod(&format!("p-{index}"), 1, "", "shedulerName: x")).collect();
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &pods))]);
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");

@@ -1,4 +1,4 @@
-//! The pages in Markdown: their links lead somewhere and their lines have the width that CONTRIBUTING names.
+//! The pages in Markdown: links and names of code lead somewhere, and lines have the width that CONTRIBUTING names.
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,9 +7,9 @@ use crate::run::repository;
 /// The widest line of prose. Tables, code and links alone on a line may be wider.
 const WIDTH: usize = 120;
 
-/// All pages of the repository but those of folders that tools make.
-fn pages() -> Vec<PathBuf> {
-    let mut pages = Vec::new();
+/// All files of the repository with this extension, except in folders that tools create.
+fn files(extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     let mut folders = vec![repository()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
@@ -17,13 +17,17 @@ fn pages() -> Vec<PathBuf> {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if path.is_dir() && name != "target" && !name.starts_with('.') {
                 folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "md") {
-                pages.push(path);
+            } else if path.extension().is_some_and(|it| it == extension) {
+                found.push(path);
             }
         }
     }
-    pages.sort();
-    pages
+    found.sort();
+    found
+}
+
+fn pages() -> Vec<PathBuf> {
+    files("md")
 }
 
 /// The page without its blocks of code, line by line; a line of code is empty.
@@ -90,6 +94,33 @@ fn every_relative_link_of_a_page_leads_to_a_file_or_a_heading() {
     }
     assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
     assert!(links > 80, "{links} links");
+}
+
+/// The texts between backticks on a line.
+fn names(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn source_files_and_functions_that_pages_of_the_code_name_exist() {
+    let sources = files("rs");
+    let code: String = sources.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    // `plugins/src/X.rs` and `oracle*.rs` stand for several files.
+    let one = |name: &str| !name.contains(['*', 'X']);
+    let exists = |name: &str| match name.rsplit_once("::") {
+        Some((_, item)) => code.contains(&format!("fn {item}")),
+        None => {
+            Path::new(name).extension().is_none_or(|it| it != "rs")
+                || sources.iter().any(|path| path.ends_with(name))
+        }
+    };
+    let mut stale = Vec::new();
+    for page in pages().into_iter().filter(|page| page.starts_with(repository().join("crates"))) {
+        let text = fs::read_to_string(&page).unwrap();
+        let names = prose(&text).into_iter().flat_map(names).filter(|name| one(name));
+        stale.extend(names.filter(|name| !exists(name)).map(|name| format!("{}: {name}", shown(&page))));
+    }
+    assert!(stale.is_empty(), "names of code that does not exist:\n{}", stale.join("\n"));
 }
 
 #[test]

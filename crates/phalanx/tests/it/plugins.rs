@@ -23,7 +23,7 @@ fn waiting_group(name: &str, min_resources: &str) -> String {
 }
 
 #[test]
-fn quotas_count_the_pods_that_exist_when_they_do_not_say_what_is_used() {
+fn a_quota_without_a_status_counts_existing_pods() {
     let quota = |status: &str| {
         format!(
             "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: q}}\nspec: {{hard: {{requests.cpu: 4}}}}\n{status}"
@@ -44,7 +44,7 @@ fn quotas_count_the_pods_that_exist_when_they_do_not_say_what_is_used() {
 }
 
 #[test]
-fn busy_nodes_are_known_from_node_metrics() {
+fn usage_reads_busy_nodes_from_node_metrics() {
     let metrics = |name: &str, cpu: &str| {
         format!(
             "---\napiVersion: metrics.k8s.io/v1beta1\nkind: NodeMetrics\nmetadata: {{name: {name}}}\n\
@@ -63,7 +63,7 @@ fn busy_nodes_are_known_from_node_metrics() {
 }
 
 #[test]
-fn pods_leave_lent_nodes_when_their_time_is_over() {
+fn tdm_evicts_pods_from_revocable_nodes_after_their_hours() {
     let lent = node("lent", 8).replace(
         "metadata: {name: lent}",
         "metadata: {name: lent, labels: {volcano.sh/revocable-zone: day}}",

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::scenarios::{entries, scenarios};
 
-/// Set to anything, it has the test write the tables anew.
+/// If this variable is set, the test writes the tables anew.
 const WRITE: &str = "WRITE_SCENARIO_INDEX";
 
 /// The name of a file or folder.

@@ -1,13 +1,13 @@
-//! The scenarios in `scenarios/TOPIC/CASE/` at the root: a cluster in, what an operator expects of it out.
+//! The scenarios in `scenarios/TOPIC/CASE/`: a cluster and its expected outcome.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `cluster.yaml` | the manifests |
 //! | `scheduler.conf` | the configuration; without it, the built-in one |
 //! | `args` | more flags of `simulate` |
-//! | `expect.yaml` | a sentence on what there is to learn, and what is expected ([`Expected`]) |
+//! | `expect.yaml` | a sentence on what holds, and the expected outcome ([`Expected`]) |
 //!
-//! Each is run by the real binary, twice: the same input has to give the same output.
+//! The binary runs each scenario twice: equal inputs have to give equal outputs.
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::run::{Ran, phalanx_in};
 
-/// What is expected. What is left out must not happen (binds, evictions, nominations, notes on stderr) or does not
+/// The expected outcome. What is left out must not happen (binds, evictions, nominations, notes on stderr) or does not
 /// matter (the rest). Names without a namespace are in `default`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -30,7 +30,7 @@ struct Expected {
     bound: BTreeMap<String, Count>,
     /// Pods that are evicted.
     evictions: BTreeSet<String>,
-    /// Texts in what is told of evictions, by pod: "ACTION: REASON".
+    /// Texts in the causes of evictions, by pod: "ACTION: REASON".
     causes: BTreeMap<String, String>,
     /// How many pods `NAME-0`, `NAME-1`, ... are evicted.
     evicted: BTreeMap<String, usize>,
@@ -51,7 +51,7 @@ struct Expected {
     queues: BTreeMap<String, Queue>,
     /// Figures of the run.
     stats: BTreeMap<String, f64>,
-    /// Texts in what is noted on stderr.
+    /// Texts in the notes on stderr.
     notes: Vec<String>,
 }
 
@@ -103,13 +103,13 @@ fn texts(report: &Value, key: &str) -> BTreeMap<String, String> {
     serde_json::from_value(report[key].clone()).unwrap()
 }
 
-/// What is told of a PodGroup, or of a pod without one.
+/// The report on a PodGroup, or on a pod without one.
 fn told<'r>(report: &'r Value, name: &str) -> &'r Value {
     let group = &report["podGroups"][full(name)];
     if group.is_null() { &report["pods"][full(name)] } else { group }
 }
 
-/// What differs between what is expected of a run and what came of it.
+/// Differences between the expected and the found outcome.
 struct Diff(Vec<String>);
 
 impl Diff {
@@ -265,7 +265,7 @@ fn timeless(text: &str) -> String {
     text.lines().filter(|line| !line.contains("\"sessionSeconds\"")).collect::<Vec<_>>().join("\n")
 }
 
-/// All that is wrong with a case.
+/// All differences of a scenario.
 fn differences(case: &Path) -> Vec<String> {
     let expected = fs::read_to_string(case.join("expect.yaml")).unwrap();
     let expected: Expected = match serde_yaml::from_str(&expected) {
@@ -327,7 +327,7 @@ fn name_of(case: &Path) -> String {
 }
 
 #[test]
-fn all_scenarios_come_out_as_expected() {
+fn all_scenarios_have_their_expected_outcome() {
     let (cases, wrong) = (Mutex::new(cases()), Mutex::new(Vec::new()));
     let next = || cases.lock().unwrap().pop();
     let work = || {
@@ -349,7 +349,7 @@ fn all_scenarios_come_out_as_expected() {
 }
 
 #[test]
-fn every_folder_is_a_scenario_and_says_what_there_is_to_learn() {
+fn every_folder_is_a_scenario_with_a_sentence() {
     const KNOWN: [&str; 4] = ["args", "cluster.yaml", "expect.yaml", "scheduler.conf"];
     let mut wrong = Vec::new();
     for case in cases() {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use crate::run::{count, folder, group, members, node, phalanx_in, pod, queue, simulate};
 
 #[test]
-fn the_object_on_stdout_has_the_documented_keys_and_nothing_else_is_there() {
+fn stdout_is_one_json_object_with_the_documented_keys() {
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &group("g", 1) + &members("g", 1, 1)))]);
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "--cycles", "1", "-o", "json"], "");
     let report = ran.json();
@@ -24,7 +24,7 @@ fn the_object_on_stdout_has_the_documented_keys_and_nothing_else_is_there() {
 }
 
 #[test]
-fn a_gang_that_misses_by_one_pod_holds_nothing() {
+fn a_gang_that_lacks_room_for_one_pod_binds_none() {
     let gang = group("g", 3) + &members("g", 3, 4);
     let report = simulate(&(node("n1", 8) + &gang), &[]);
     assert_eq!(report["bindings"], json!({}));
@@ -36,7 +36,7 @@ fn a_gang_that_misses_by_one_pod_holds_nothing() {
 }
 
 #[test]
-fn no_node_gives_more_than_it_has() {
+fn no_node_is_used_above_its_allocatable() {
     let nodes: String = (0..5).map(|index| node(&format!("n{index}"), 7)).collect();
     let gangs: String =
         (0..12).map(|index| group(&format!("g{index}"), 2) + &members(&format!("g{index}"), 3, 2)).collect();
@@ -54,7 +54,7 @@ fn no_node_gives_more_than_it_has() {
 }
 
 #[test]
-fn pods_that_end_make_room_for_those_that_wait() {
+fn finished_pods_make_room_for_waiting_pods() {
     let run = "phalanx.sh/run-seconds: \"60\"";
     let pods: String = (0..3).map(|index| pod(&format!("p-{index}"), 4, run, "")).collect();
     let report = simulate(&(node("n1", 4) + &pods), &[]);
@@ -65,7 +65,7 @@ fn pods_that_end_make_room_for_those_that_wait() {
 }
 
 #[test]
-fn with_cycles_no_kubelet_acts() {
+fn with_the_flag_cycles_no_kubelet_runs() {
     let run = "phalanx.sh/run-seconds: \"1\"";
     let pods: String = (0..2).map(|index| pod(&format!("p-{index}"), 4, run, "")).collect();
     let report = simulate(&(node("n1", 4) + &pods), &["--cycles", "20"]);
@@ -75,7 +75,7 @@ fn with_cycles_no_kubelet_acts() {
 }
 
 #[test]
-fn pods_that_have_a_node_use_it_whoever_scheduled_them() {
+fn bound_pods_of_any_scheduler_use_their_node() {
     let other = pod("other", 3, "", "nodeName: n1").replace("volcano", "default-scheduler");
     let report = simulate(&(node("n1", 4) + &other + &pod("ours", 2, "", "")), &[]);
     assert_eq!(report["bindings"], json!({}));
@@ -86,7 +86,7 @@ fn pods_that_have_a_node_use_it_whoever_scheduled_them() {
 }
 
 #[test]
-fn pods_of_other_schedulers_are_left_alone() {
+fn pending_pods_of_other_schedulers_are_not_bound() {
     let foreign = pod("p", 1, "", "").replace("volcano", "default-scheduler");
     let report = simulate(&(node("n1", 4) + &foreign), &[]);
     assert_eq!((&report["bindings"], &report["pods"]), (&json!({}), &json!({})));
@@ -95,7 +95,7 @@ fn pods_of_other_schedulers_are_left_alone() {
 }
 
 #[test]
-fn notes_come_by_line_and_members_of_others_are_not_told_to_wait() {
+fn notes_are_in_the_order_of_lines_and_pods_of_other_schedulers_get_none() {
     let other = members("g", 1, 1).replace("volcano", "other").replace("g-0", "other");
     let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: s}\n";
     let odd = pod("p", 1, "", "oddity: 1");
@@ -134,7 +134,7 @@ fn the_pods_of_a_queue_count_in_its_figures_and_its_capability_holds() {
 }
 
 #[test]
-fn the_same_input_gives_the_same_bytes_in_whatever_order_its_files_come() {
+fn the_output_does_not_depend_on_the_order_of_files() {
     let nodes: String = (0..7).map(|index| node(&format!("n{index}"), 5)).collect();
     let gangs: String =
         (0..6).map(|index| group(&format!("g{index}"), 2) + &members(&format!("g{index}"), 4, 2)).collect();
@@ -162,7 +162,7 @@ fn the_same_input_gives_the_same_bytes_in_whatever_order_its_files_come() {
 }
 
 #[test]
-fn the_table_and_the_page_tell_the_same_story() {
+fn the_table_and_the_page_show_the_same_outcome() {
     let manifest = node("n1", 4) + &group("g", 2) + &members("g", 2, 3);
     let folder = folder(&[("m.yaml", &manifest)]);
     let run = |format: &str| {
@@ -202,7 +202,7 @@ fn numbers_and_lists_are_read_as_an_api_server_would() {
 }
 
 #[test]
-fn single_pods_share_by_weight_too() {
+fn pods_without_podgroups_share_by_weight() {
     let mut input = node("n1", 32) + &queue("research", "weight: 1") + &queue("production", "weight: 3");
     for name in ["research", "production"] {
         let annotation = format!("scheduling.volcano.sh/queue-name: {name}");

@@ -1,4 +1,4 @@
-//! The scheduler ends when it is told to, whatever the API server does.
+//! The scheduler ends on SIGTERM, whatever the API server does.
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::run::folder;
 
-/// More than a stop takes, and less than any of the timeouts that it must not wait for.
+/// Longer than a stop takes, and shorter than each time-out that it must not wait for.
 const SOON: Duration = Duration::from_secs(4);
 
-/// So often a fault is met before its log is read: it is to be told once.
+/// The number of failed requests before the log is read; the failure is logged once.
 const TRIES: usize = 4;
 
 struct Scheduler {
@@ -49,7 +49,7 @@ impl Scheduler {
         }
     }
 
-    /// Sends the signal; the log, once the process has ended well.
+    /// Sends SIGTERM; returns the log once the process has ended with exit code 0.
     fn stop(mut self, signal: Signal) -> Vec<String> {
         let start = Instant::now();
         kill_process(Pid::from_child(&self.child), signal).unwrap();
@@ -64,7 +64,7 @@ impl Scheduler {
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
-        // Of a test that failed.
+        // Ends the process of a failed test.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -75,12 +75,12 @@ fn count(log: &[String], text: &str) -> usize {
 }
 
 #[test]
-fn it_ends_while_the_api_server_is_down_and_has_said_so_once() {
-    // Every request is counted, and hung up on.
+fn sigterm_ends_the_process_while_the_api_server_is_down() {
+    // Counts every connection and closes it.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", closed.local_addr().unwrap());
     let (came, comes) = mpsc::channel();
-    // Ends when the test has gone.
+    // The thread ends with the test.
     std::thread::spawn(move || {
         closed.incoming().flatten().try_for_each(|stream| {
             let head = head(&mut BufReader::new(&stream)).unwrap_or_default();
@@ -101,8 +101,8 @@ fn it_ends_while_the_api_server_is_down_and_has_said_so_once() {
 }
 
 #[test]
-fn it_ends_while_the_api_server_says_nothing() {
-    // Connections are taken by the kernel, and nobody reads them.
+fn sigterm_ends_the_process_while_the_api_server_does_not_answer() {
+    // The kernel accepts connections, and no thread reads them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let folder = folder(&[]);
     let mut scheduler = Scheduler::start(folder.path(), &format!("http://{}", silent.local_addr().unwrap()));
@@ -114,7 +114,7 @@ fn it_ends_while_the_api_server_says_nothing() {
 }
 
 #[test]
-fn it_ends_while_the_definitions_are_missing_and_names_them_once() {
+fn sigterm_ends_the_process_while_the_crds_are_missing() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
     let (asked, asks) = mpsc::channel();
@@ -128,7 +128,7 @@ fn it_ends_while_the_definitions_are_missing_and_names_them_once() {
     let mut scheduler = Scheduler::start(folder.path(), &url);
     scheduler.wait_for(".scheduling.volcano.sh is not installed");
     scheduler.wait_for(".scheduling.volcano.sh is not installed");
-    // Both have been asked for again, and again.
+    // Both kinds have been requested several times.
     let mut left = BTreeMap::from([("/podgroups", TRIES), ("/queues", TRIES)]);
     while left.values().any(|left| *left > 0) {
         let request = asks.recv_timeout(SOON * 5).unwrap();
@@ -156,8 +156,8 @@ fn head(reader: &mut impl BufRead) -> Option<Vec<String>> {
     Some(head)
 }
 
-/// An API server that knows Kubernetes' own kinds, has none of them, and takes any lease. What it does not know it
-/// reports by the request's first line.
+/// An API server with Kubernetes' own kinds, without objects, that accepts any Lease. An unknown path
+/// is reported with the first line of the request.
 fn without_definitions(stream: &TcpStream, unknown: &mpsc::Sender<String>) {
     let mut reader = BufReader::new(stream);
     while let Some(head) = head(&mut reader) {
@@ -170,7 +170,7 @@ fn without_definitions(stream: &TcpStream, unknown: &mpsc::Sender<String>) {
             continue;
         }
         let (status, answer) = if head[0].contains("volcano.sh") {
-            // Nobody listens once the test is over.
+            // The receiver is gone once the test is over.
             let _ = unknown.send(head[0].clone());
             (
                 404,

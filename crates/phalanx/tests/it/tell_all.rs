@@ -1,7 +1,7 @@
-//! One mistake hides no other: all files, all objects, all fields, and the notes beside them.
+//! All problems of all files, objects and fields are reported together, with the notes.
 use crate::run::{folder, group, node, phalanx_in, pod, queue};
 
-/// What was told, a line each.
+/// The lines on stderr.
 fn told(files: &[(&str, &str)], args: &[&str]) -> Vec<String> {
     let folder = folder(files);
     let ran = phalanx_in(folder.path(), args, "");
@@ -15,7 +15,7 @@ fn assert_begin(lines: &[String], expected: &[&str]) {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_hides_no_other() {
+fn problems_of_other_files_are_reported_beside_an_unreadable_file() {
     let bad = pod("p", 1, "", "").replace("cpu: 1}", "cpu: 1x}");
     let files = [
         ("a/m.yaml", &*bad),
@@ -36,7 +36,7 @@ fn a_file_that_cannot_be_read_hides_no_other() {
 }
 
 #[test]
-fn all_that_is_wrong_with_an_object_is_told() {
+fn all_problems_of_an_object_are_reported() {
     let group = group("G", 1).replace("minMember: 1, queue: default", "minMember: one, queue: Q!, qeue: a");
     let requests = |cpu: &str| format!("{{name: c, resources: {{requests: {{cpu: {cpu}, cpus: 2}}}}}}");
     let pod = format!(
@@ -67,7 +67,7 @@ fn all_that_is_wrong_with_an_object_is_told() {
 }
 
 #[test]
-fn each_fault_of_a_list_stands_in_one_line() {
+fn each_problem_of_a_list_is_one_line() {
     let text = queue("q", "capability: {cpu: 4cores, memory: 4GB}")
         + &group("g", 1).replace("minMember: 1", "minMember: 1, minResources: {cpu: 2x, memory: 4GB}");
     let lines = told(&[("m.yaml", &text)], &["simulate", "-f", "m.yaml"]);
@@ -82,7 +82,7 @@ fn each_fault_of_a_list_stands_in_one_line() {
 }
 
 #[test]
-fn all_that_is_wrong_with_a_rule_is_told() {
+fn all_problems_of_a_rule_are_reported() {
     let term = "{topologyKey: '', labelSelector: {matchExpressions: [{key: a!, operator: Exists}, {key: b, operator: In}]}}";
     let rule =
         format!("affinity: {{podAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}");
@@ -98,7 +98,7 @@ fn all_that_is_wrong_with_a_rule_is_told() {
 }
 
 #[test]
-fn a_workload_and_its_pods_are_looked_at_together() {
+fn problems_of_a_workload_and_of_its_template_are_reported_together() {
     let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: J}\nspec:\n  parallelism: -1\n  completions: many\n  suspend: maybe\n  \
         template:\n    spec: {containers: [{name: c, resources: {requests: {cpu: 1x}}}]}\n";
     let expected = [
@@ -112,7 +112,7 @@ fn a_workload_and_its_pods_are_looked_at_together() {
 }
 
 #[test]
-fn all_figures_of_a_queue_that_contradict_each_other_are_told() {
+fn all_contradictory_amounts_of_a_queue_are_reported() {
     let odd =
         "capability: {cpu: 2, memory: 1Gi}, deserved: {cpu: 3}, guarantee: {resource: {cpu: 4, memory: 2Gi}}";
     let text = node("n1", 4) + &queue("q", odd) + &queue("r", "capability: {cpu: 2}, deserved: {cpu: 3}");
@@ -133,7 +133,7 @@ fn all_figures_of_a_queue_that_contradict_each_other_are_told() {
 }
 
 #[test]
-fn notes_are_told_beside_faults_but_for_what_may_be_in_what_was_not_read() {
+fn notes_are_printed_beside_errors_except_on_missing_objects() {
     let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: s}\n";
     let odd = pod("odd", 1, "", "shedulerName: x, nodeName: n2, priorityClassName: gold");
     let text = node("n1", 4).replace("cpu: 4", "cpu: four") + service + &odd;
@@ -146,7 +146,7 @@ fn notes_are_told_beside_faults_but_for_what_may_be_in_what_was_not_read() {
 }
 
 #[test]
-fn an_end_of_the_reading_is_told() {
+fn a_note_says_that_reading_ended_after_100_problems() {
     let text: String = (0..150).map(|at| node(&format!("n-{at}"), 4).replace("cpu: 4", "cpu: x")).collect();
     let lines = told(&[("m.yaml", &text)], &["simulate", "-f", "m.yaml"]);
     assert_eq!(lines[0], "note: reading ended after 100 faults, there may be more");

@@ -10,7 +10,7 @@ fn hash(amounts: &Amounts) -> u64 {
 }
 
 #[test]
-fn missing_is_zero() {
+fn a_missing_amount_is_zero() {
     let mut some = Amounts::new();
     assert_eq!(some.get(DimId(40)), 0);
     some.set(DimId(40), 7);
@@ -29,7 +29,7 @@ fn items_of_one_dimension_are_added_up() {
 }
 
 #[test]
-fn fit_and_what_is_missing() {
+fn a_request_that_does_not_fit_names_what_is_missing() {
     type Case = (&'static [i64], &'static [i64], &'static [(u16, i64)]);
     let cases: &[Case] = &[
         (&[], &[], &[]),
@@ -50,7 +50,7 @@ fn fit_and_what_is_missing() {
 }
 
 #[test]
-fn best_effort_asks_for_nothing_but_a_place() {
+fn a_best_effort_request_has_a_pod_only() {
     let place = Amounts::from_iter([(DimId::PODS, 1)]);
     assert!(place.is_best_effort() && !place.is_zero());
     assert!(Amounts::new().is_best_effort());
@@ -58,7 +58,7 @@ fn best_effort_asks_for_nothing_but_a_place() {
 }
 
 #[test]
-fn per_dimension_arithmetic() {
+fn sums_and_differences_are_taken_by_dimension() {
     let with = |change: fn(&mut Amounts, &Amounts), a: &[i64], b: &[i64]| {
         let mut result = amounts(a);
         change(&mut result, &amounts(b));
@@ -82,7 +82,7 @@ fn scaling_rounds_down() {
 }
 
 #[test]
-fn debug_shows_what_is_there() {
+fn debug_shows_amounts_other_than_zero() {
     assert_eq!(format!("{:?}", amounts(&[1500, 0, 1])), "{0: 1500, 2: 1}");
 }
 
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn what_fits_leaves_nothing_negative(need in any_amounts(0..=9), room in any_amounts(0..=9)) {
+    fn a_request_that_fits_leaves_no_negative_amount(need in any_amounts(0..=9), room in any_amounts(0..=9)) {
         let mut left = room.clone();
         left.sub(&need);
         prop_assert_eq!(need.fits(&room), left.iter().all(|(_, value)| value > 0));
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn clamping_splits_a_difference(a in any_amounts(0..=9), b in any_amounts(0..=9)) {
+    fn a_difference_is_the_sum_of_its_clamped_parts(a in any_amounts(0..=9), b in any_amounts(0..=9)) {
         let mut above = a.clone();
         above.sub_clamped(&b);
         let mut common = a.clone();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use crate::{amounts, any_amounts};
 
 #[test]
-fn missing_is_no_limit() {
+fn a_missing_ceiling_is_no_limit() {
     let mut ceilings = Ceilings::new();
     assert!(ceilings.is_empty());
     assert_eq!(ceilings.get(DimId(9)), None);
@@ -37,7 +37,7 @@ fn the_stricter_limit_wins() {
 
 proptest! {
     #[test]
-    fn both_limits_hold_after_min(a in any_amounts(0..=5), b in any_amounts(0..=5), used in any_amounts(0..=7)) {
+    fn the_minimum_of_two_ceilings_keeps_both_limits(a in any_amounts(0..=5), b in any_amounts(0..=5), used in any_amounts(0..=7)) {
         let (a, b): (Ceilings, Ceilings) = (a.iter().collect(), b.iter().collect());
         let mut both = a.clone();
         both.min_with(&b);

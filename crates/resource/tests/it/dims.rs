@@ -54,7 +54,7 @@ fn each_dimension_counts_in_its_unit() {
 }
 
 #[test]
-fn absurd_requests_can_still_be_added_up() {
+fn huge_requests_do_not_overflow_a_sum() {
     let dims = Dims::new();
     let absurd = dims.amount(DimId::MEMORY, "1e30".parse().unwrap());
     assert_eq!(dims.format(DimId::MEMORY, absurd), "8Pi");
@@ -65,7 +65,7 @@ fn absurd_requests_can_still_be_added_up() {
 }
 
 #[test]
-fn what_a_pod_may_set_for_itself() {
+fn pod_level_resources_are_cpu_memory_and_hugepages() {
     let mut dims = Dims::new();
     let pages = dims.intern("hugepages-1Gi");
     let gpu = dims.intern("nvidia.com/gpu");
@@ -76,7 +76,7 @@ fn what_a_pod_may_set_for_itself() {
 }
 
 #[test]
-fn a_flood_of_names_ends_in_one_id() {
+fn resource_names_beyond_the_limit_share_one_id() {
     let mut dims = Dims::new();
     let ids: Vec<DimId> = (0..70_000).map(|i| dims.intern(&format!("example.com/r{i}"))).collect();
     assert_eq!(dims.len(), 65_536);

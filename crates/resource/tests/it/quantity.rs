@@ -8,7 +8,7 @@ fn quantity(text: &str) -> Quantity {
 }
 
 #[test]
-fn values_in_units_and_thousandths() {
+fn quantities_are_read_in_units_and_thousandths() {
     let cases: &[(&str, i64, i64)] = &[
         ("0", 0, 0),
         ("-0", 0, 0),
@@ -86,7 +86,7 @@ fn limits_are_rounded_down() {
 }
 
 #[test]
-fn finer_than_nano_is_rounded_away_from_zero() {
+fn parts_below_nano_are_rounded_away_from_zero() {
     let cases = [
         ("0.1n", "1n"),
         ("-0.1n", "-1n"),
@@ -111,7 +111,7 @@ fn a_long_number_is_exact() {
 }
 
 #[test]
-fn order_is_by_value() {
+fn quantities_are_ordered_by_value() {
     let ordered =
         ["-1Ei", "-1", "-1n", "0", "1n", "999u", "1m", "1", "1000m1", "1k", "1Ki", "1e4", "1E", "1Ei"];
     let values: Vec<Quantity> = ordered.iter().filter_map(|text| text.parse().ok()).collect();
@@ -122,7 +122,7 @@ fn order_is_by_value() {
 }
 
 #[test]
-fn what_is_no_number() {
+fn text_that_is_no_number_is_an_error() {
     for text in ["", "+", "-", ".", "Gi", "m", "-.", "--1", "+-1", " 1", "abc", "½", "e3", ".Ki"] {
         let error = text.parse::<Quantity>().unwrap_err();
         assert_eq!(error, QuantityError::Number { text: text.to_owned() });
@@ -130,7 +130,7 @@ fn what_is_no_number() {
 }
 
 #[test]
-fn what_is_no_suffix() {
+fn an_unknown_suffix_is_an_error() {
     let cases = [
         ("1i", "i"),
         ("1Kib", "Kib"),
@@ -157,7 +157,7 @@ fn what_is_no_suffix() {
 }
 
 #[test]
-fn errors_say_what_was_expected() {
+fn errors_name_what_was_expected() {
     let message = |text: &str| text.parse::<Quantity>().unwrap_err().to_string();
     assert_eq!(message("lots"), r#"quantity "lots": expected a number such as "2", "500m" or "1.5Gi""#);
     assert_eq!(
@@ -173,7 +173,7 @@ fn errors_say_what_was_expected() {
 }
 
 #[test]
-fn canonical_text() {
+fn quantities_are_written_as_kubernetes_writes_them() {
     let bytes = [
         (0, "0"),
         (1, "1"),
@@ -254,7 +254,7 @@ fn exact(mantissa: u64, ten: i32, two: u32) -> Option<i128> {
 
 proptest! {
     #[test]
-    fn text_means_what_arithmetic_says(
+    fn the_value_of_a_text_equals_its_arithmetic(
         mantissa in prop_oneof![0..10_000_u64, any::<u64>()],
         places in 0..15_usize,
         suffix in proptest::sample::select(SUFFIXES.as_slice()),
@@ -309,7 +309,7 @@ proptest! {
 
     /// Whole numbers only, and neither E nor Ei: the other library reads numbers as f64, `1E` included.
     #[test]
-    fn another_library_agrees(
+    fn values_equal_those_of_another_library(
         whole in -8_000_000..8_000_000_i64,
         suffix in proptest::sample::select(vec!["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"]),
     ) {
@@ -320,7 +320,7 @@ proptest! {
 }
 
 #[test]
-fn bytes_for_people_are_rounded_to_thousandths_of_a_unit() {
+fn bytes_in_messages_are_rounded_to_thousandths_of_a_unit() {
     for (bytes, text) in [
         (0, "0"),
         (500, "500"),

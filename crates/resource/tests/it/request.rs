@@ -17,7 +17,7 @@ fn pod(containers: &[&[i64]], init: Vec<InitContainer>) -> PodResources {
 }
 
 #[test]
-fn containers_and_init_steps() {
+fn a_request_is_the_maximum_of_containers_and_each_init_step() {
     let cases = [
         ("nothing but a place", pod(&[], vec![]), [0, 0]),
         ("containers are added up", pod(&[&[1, 2], &[3]], vec![]), [4, 2]),
@@ -38,14 +38,14 @@ fn containers_and_init_steps() {
 }
 
 #[test]
-fn overhead_comes_on_top() {
+fn overhead_is_added_to_the_request() {
     let mut pod = pod(&[&[1, 1]], vec![init(&[3])]);
     pod.overhead = amounts(&[10, 20]);
     assert_eq!(pod.total(), amounts(&[13, 21, 1]));
 }
 
 #[test]
-fn the_pod_level_overrides_what_it_names() {
+fn pod_level_requests_replace_those_of_containers() {
     let mut pod = pod(&[&[1, 1, 0, 7]], vec![init(&[3])]);
     pod.pod_level = Some(amounts(&[8]));
     assert_eq!(pod.total(), amounts(&[8, 1, 1, 7]), "memory and storage are still the containers'");
@@ -56,7 +56,7 @@ fn the_pod_level_overrides_what_it_names() {
 }
 
 #[test]
-fn a_pod_takes_one_place_whatever_is_written() {
+fn a_pod_requests_one_of_pods_whatever_its_spec_says() {
     let pod = pod(&[&[1, 1, 5]], vec![]);
     assert_eq!(pod.total().get(DimId::PODS), 1);
 }
@@ -87,7 +87,7 @@ fn moments(pod: &PodResources) -> Vec<Vec<&Amounts>> {
 
 proptest! {
     #[test]
-    fn the_total_is_the_worst_moment(pod in any_pod()) {
+    fn the_request_covers_each_step_of_the_start(pod in any_pod()) {
         let total = pod.total();
         for dim in (0..9).map(DimId).filter(|&dim| dim != DimId::PODS) {
             let need = |running: Vec<&Amounts>| running.iter().map(|a| a.get(dim)).sum::<i64>();
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn containers_have_no_order((pod, shuffled) in any_pod().prop_flat_map(|pod| {
+    fn a_request_does_not_depend_on_the_order_of_containers((pod, shuffled) in any_pod().prop_flat_map(|pod| {
         let containers = Just(pod.containers.clone()).prop_shuffle();
         (Just(pod.clone()), containers.prop_map(move |containers| PodResources { containers, ..pod.clone() }))
     })) {

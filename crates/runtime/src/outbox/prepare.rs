@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_written_when_it_lacks_devices_or_the_pod_and_never_when_it_has_others() {
+    fn a_claim_is_written_unless_it_has_other_devices() {
         let own: Option<&[&str]> = Some(&["a", "b"]);
         for (claim, asked, expected) in [
             (stored(None, &[]), own, Ok(true)),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_is_reserved_for_beside_others() {
+    fn a_reservation_for_a_pod_is_added_beside_other_pods() {
         let mut claim = stored(Some(&["z"]), &["p0"]);
         change(&mut claim, &write(None)).unwrap();
         let expected =
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_by_class_in_the_order_of_the_claim() {
+    fn requests_are_grouped_by_class_in_the_order_of_the_claim() {
         let of = |name: &str, class: &str| json!({"name": name, "exactly": {"deviceClassName": class}});
         let devices = json!({"requests": [of("a", "gpu"), of("b", "nic"), of("c", "gpu")]});
         let expected =
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn configurations_say_where_they_come_from() {
+    fn configurations_of_an_allocation_name_their_source() {
         let list = json!([{"opaque": {"driver": "x"}}]);
         let of_class = configs(&list, "FromClass", Some(&[json!("a")]));
         assert_eq!(of_class, [json!({"opaque": {"driver": "x"}, "source": "FromClass", "requests": ["a"]})]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_names_devices_and_where_they_can_be_used() {
+    fn an_allocation_names_devices_and_nodes() {
         let requirement = |key: &str, operator, values: &[&str]| Requirement {
             key: key.into(),
             operator,

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn answers() {
+    fn each_answer_of_the_api_server_has_one_meaning() {
         let passing = |message: &str, seconds: Option<u64>| {
             let (message, after) = (message.to_owned(), seconds.map(Duration::from_secs));
             Err(Problem::Other(Reply::Passing { message, after }))

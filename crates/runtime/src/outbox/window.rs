@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trouble_narrows_and_success_opens() {
+    fn failures_narrow_the_window_and_successes_open_it() {
         let mut window = Window::new(8);
         let trouble = Reply::Passing { message: "503".into(), after: None };
         for expected in [4, 2, 1, 1] {

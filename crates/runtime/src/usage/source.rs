@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_says_where_and_how_often() {
+    fn the_configuration_names_source_address_and_interval() {
         let of = |plugin: &str, metrics: &[(&str, &str)]| Source::of(&conf(plugin, metrics)).unwrap();
         assert_eq!(of("gang", &[("type", "prometheus")]), None, "nobody reads figures");
         let default = Source { place: Place::MetricsApi, interval: Duration::from_secs(30) };
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_leniently() {
+    fn missing_parts_of_an_answer_are_skipped() {
         let custom = json!({"items": [
             {"describedObject": {"name": "a"}, "value": "250m"},
             {"describedObject": {"name": "b"}, "value": "1"},
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn only_nodes_with_both_figures_are_told() {
+    fn only_nodes_with_usage_of_cpu_and_memory_are_reported() {
         let source = Source { place: Place::CustomMetrics, interval: Duration::from_secs(30) };
         let percents =
             |list: &[(&str, f64)]| list.iter().map(|(name, value)| ((*name).into(), *value)).collect();

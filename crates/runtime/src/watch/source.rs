@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_are_whole_however_they_arrive() {
+    async fn events_are_whole_whatever_the_chunks_they_arrive_in() {
         let lines = br#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}
 {"type":"DELETED","object":{"metadata":{"name":"a"}}}
 {"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9"}}}
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_never_answers_is_asked_again() {
+    async fn a_server_that_never_answers_is_a_time_out() {
         let silent = tower::service_fn(|_: Request<Body>| {
             std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
         });
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_read_whoever_wrote_it() {
+    fn a_refusal_is_read_from_a_status_or_from_plain_text() {
         let status = refusal(Format::Json, 403, br#"{"kind":"Status","code":403,"message":"no"}"#);
         assert_eq!((status.code, status.message.as_str()), (403, "no"));
         for format in [Format::Json, Format::Protobuf] {

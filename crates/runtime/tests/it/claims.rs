@@ -1,4 +1,4 @@
-//! ResourceClaims that get their devices before their pod is bound, against an API server that keeps a claim.
+//! ResourceClaims are allocated before their pod is bound, against an API server that keeps a claim.
 use std::sync::{Arc, Mutex};
 
 use http::Method;
@@ -14,10 +14,10 @@ const CLAIM: &str = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c";
 const STATUS: &str = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status";
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
-/// Keeps one claim as an API server does: who writes an old version is refused.
+/// Keeps one claim as an API server does: a write with an old version is refused.
 struct Store {
     claim: Value,
-    /// So many writes find that somebody else was faster.
+    /// The number of writes that fail because of a concurrent write.
     races: u32,
 }
 
@@ -59,7 +59,7 @@ fn fresh() -> Value {
     })
 }
 
-/// Pods of one claim, of which the first gives it its device.
+/// Pods of one claim; the bind of the first allocates the claim.
 fn decision(pods: usize) -> Decision {
     let device = DeviceName { driver: "gpu.x".into(), pool: "n1".into(), device: "d0".into() };
     let given = ClaimAllocation { devices: vec![GivenDevice { request: "r".into(), device }], nodes: None };
@@ -100,7 +100,7 @@ fn reserved_for(claim: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_claim_is_protected_given_its_devices_and_reserved_before_the_bind() {
+async fn finalizer_allocation_and_reservation_of_a_claim_are_written_before_the_bind() {
     let (events, claim, log) = bind(fresh(), 0, 1).await;
     assert_eq!(events, all_bound(1));
     assert_eq!(claim["metadata"]["finalizers"], json!([FINALIZER]));
@@ -123,14 +123,14 @@ async fn a_claim_is_protected_given_its_devices_and_reserved_before_the_bind() {
 }
 
 #[tokio::test]
-async fn the_pods_of_a_shared_claim_do_not_lose_each_other_s_reservation() {
+async fn pods_that_share_a_claim_keep_their_reservations() {
     let (events, claim, _) = bind(fresh(), 3, 4).await;
     assert_eq!(events, all_bound(4));
     assert_eq!(reserved_for(&claim), ["uid-p-0", "uid-p-1", "uid-p-2", "uid-p-3"]);
 }
 
 #[tokio::test]
-async fn what_was_written_before_is_not_written_again() {
+async fn a_claim_that_was_written_before_is_not_written_again() {
     let (_, claim, _) = bind(fresh(), 0, 1).await;
     let (events, after, log) = bind(claim.clone(), 0, 1).await;
     assert_eq!((events, after), (all_bound(1), claim));
@@ -138,7 +138,7 @@ async fn what_was_written_before_is_not_written_again() {
 }
 
 #[tokio::test]
-async fn a_pod_whose_claim_went_another_way_is_not_bound() {
+async fn a_pod_whose_claim_got_other_devices_is_not_bound() {
     let mut given = fresh();
     let device = json!({"request": "r", "driver": "gpu.x", "pool": "n1", "device": "d9"});
     given["status"]["allocation"] = json!({"devices": {"results": [device]}});

@@ -1,4 +1,4 @@
-//! The outbox against an API server: what requests look like, and what answers mean.
+//! The outbox against an API server: its requests, and the meaning of answers.
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::fake::{Answer, Log, Seen, api, created, fails, ok};
 use crate::outbox::{gang, pod};
 
-/// Sends decisions and waits until all of it is done; returns what the Cluster was told.
+/// Sends decisions and waits until all are done; returns the events for the Cluster.
 pub(crate) async fn run(client: Client, decisions: Vec<Decision>, options: OutboxOptions) -> Vec<Event> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
@@ -70,9 +70,9 @@ async fn a_bind_names_node_and_uid() {
     );
 }
 
-/// Each answer to the bind, what the pod looks like afterwards, and what the Cluster is told.
+/// Each answer to the bind, the pod afterwards, and the event for the Cluster.
 #[tokio::test]
-async fn answers_to_a_bind() {
+async fn each_answer_to_a_bind_gives_the_right_event() {
     let seen = |uid: &str, node: &str, deleted: bool| {
         let mut pod = json!({"metadata": {"uid": uid}, "spec": {"nodeName": node}});
         if deleted {
@@ -108,7 +108,7 @@ async fn answers_to_a_bind() {
 }
 
 #[tokio::test]
-async fn passing_errors_are_survived_and_nothing_is_lost_or_told_twice() {
+async fn after_transient_errors_each_write_is_done_once() {
     let count = AtomicUsize::new(0);
     let (client, log) = api(move |_| match count.fetch_add(1, Ordering::Relaxed) % 5 {
         0 => fails(500, "etcdserver: request timed out"),
@@ -126,7 +126,7 @@ async fn passing_errors_are_survived_and_nothing_is_lost_or_told_twice() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_a_passing_error() {
+async fn a_connection_that_breaks_is_a_transient_error() {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
     let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
@@ -144,7 +144,7 @@ async fn a_connection_that_breaks_is_a_passing_error() {
 }
 
 #[tokio::test]
-async fn statuses_are_patches_of_the_fields_we_own() {
+async fn a_status_is_a_patch_of_the_fields_that_phalanx_owns() {
     let (client, log) = api(|_| ok(json!({})));
     let condition = Condition {
         kind: "Unschedulable".into(),
@@ -189,7 +189,7 @@ async fn statuses_are_patches_of_the_fields_we_own() {
 }
 
 #[tokio::test]
-async fn a_gate_is_taken_off_the_pod_of_that_uid_or_asked_for_again() {
+async fn a_scheduling_gate_is_removed_by_uid_and_again_after_an_error() {
     const PATH: &str = "/api/v1/namespaces/ns/pods/p";
     let opened = |answer: Answer| {
         let (client, log) = api(move |_| answer.clone());
@@ -215,9 +215,9 @@ async fn a_gate_is_taken_off_the_pod_of_that_uid_or_asked_for_again() {
 
 /// A queue belongs to no namespace; events about it are in `default`.
 #[tokio::test]
-async fn what_is_wrong_with_a_queue_is_an_event() {
+async fn a_problem_of_a_queue_is_an_event() {
     let (client, log) = api(|_| ok(json!({})));
-    let message: Arc<str> = "its parent nobody does not exist".into();
+    let message: Arc<str> = "its parent missing does not exist".into();
     run(client, vec![Decision::QueueInvalid { queue: "q".into(), uid: "uid-q".into(), message }], quick())
         .await;
     let event = asked(&log, &Method::POST).remove(0);
@@ -227,10 +227,13 @@ async fn what_is_wrong_with_a_queue_is_an_event() {
     });
     assert_eq!(event.body["regarding"], regarding);
     let said = [&event.body["type"], &event.body["reason"], &event.body["note"]];
-    assert_eq!(said, [&json!("Warning"), &json!("QueueInvalid"), &json!("its parent nobody does not exist")]);
+    assert_eq!(
+        said,
+        [&json!("Warning"), &json!("QueueInvalid"), &json!("its parent missing does not exist")]
+    );
 }
 
-/// One that waits for little, and whose reports nobody reads.
+/// Short time-outs, and a report channel that is dropped.
 fn quick_driver() -> Driver<fn(Vec<Event>)> {
     Driver {
         outbox: Outbox::new(quick()),
@@ -242,9 +245,9 @@ fn quick_driver() -> Driver<fn(Vec<Event>)> {
     }
 }
 
-/// Conditions wait to be still; a nomination takes them along at once.
+/// Conditions are held back until they stay equal; a nomination is sent at once together with the condition.
 #[tokio::test]
-async fn pod_status_is_a_strategic_merge_and_events_say_why() {
+async fn the_status_of_a_pod_is_a_strategic_merge_patch_and_its_event_has_the_reason() {
     let (client, log) = api(|_| ok(json!({})));
     let driver = quick_driver();
     let (inputs, receive) = mpsc::unbounded_channel();
@@ -297,7 +300,7 @@ async fn pod_status_is_a_strategic_merge_and_events_say_why() {
 
 /// A conflict on a status: with another writer, it is sent again; with another object of the same name, it is not.
 #[tokio::test]
-async fn a_status_in_conflict_asks_whose_object_it_is() {
+async fn a_status_in_conflict_is_written_again_for_the_same_uid_only() {
     let status = GroupStatus { phase: Phase::Inqueue, ..GroupStatus::default() };
     let decision = Decision::PodGroupStatus {
         group: Key::new("ns", "g"),
@@ -361,7 +364,7 @@ fn group_status(version: &str, phase: Phase, kinds: &[&str]) -> Decision {
     }
 }
 
-/// Hands over decisions one after the other, each when the one before is written.
+/// Sends decisions one after the other, each once the one before is written.
 async fn run_all(client: Client, decisions: Vec<Vec<Decision>>) {
     let metrics = Arc::<phalanx_runtime::metrics::Metrics>::default();
     let driver = Driver { metrics: Arc::clone(&metrics), ..quick_driver() };
@@ -391,14 +394,14 @@ fn keeper(kept: Kept) -> (Client, Log, Arc<Mutex<Kept>>) {
     (client, log, kept)
 }
 
-/// Between what was read and what is written, somebody else wrote.
+/// Another writer wrote between the read and the write.
 #[tokio::test]
 async fn conditions_of_other_writers_are_not_lost() {
     let foreign = |kind: &str| json!({"type": kind, "status": "True", "extra": 1});
     let before =
         Kept { version: 7, conditions: vec![foreign("Theirs"), foreign("Unschedulable")], conflicts: 0 };
     let (client, log, kept) = keeper(before);
-    // Read at version 5, when there was another one of theirs.
+    // Read at version 5, when the object had another condition of the other writer.
     let decision = group_status("5", Phase::Running, &["Old", "Scheduled"]);
     run(client, vec![decision], quick()).await;
     let kept = kept.lock().unwrap();
@@ -407,7 +410,7 @@ async fn conditions_of_other_writers_are_not_lost() {
     assert_eq!((kept.version, log.lock().unwrap().len()), (8, 3));
 }
 
-/// What we wrote ourselves is no conflict, though it was not read yet.
+/// A write of this process is no conflict, although the watch has not shown it yet.
 #[tokio::test]
 async fn two_writes_in_a_row_are_two_requests() {
     let (client, log, kept) = keeper(Kept { version: 5, ..Kept::default() });
@@ -432,9 +435,9 @@ async fn two_writes_in_a_row_are_two_requests() {
     assert_eq!((kept.version, kept.conflicts), (9, 0));
 }
 
-/// What is decided before a condition of theirs was read does not overwrite it, however often.
+/// Statuses decided before a condition of another writer was read do not overwrite it.
 #[tokio::test]
-async fn a_merged_status_is_not_taken_for_our_own() {
+async fn a_merged_status_keeps_conditions_of_other_writers() {
     let before = Kept { version: 7, conditions: vec![json!({"type": "Theirs"})], conflicts: 0 };
     let (client, _, kept) = keeper(before);
     let decided = |phase| group_status("5", phase, &["Scheduled"]);

@@ -1,4 +1,4 @@
-//! The scheduling thread, with searches for victims that take more time than there is.
+//! The scheduling thread with searches for victims that run out of time.
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
@@ -18,8 +18,8 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use phalanx_framework::testing::{group, member, node, queue, running};
 
-/// What came out of the thread; it tells the time too. As long as time flies, it does so from the moment a bind is out:
-/// a search that begins behind it ends with its first look.
+/// The output of the thread, which is its stopwatch too. With `flies` the time is over as soon as a bind is out:
+/// a search that begins after the bind ends with its first reading.
 #[derive(Debug)]
 struct Outlook {
     outbox: Mutex<UnboundedReceiver<driver::Input>>,
@@ -47,7 +47,7 @@ impl Outlook {
         }
     }
 
-    /// For whom and why pods were evicted.
+    /// The preemptors and reasons of evictions.
     fn reasons(&self) -> BTreeSet<String> {
         let reason = |decision: &Decision| match decision {
             Decision::Evict { cause, .. } => Some(cause.reason.to_string()),
@@ -73,7 +73,7 @@ fn conf() -> Conf {
     Conf { actions, tiers: vec![Tier { plugins }], ..Conf::default() }
 }
 
-/// A full node that two gangs ask for, and one for which there is room elsewhere.
+/// A full node that two gangs need, and a gang with room on another node.
 fn events() -> Vec<Event> {
     let class = Event::PriorityClass { name: "high".into(), value: 10, global_default: false };
     let mut events: Vec<Event> = vec![queue("default", 1).into(), class];
@@ -89,7 +89,7 @@ fn events() -> Vec<Event> {
 }
 
 #[test]
-fn binds_leave_while_searches_run_out_of_time_and_who_had_no_turn_goes_first() {
+fn after_a_search_ran_out_of_time_binds_leave_and_jobs_not_tried_come_first() {
     let (inputs, receive) = channel();
     let (send, outbox) = unbounded_channel();
     let outlook = Arc::new(Outlook {
@@ -151,7 +151,7 @@ impl MakeWriter<'_> for Lines {
 }
 
 #[test]
-fn the_log_tells_what_was_bound_and_who_was_evicted_for_whom() {
+fn the_log_has_bound_pods_and_victims_with_their_preemptor() {
     let (inputs, receive) = channel();
     let (send, mut outbox) = unbounded_channel();
     let engine = Engine {

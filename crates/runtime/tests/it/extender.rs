@@ -1,4 +1,4 @@
-//! Extenders on the loopback interface: what they are asked, and what their answers mean for a cycle.
+//! Extenders on the loopback interface: their requests, and the effect of their answers on a cycle.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use crate::fake::{api, fails, ok};
 use crate::loopback::{Answer, Asked, Loopback};
 
-/// What the objects of these manifests mean for the Cluster.
+/// The events of these manifests.
 fn events() -> Vec<Event> {
     let mut interner = phalanx_cache::Interner::default();
     let names = phalanx_cache::Names::default();
@@ -68,7 +68,7 @@ fn http(runtime: &Runtime) -> Arc<dyn Extender> {
     Arc::new(HttpExtender::new(runtime.handle().clone(), Clients::default()))
 }
 
-/// Where the pod goes, or why it waits, and what was asked.
+/// The node of the pod or the reason why it waits, and the requests.
 fn outcome(server: &Loopback, arguments: &str) -> (Result<String, String>, Vec<Asked>) {
     let runtime = Runtime::new().unwrap();
     let (decisions, report) =
@@ -85,7 +85,7 @@ fn node_of(asked: &Asked) -> String {
 }
 
 #[test]
-fn volcano_verbs_judge_each_node_and_all_nodes() {
+fn volcano_verbs_are_sent_for_one_node_and_for_all_nodes() {
     let server = Loopback::new(|asked| match asked.target.as_str() {
         "/v1/predicate" if node_of(asked) == "n1" => Some((200, json!({"status": "", "code": 0}))),
         "/v1/predicate" if node_of(asked) == "n2" => Some((200, json!({"status": null}))),
@@ -113,7 +113,7 @@ fn volcano_verbs_judge_each_node_and_all_nodes() {
 }
 
 #[test]
-fn kube_verbs_judge_all_nodes_at_once() {
+fn kubernetes_verbs_are_sent_once_for_all_nodes() {
     let answer = |asked: &Asked| -> Answer {
         Some((
             200,
@@ -145,7 +145,7 @@ fn kube_verbs_judge_all_nodes_at_once() {
 }
 
 #[test]
-fn who_is_refused_everywhere_is_told_why() {
+fn a_pod_that_the_extender_refuses_on_all_nodes_has_its_reason() {
     let server = Loopback::new(|_| {
         Some((200, json!({"nodes": {"items": []}, "failedNodes": {"n1": "no card", "n2": "no card"}})))
     });
@@ -155,7 +155,7 @@ fn who_is_refused_everywhere_is_told_why() {
 }
 
 #[test]
-fn an_extender_that_fails_holds_pods_up_unless_it_is_ignorable() {
+fn pods_wait_for_a_failing_extender_unless_it_is_ignorable() {
     for (answer, problem) in [
         (Some((500, json!({}))), "status 500"),
         (Some((200, json!({"Error": "out of cards"}))), "out of cards"),
@@ -181,7 +181,7 @@ fn an_extender_that_fails_holds_pods_up_unless_it_is_ignorable() {
 }
 
 #[test]
-fn pods_without_managed_resources_are_not_asked_about() {
+fn pods_without_managed_resources_are_not_sent_to_the_extender() {
     let server = Loopback::new(|_| Some((500, json!({}))));
     let managed = |names: &str| {
         outcome(&server, &format!("extender.kube.filterVerb: filter, extender.managedResources: {names}"))
@@ -193,7 +193,7 @@ fn pods_without_managed_resources_are_not_asked_about() {
 }
 
 #[test]
-fn jobs_queues_and_sessions_are_told_and_asked() {
+fn jobs_queues_and_sessions_are_sent_to_the_extender() {
     let server = Loopback::new(|asked| {
         Some((
             200,
@@ -227,7 +227,7 @@ fn jobs_queues_and_sessions_are_told_and_asked() {
 }
 
 #[test]
-fn a_cycle_is_the_same_with_the_answers_recorded() {
+fn a_cycle_with_recorded_answers_decides_the_same() {
     let server = Loopback::new(|_| {
         Some((200, json!({"NodeNames": ["n2"], "FailedNodes": {"n1": "no card", "n3": "no card"}})))
     });

@@ -90,7 +90,7 @@ fn campaign(client: &Client, options: LeaseOptions) -> Candidate {
 }
 
 #[tokio::test]
-async fn one_leads_and_a_release_lets_the_other_in_at_once() {
+async fn one_process_leads_and_the_other_takes_a_released_lease_at_once() {
     let (client, store) = server();
     let first = candidate(&client, "a");
     first.leads.await.unwrap();
@@ -117,7 +117,7 @@ async fn a_leader_that_cannot_renew_stops() {
 
 /// The next try would come after the deadline: it does not wait for that.
 #[tokio::test]
-async fn a_leader_stops_at_the_deadline_and_not_at_the_try_after_it() {
+async fn a_leader_that_cannot_renew_stops_at_the_deadline() {
     let (client, store) = server();
     let (deadline, retry) = (Duration::from_millis(1500), Duration::from_millis(1200));
     let options = LeaseOptions {

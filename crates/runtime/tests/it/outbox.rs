@@ -1,4 +1,4 @@
-//! The order of what is sent, without a server.
+//! The order of requests, without a server.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use phalanx_runtime::outbox::request::{Context, Moment, build};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, QueuePatch, QueueSeen, Work, Write};
 use phalanx_runtime::recorder::Posting;
 
-/// Why a pod is evicted.
+/// The cause of an eviction.
 pub(super) fn because(reason: &str) -> Arc<Cause> {
     Arc::new(Cause { reason: reason.into(), ..Cause::default() })
 }
@@ -50,7 +50,7 @@ pub(super) fn passing() -> Reply {
     Reply::Passing { message: "etcdserver: leader changed".into(), after: None }
 }
 
-/// A short name of what is sent.
+/// A short name of a request.
 pub(super) fn name(job: &Job) -> String {
     match &job.work {
         Work::Bind(binding) => format!("bind {}", binding.pod.name),
@@ -65,12 +65,12 @@ pub(super) fn name(job: &Job) -> String {
     }
 }
 
-/// All that may be sent now, without any answer.
+/// All requests that may be sent now, without any answer.
 pub(super) fn burst(outbox: &mut Outbox, now: Instant) -> Vec<Job> {
     std::iter::from_fn(|| outbox.next(now)).collect()
 }
 
-/// Answers everything with success until nothing is left that is due; what was sent, in order.
+/// Answers every request with success until none is due; returns the requests in order.
 pub(super) fn drain(outbox: &mut Outbox, now: Instant) -> Vec<String> {
     let mut sent = Vec::new();
     while let Some(job) = outbox.next(now) {
@@ -95,7 +95,7 @@ fn gangs_are_bound_in_order_and_within_the_window() {
 }
 
 #[test]
-fn binds_come_before_statuses_and_events_come_last() {
+fn binds_are_sent_before_statuses_and_events_last() {
     let now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions { in_flight: 1, ..options() });
     outbox.decide(
@@ -116,7 +116,7 @@ fn binds_come_before_statuses_and_events_come_last() {
 }
 
 #[test]
-fn a_change_of_phase_goes_out_between_binds() {
+fn a_change_of_phase_is_sent_between_binds() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![gang("a", 100), status("g", Phase::Inqueue, 0), status("h", Phase::Pending, 2)], now);
@@ -138,7 +138,7 @@ fn only_the_newest_status_of_an_object_is_written_and_one_at_a_time() {
 }
 
 #[test]
-fn a_message_that_keeps_changing_is_written_once_it_is_still_or_too_old() {
+fn a_message_that_keeps_changing_is_written_after_ten_holds() {
     let start = Instant::now();
     let hold = options().hold;
     let mut outbox = Outbox::new(options());
@@ -152,7 +152,7 @@ fn a_message_that_keeps_changing_is_written_once_it_is_still_or_too_old() {
 
 /// A gang of many pods takes seconds to create; until its last pod is there, all of them wait.
 #[test]
-fn while_pods_keep_coming_nothing_is_written_about_those_that_wait() {
+fn while_pods_are_being_created_conditions_of_waiting_pods_are_held_back() {
     let start = Instant::now();
     let hold = options().hold;
     let mut outbox = Outbox::new(OutboxOptions { in_flight: 10_000, ..options() });
@@ -178,7 +178,7 @@ fn while_pods_keep_coming_nothing_is_written_about_those_that_wait() {
 }
 
 #[test]
-fn a_pod_that_is_bound_needs_no_word_about_waiting() {
+fn the_condition_of_a_waiting_pod_is_dropped_when_it_is_bound() {
     let now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, ..options() });
     outbox.decide(vec![unscheduled("a-0", "0/3 nodes")], now);
@@ -203,7 +203,7 @@ fn nomination_and_condition_of_a_pod_are_one_write() {
 }
 
 #[test]
-fn passing_errors_are_tried_again_until_the_deadline() {
+fn a_bind_is_tried_again_after_transient_errors_until_the_deadline() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![gang("a", 1)], start);
@@ -231,7 +231,7 @@ fn passing_errors_are_tried_again_until_the_deadline() {
 }
 
 #[test]
-fn where_binds_never_pause_events_are_sent_in_between_in_the_end() {
+fn events_are_sent_between_binds_that_never_pause() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
     for step in 0..800 {
@@ -246,7 +246,7 @@ fn where_binds_never_pause_events_are_sent_in_between_in_the_end() {
 }
 
 #[test]
-fn the_server_says_how_long_to_wait() {
+fn the_outbox_waits_as_long_as_the_server_asks() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![gang("a", 1)], now);
@@ -258,7 +258,7 @@ fn the_server_says_how_long_to_wait() {
 }
 
 #[test]
-fn what_is_gone_is_reported_at_once_and_what_is_refused_soon() {
+fn a_bind_of_a_gone_pod_fails_at_once_and_a_refused_bind_after_retries() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![gang("a", 2)], now);
@@ -283,7 +283,7 @@ fn what_is_gone_is_reported_at_once_and_what_is_refused_soon() {
 }
 
 #[test]
-fn an_eviction_that_is_refused_is_told_and_one_of_a_pod_that_is_gone_is_not() {
+fn a_refused_eviction_is_reported_unless_the_pod_is_gone() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
     let evict = |name: &str| {
@@ -313,7 +313,7 @@ fn an_eviction_that_is_refused_is_told_and_one_of_a_pod_that_is_gone_is_not() {
 }
 
 #[test]
-fn an_evicted_pod_carries_for_whom_and_so_does_its_event() {
+fn the_condition_and_the_event_of_a_victim_name_its_preemptor() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     let reason = "preempted by ns/urgent (priority 1000) in queue default";
@@ -348,7 +348,7 @@ fn an_evicted_pod_carries_for_whom_and_so_does_its_event() {
 }
 
 #[test]
-fn trouble_narrows_the_window_to_probes() {
+fn errors_narrow_the_window_to_probes() {
     let mut now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions { in_flight: 64, ..options() });
     outbox.decide(vec![gang("a", 500)], now);
@@ -363,7 +363,7 @@ fn trouble_narrows_the_window_to_probes() {
 }
 
 #[test]
-fn binds_to_a_deleted_node_are_withdrawn() {
+fn binds_to_a_deleted_node_are_not_sent() {
     let now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions { in_flight: 1, ..options() });
     outbox.decide(vec![gang("a", 3)], now);
@@ -384,7 +384,7 @@ fn binds_to_a_deleted_node_are_withdrawn() {
 }
 
 #[test]
-fn nothing_is_written_about_what_is_gone() {
+fn no_status_or_event_is_written_for_a_deleted_object() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![unscheduled("p", "waits"), status("g", Phase::Pending, 1)], now);
@@ -395,7 +395,7 @@ fn nothing_is_written_about_what_is_gone() {
 }
 
 #[test]
-fn a_status_is_tried_again_unless_a_newer_one_waits() {
+fn a_status_is_sent_again_unless_a_newer_one_waits() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![status("g", Phase::Inqueue, 0)], now);
@@ -410,7 +410,7 @@ fn a_status_is_tried_again_unless_a_newer_one_waits() {
 }
 
 #[test]
-fn names_that_a_queue_no_longer_uses_are_taken_out() {
+fn resources_that_a_queue_no_longer_uses_are_removed_from_its_status() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.queue_seen("q".into(), QueueSeen { names: vec!["cpu".into(), "gpu".into()], stateless: true });
@@ -422,7 +422,7 @@ fn names_that_a_queue_no_longer_uses_are_taken_out() {
 }
 
 #[test]
-fn chance_is_all_in_the_seed() {
+fn retries_and_names_of_events_depend_on_the_seed_only() {
     let now = Instant::now();
     let sent = |seed| {
         let mut outbox = Outbox::new(OutboxOptions { seed, ..options() });
@@ -441,7 +441,7 @@ fn chance_is_all_in_the_seed() {
 }
 
 #[test]
-fn at_the_end_binds_and_group_statuses_are_flushed() {
+fn at_shutdown_binds_and_statuses_of_podgroups_are_sent() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![gang("a", 1), status("g", Phase::Pending, 3), unscheduled("p", "waits")], now);
@@ -451,7 +451,7 @@ fn at_the_end_binds_and_group_statuses_are_flushed() {
     assert!(!sent.iter().any(|name| name.starts_with("pod ")), "{sent:?}");
 }
 
-/// Both would change the pod's status: the one that was decided first must not come last.
+/// Both change the pod's status: the write that was decided first must not be sent last.
 #[test]
 fn a_bind_waits_for_the_answer_to_its_pods_status() {
     let now = Instant::now();
@@ -470,7 +470,7 @@ fn a_bind_waits_for_the_answer_to_its_pods_status() {
 }
 
 #[test]
-fn what_is_to_be_said_about_a_pod_waits_for_its_bind() {
+fn a_status_of_a_pod_is_sent_after_its_bind_failed() {
     let now = Instant::now();
     let later = now + Duration::from_mins(1);
     let cases =
@@ -493,7 +493,7 @@ fn what_is_to_be_said_about_a_pod_waits_for_its_bind() {
 }
 
 #[test]
-fn a_status_in_conflict_is_tried_again_with_what_is_newest() {
+fn a_status_in_conflict_is_sent_again_with_the_newest_content() {
     let now = Instant::now();
     let later = now + Duration::from_secs(1);
     let conflict = || Reply::Conflict("the object has been modified".into());
@@ -521,7 +521,7 @@ fn a_status_in_conflict_is_tried_again_with_what_is_newest() {
 }
 
 #[test]
-fn a_status_of_what_is_gone_is_not_tried_again() {
+fn a_status_of_a_deleted_object_is_not_sent_again() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![status("g", Phase::Inqueue, 0)], now);
@@ -547,7 +547,7 @@ fn retries_keep_their_order_and_go_first() {
 }
 
 #[test]
-fn a_bind_that_is_refused_again_and_again_silences_nobody() {
+fn binds_that_are_refused_again_and_again_delay_no_other_event() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![gang("a", 2)], start);

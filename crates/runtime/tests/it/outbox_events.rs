@@ -1,4 +1,4 @@
-//! Events: when they may go, what time they carry, and that what matters is told in the end.
+//! Kubernetes events: when they are sent, their times, and that important ones are sent in the end.
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use phalanx_runtime::recorder::{Note, Posting};
 use crate::outbox::{BREAK, burst, drain, gang, name, options, passing, pod, unscheduled};
 
 #[test]
-fn a_bind_that_waits_for_its_next_attempt_holds_back_no_event() {
+fn events_are_sent_while_a_bind_waits_for_its_next_attempt() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![gang("a", 2)], now);
@@ -31,7 +31,7 @@ fn a_bind_that_waits_for_its_next_attempt_holds_back_no_event() {
 
 /// As a pod whose binds run into an error of the server each time.
 #[test]
-fn a_bind_that_fails_again_and_again_silences_nobody() {
+fn binds_that_fail_again_and_again_delay_no_other_event() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![gang("stuck", 1), gang("good", 1)], start);
@@ -50,9 +50,9 @@ fn a_bind_that_fails_again_and_again_silences_nobody() {
     assert!(told < Duration::from_secs(3), "{told:?}");
 }
 
-/// The answers to events say nothing of what binds may ask for.
+/// Answers to events do not change the rate of binds.
 #[test]
-fn trouble_with_events_slows_events_and_no_binds() {
+fn errors_of_events_slow_events_and_not_binds() {
     let start = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions { in_flight: 32, ..options() });
     for index in 0..100 {
@@ -68,7 +68,7 @@ fn trouble_with_events_slows_events_and_no_binds() {
     assert_eq!(burst(&mut outbox, start).len(), 32);
 }
 
-/// What an event says when it is sent at this moment.
+/// The event as it is sent at this time.
 fn event_time(job: &Job, moment: Moment) -> String {
     let context = Context { pod_group_status: false, controller: "c".into(), instance: "i".into() };
     let request = build(job, &context, moment).unwrap();
@@ -77,7 +77,7 @@ fn event_time(job: &Job, moment: Moment) -> String {
 }
 
 #[test]
-fn an_event_carries_the_time_of_what_happened() {
+fn an_event_has_the_time_at_which_it_happened() {
     let start = Instant::now();
     let moment = Moment { instant: start, wall: "2026-01-01T00:00:00Z".parse().unwrap() };
     let secs = |seconds| start + Duration::from_secs(seconds);
@@ -114,7 +114,7 @@ fn an_event_carries_the_time_of_what_happened() {
     assert_eq!(found, expected.map(str::to_owned).into());
 }
 
-/// So many pods that fail to be scheduled at once that not all of it can wait to be told.
+/// More pods fail to be scheduled at once than the queue of events can hold.
 fn flooded(start: Instant) -> Outbox {
     let mut outbox = Outbox::new(OutboxOptions { events_max: 10, ..options() });
     for index in 0..25 {
@@ -124,7 +124,7 @@ fn flooded(start: Instant) -> Outbox {
     outbox
 }
 
-/// Posts everything there is, whenever it may go.
+/// Sends all events as soon as they may be sent.
 fn talk(outbox: &mut Outbox, mut now: Instant) -> Vec<String> {
     let mut sent = drain(outbox, now);
     while let Some(at) = outbox.wake(now) {
@@ -135,10 +135,10 @@ fn talk(outbox: &mut Outbox, mut now: Instant) -> Vec<String> {
 }
 
 #[test]
-fn why_a_pod_waits_is_told_later_when_there_is_too_much_to_tell() {
+fn events_of_waiting_pods_are_sent_later_under_pressure() {
     let start = Instant::now();
     let mut outbox = flooded(start);
-    // The same words again do not count for more, and newer ones go instead.
+    // An equal message is not added again, and a newer message replaces the older one.
     outbox.note(Note::failed_scheduling(&pod("p20"), "no room", start), start);
     outbox.note(Note::failed_scheduling(&pod("p21"), "no room for it", start), start);
     let sent = talk(&mut outbox, start);
@@ -148,7 +148,7 @@ fn why_a_pod_waits_is_told_later_when_there_is_too_much_to_tell() {
 }
 
 #[test]
-fn what_is_told_once_is_dropped_under_pressure_and_counted() {
+fn events_of_bound_pods_are_dropped_under_pressure_and_counted() {
     let now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions { events_max: 10, in_flight: 64, ..options() });
     outbox.decide(vec![gang("a", 25)], now);
@@ -159,7 +159,7 @@ fn what_is_told_once_is_dropped_under_pressure_and_counted() {
 }
 
 #[test]
-fn nobody_is_told_why_that_waits_which_waits_no_more() {
+fn events_of_waiting_pods_are_dropped_once_the_pods_wait_no_more() {
     let start = Instant::now();
     let mut outbox = flooded(start);
     outbox.gone(&[Event::PodGone("uid-p24".into())], start);
@@ -180,7 +180,7 @@ fn nobody_is_told_why_that_waits_which_waits_no_more() {
 }
 
 #[test]
-fn what_a_server_in_trouble_did_not_take_is_told_when_it_is_well() {
+fn events_that_a_failing_server_did_not_take_are_sent_once_it_works() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.note(Note::failed_scheduling(&pod("p"), "no room", start), start);

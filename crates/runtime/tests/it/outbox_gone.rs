@@ -1,4 +1,4 @@
-//! Pods that are deleted while they are on their way to a node.
+//! Pods that are deleted while their bind is under way.
 use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{Event, Key};
@@ -17,7 +17,7 @@ fn outbox(in_flight: usize) -> Outbox {
 }
 
 #[test]
-fn a_bind_that_was_not_sent_yet_is_dropped_and_nobody_elses() {
+fn a_bind_of_a_deleted_pod_that_was_not_sent_is_dropped() {
     let now = Instant::now();
     let mut outbox = outbox(1);
     outbox.decide(vec![gang("a", 3)], now);
@@ -28,7 +28,7 @@ fn a_bind_that_was_not_sent_yet_is_dropped_and_nobody_elses() {
 }
 
 #[test]
-fn a_bind_that_waits_for_its_next_attempt_is_dropped() {
+fn a_bind_of_a_deleted_pod_that_waits_for_its_next_attempt_is_dropped() {
     let now = Instant::now();
     for reply in [passing(), Reply::Refused("denied by a webhook".into())] {
         let mut outbox = outbox(1);
@@ -41,7 +41,7 @@ fn a_bind_that_waits_for_its_next_attempt_is_dropped() {
 }
 
 #[test]
-fn a_bind_that_waits_for_its_pods_status_is_dropped() {
+fn a_bind_of_a_deleted_pod_that_waits_for_its_status_is_dropped() {
     let now = Instant::now();
     let mut outbox = outbox(4);
     let pod = crate::outbox::pod("a-0");
@@ -55,7 +55,7 @@ fn a_bind_that_waits_for_its_pods_status_is_dropped() {
 }
 
 #[test]
-fn a_bind_on_its_way_is_not_tried_again() {
+fn a_bind_of_a_deleted_pod_that_was_sent_is_not_tried_again() {
     let now = Instant::now();
     for reply in [passing(), Reply::Refused("denied by a webhook".into()), Reply::Gone("not found".into())] {
         let mut outbox = outbox(1);

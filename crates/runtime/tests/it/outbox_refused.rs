@@ -1,4 +1,4 @@
-//! Statuses that the API server refuses: none is lost, and none is asked for too often.
+//! Statuses that the API server refuses: none is lost, and none is sent too often.
 use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{GroupStatus, Key, Phase};
@@ -29,12 +29,12 @@ fn refusal() -> Reply {
     Reply::Refused("denied by a webhook".into())
 }
 
-/// An outbox on its own, and the time.
+/// An outbox and the time.
 struct Play {
     outbox: Outbox,
     start: Instant,
     now: Instant,
-    /// All writes, and after how long.
+    /// All writes with their times since the start.
     sent: Vec<(Duration, Write)>,
 }
 
@@ -45,7 +45,7 @@ impl Play {
         Self { outbox, start: now, now, sent: Vec::new() }
     }
 
-    /// Until so long after the start, with this answer to each write.
+    /// Runs until this time after the start, with this answer to each write.
     fn until(&mut self, after: Duration, answer: &Reply) {
         let end = self.start + after;
         loop {
@@ -67,7 +67,7 @@ impl Play {
 }
 
 #[test]
-fn what_was_refused_once_is_written_later() {
+fn a_write_that_was_refused_is_sent_again() {
     for decision in [condition("p", "no room"), nomination("p"), status(3), allocated("4")] {
         let mut play = Play::new(vec![decision]);
         let job = loop {
@@ -85,7 +85,7 @@ fn what_was_refused_once_is_written_later() {
 }
 
 #[test]
-fn what_is_refused_for_ever_is_asked_for_ever_more_rarely() {
+fn a_write_that_is_always_refused_is_sent_at_growing_intervals() {
     let mut play = Play::new(vec![status(3)]);
     play.until(Duration::from_hours(1), &refusal());
     assert!((15..35).contains(&play.sent.len()), "{}", play.sent.len());
@@ -94,7 +94,7 @@ fn what_is_refused_for_ever_is_asked_for_ever_more_rarely() {
 }
 
 #[test]
-fn newer_content_neither_hastens_nor_is_lost() {
+fn newer_content_of_a_refused_write_waits_for_its_back_off() {
     let mut play = Play::new(vec![status(0)]);
     for step in 1..=600 {
         play.until(Duration::from_millis(100) * step, &refusal());
@@ -112,7 +112,7 @@ fn newer_content_neither_hastens_nor_is_lost() {
 }
 
 #[test]
-fn a_role_without_the_right_is_no_storm() {
+fn refused_writes_of_many_pods_are_sent_again_at_a_limited_rate() {
     let all = (0..5000).map(|index| condition(&format!("p{index}"), "no room")).collect();
     let mut play = Play::new(all);
     play.until(Duration::from_mins(10), &refusal());
@@ -125,7 +125,7 @@ fn a_role_without_the_right_is_no_storm() {
 }
 
 #[test]
-fn what_a_newer_write_does_not_speak_of_is_written_too() {
+fn a_newer_write_keeps_the_fields_of_a_refused_one() {
     for answer in [refusal(), Reply::Conflict("modified".into())] {
         let mut play = Play::new(vec![nomination("p")]);
         let job = play.outbox.next(play.now).unwrap();
@@ -139,7 +139,7 @@ fn what_a_newer_write_does_not_speak_of_is_written_too() {
 }
 
 #[test]
-fn the_end_waits_for_none_of_them() {
+fn shutdown_does_not_wait_for_refused_writes() {
     let mut play = Play::new(vec![status(3), allocated("4")]);
     play.until(Duration::from_secs(2), &refusal());
     assert_eq!(play.outbox.depth().writes, 2);

@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order, the outbox knows when it has to go on.
+//! After any sequence of events the outbox plans its next wake-up.
 use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{Condition, Event, GroupStatus, Key, Phase};
@@ -139,7 +139,7 @@ impl Play {
         self.outbox.gone(&[gone], self.now);
     }
 
-    /// Sends all that may be sent, as the driver does, and asks what the driver would wait for.
+    /// Sends all due requests as the driver does, and asks for the next wake-up.
     fn send(&mut self) {
         self.outbox.expire(self.now);
         while let Some(job) = self.outbox.next(self.now) {
@@ -152,7 +152,7 @@ impl Play {
         assert!(wake.is_some() || depth.in_flight > 0 || left == 0, "asleep for ever with {depth:?}");
     }
 
-    /// The server is well again: all that is left is sent, though nothing else happens.
+    /// The server works again: all pending requests are sent without further events.
     fn end(&mut self) {
         for _ in 0..10_000 {
             self.send();
@@ -183,7 +183,7 @@ fn claim() -> VolumeBinding {
 }
 
 #[test]
-fn it_never_falls_asleep_with_something_to_do() {
+fn the_outbox_plans_a_wake_up_whenever_work_is_left() {
     for seed in 0..300 {
         let mut play = Play::new(seed);
         for _ in 0..200 {
@@ -194,7 +194,7 @@ fn it_never_falls_asleep_with_something_to_do() {
 }
 
 #[test]
-fn a_refused_bind_that_is_withdrawn_with_its_node_is_no_longer_counted() {
+fn a_refused_bind_to_a_deleted_node_is_not_counted() {
     let now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions::default());
     outbox.decide(vec![gang("a", 1)], now);
@@ -204,5 +204,5 @@ fn a_refused_bind_that_is_withdrawn_with_its_node_is_no_longer_counted() {
     assert!(matches!(&failed[..], [Event::BindFailed(..)]), "{failed:?}");
     assert_eq!(outbox.depth().binds, 0);
     outbox.note(Note::failed_scheduling(&pod("b"), "no room", now), now);
-    assert!(outbox.next(now + Duration::from_secs(1)).is_some(), "and keeps nobody from talking");
+    assert!(outbox.next(now + Duration::from_secs(1)).is_some(), "and delays no other request");
 }

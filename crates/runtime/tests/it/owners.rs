@@ -1,4 +1,4 @@
-//! Owners of pods whose annotation asks for a PodGroup that no controller makes.
+//! Owners of pods with an annotation for a PodGroup that no controller creates.
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use phalanx_runtime::recorder::Note;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// A pod of ours that waits, owned by a ReplicaSet, with these fields changed.
+/// A waiting pod owned by a ReplicaSet, with these fields changed.
 fn pod(changes: &[(&str, Value)]) -> slim::Pod {
     let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-web", "controller": true});
     let mut pod = json!({
@@ -51,7 +51,7 @@ fn owners_are_read_of_pods_that_wait_without_a_pod_group() {
     }
 }
 
-/// An API server with this answer, and what it was asked for.
+/// An API server with this answer, and its requests.
 fn server(status: u16, answer: Value) -> (Client, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
@@ -70,14 +70,14 @@ fn metadata(uid: &str, annotations: &Value) -> Value {
     })
 }
 
-/// Lets time pass until all that is due is done, and says what was told.
+/// Lets time pass until no work is due; returns the notes.
 async fn told(notes: &mut UnboundedReceiver<Note>) -> Vec<String> {
     tokio::time::sleep(Duration::from_mins(1)).await;
     std::iter::from_fn(|| notes.try_recv().ok()).map(|note| note.text).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_read_once_and_told_what_its_annotation_does_not_make() {
+async fn an_owner_is_read_once_and_gets_an_event_for_annotations_without_effect() {
     let minimum = json!({"scheduling.volcano.sh/group-min-member": "8"});
     for (uid, annotations, expected) in
         [("u-web", &minimum, 1), ("u-web", &json!({}), 0), ("another", &minimum, 0)]
@@ -98,7 +98,7 @@ async fn an_owner_is_read_once_and_told_what_its_annotation_does_not_make() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_owner_is_read_where_a_pod_group_controller_is_at_work() {
+async fn no_owner_is_read_where_a_pod_group_controller_runs() {
     let (client, asked) = server(200, metadata("u-web", &json!({})));
     let (send, seen_by) = unbounded_channel();
     let reader = tokio::spawn(follow(client, seen_by, |_| {}));
@@ -110,7 +110,7 @@ async fn no_owner_is_read_where_a_pod_group_controller_is_at_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_that_may_not_be_read_lose_nothing() {
+async fn owners_that_may_not_be_read_are_skipped() {
     let refusal =
         json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"});
     let (client, asked) = server(403, refusal);

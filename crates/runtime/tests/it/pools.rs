@@ -1,4 +1,4 @@
-//! The scheduling thread: what it is told while a cycle runs, and what it says of those that wait.
+//! The scheduling thread: events that come while a cycle runs, and metrics of waiting jobs.
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use phalanx_framework::testing::{node, pod, queue};
 
-/// Tells the engine something when a cycle looks at the time for the first time, which is in the middle of it.
+/// Sends events to the engine when a cycle reads the time first, which is in the middle of the cycle.
 #[derive(Debug)]
 struct Meanwhile {
     news: Mutex<Option<(Sender<Input>, Vec<Event>)>>,
@@ -39,14 +39,14 @@ struct Running {
     thread: std::thread::JoinHandle<()>,
 }
 
-/// An engine that leads and is in sync, with one node, and news in the middle of its first cycle.
+/// A leading, synced engine with one node, and events in the middle of its first cycle.
 fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
     let conf = parse(builtin_default(), &Known::builtin()).conf.unwrap();
     let (inputs, received) = channel();
     let (outbox, decisions) = unbounded_channel();
     let metrics = Arc::new(Metrics::default());
     let mut scheduler = Scheduler::new(conf, 0);
-    // Nobody is looked at but for what happened.
+    // Jobs are activated by events only.
     scheduler.set_retry_limits(RetryLimits { all_up_to: 0, ..RetryLimits::default() });
     let news = Mutex::new(Some((inputs.clone(), meanwhile)));
     scheduler.set_stopwatch(Arc::new(Meanwhile { news }));
@@ -84,7 +84,7 @@ impl Running {
         }
     }
 
-    /// Ends the thread; what its metrics say of jobs that wait.
+    /// Ends the thread; returns its metrics of waiting jobs.
     fn stop(self) -> Vec<String> {
         self.inputs.send(Input::Stop).unwrap();
         self.thread.join().unwrap();
@@ -101,7 +101,7 @@ fn solo(name: &str, cpu: u32) -> Event {
 }
 
 #[test]
-fn what_comes_during_a_cycle_is_looked_at_in_the_next() {
+fn pods_that_come_during_a_cycle_are_tried_in_the_next() {
     let mut running = start(4, vec![solo("second", 1)]);
     running.inputs.send(Input::Events(vec![solo("first", 1)])).unwrap();
     running.bound("first");
@@ -112,7 +112,7 @@ fn what_comes_during_a_cycle_is_looked_at_in_the_next() {
 }
 
 #[test]
-fn a_node_that_comes_while_a_pod_is_refused_is_its_cure() {
+fn a_pod_that_was_refused_binds_to_a_node_that_came_meanwhile() {
     let mut running = start(1, vec![node("large", "cpu=9").into()]);
     running.inputs.send(Input::Events(vec![solo("first", 9)])).unwrap();
     running.bound("first");
@@ -120,7 +120,7 @@ fn a_node_that_comes_while_a_pod_is_refused_is_its_cure() {
 }
 
 #[test]
-fn metrics_tell_in_which_pool_jobs_wait() {
+fn metrics_count_waiting_jobs_by_pool() {
     let mut running = start(2, Vec::new());
     let pods = [solo("large", 9), solo("larger", 10), solo("small", 1)];
     running.inputs.send(Input::Events(pods.into())).unwrap();

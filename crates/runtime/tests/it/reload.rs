@@ -47,7 +47,7 @@ fn a_good_edit_takes_effect_and_a_bad_one_does_not() {
 
 /// A mounted ConfigMap: the file is a link through `..data`, which is swapped for a link to another folder.
 #[test]
-fn a_config_map_that_swaps_its_links_is_seen() {
+fn a_configmap_that_swaps_its_links_is_reloaded() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     let version = |name: &str, actions: &str| {
@@ -66,7 +66,7 @@ fn a_config_map_that_swaps_its_links_is_seen() {
 }
 
 #[test]
-fn a_bad_file_at_the_start_is_an_error_with_its_place() {
+fn an_invalid_file_at_the_start_is_an_error_with_line_and_column() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scheduler.conf");
     assert!(matches!(ConfFile::open(Some(&path), rules()), Err(ConfError::Unreadable { .. })));
@@ -110,9 +110,9 @@ fn a_strict_scheduler_refuses_warnings_and_what_is_not_supported() {
 const FIRST: &str = "d00c391a5e9172267a59b75533a77d8d2ed078e0960b33162310065e424b9bf4";
 const SECOND: &str = "9af9404b1685dc94fc5f0a180c844362e742d5f15304b02d0d369d5a13c3fdfa";
 
-/// On a clock that moves on when everybody waits.
+/// With a paused clock, which goes on when all tasks wait.
 #[tokio::test(start_paused = true)]
-async fn metrics_tell_which_configuration_is_in_force_and_whether_the_last_was_refused() {
+async fn metrics_name_the_configuration_in_force_and_whether_the_last_was_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scheduler.conf");
     fs::write(&path, "actions: \"allocate, backfill\"\ntiers: [{plugins: [{name: gang}]}]\n").unwrap();

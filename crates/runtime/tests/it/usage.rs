@@ -1,4 +1,4 @@
-//! Figures of nodes from the places they come from.
+//! Usage of nodes from its sources.
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ async fn the_metrics_api_is_listed_once_for_all_nodes() {
 }
 
 #[tokio::test]
-async fn custom_metrics_are_parts_of_a_whole() {
+async fn custom_metrics_are_read_as_fractions() {
     let (client, _) = api(|seen| match seen.path.rsplit('/').next() {
         Some("node_cpu_usage_avg") => {
             ok(json!({"items": [{"describedObject": {"name": "a"}, "value": "800m"}]}))
@@ -55,7 +55,7 @@ async fn custom_metrics_are_parts_of_a_whole() {
 }
 
 #[tokio::test]
-async fn prometheus_is_asked_twice_for_all_nodes() {
+async fn prometheus_is_queried_twice_for_all_nodes() {
     let server = Loopback::new(|asked| {
         let value = if asked.target.contains("node_cpu_seconds_total") { "12.5" } else { "75" };
         let result = json!([{"metric": {"instance": "a"}, "value": [1, value]}]);
@@ -74,7 +74,7 @@ async fn prometheus_is_asked_twice_for_all_nodes() {
 }
 
 #[tokio::test]
-async fn elasticsearch_is_asked_once_with_its_user() {
+async fn elasticsearch_is_queried_once_with_its_user() {
     let server = Loopback::new(|_| {
         let bucket = json!({"key": "a", "cpu": {"value": 0.5}, "mem": {"value": 0.25}});
         Some((200, json!({"aggregations": {"nodes": {"buckets": [bucket]}}})))
@@ -91,7 +91,7 @@ async fn elasticsearch_is_asked_once_with_its_user() {
 }
 
 #[tokio::test]
-async fn a_source_that_fails_says_why() {
+async fn a_source_that_fails_gives_a_reason() {
     let (client, _) = api(|_| fails(404, "the server could not find the requested resource"));
     let error = format!("{:#}", usage::ask(&client, &source(&[])).await.unwrap_err());
     assert!(error.contains("/apis/metrics.k8s.io/v1beta1/nodes"), "{error}");
@@ -99,7 +99,7 @@ async fn a_source_that_fails_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn figures_are_asked_for_at_intervals_while_they_are_wanted() {
+async fn usage_is_read_at_intervals_while_a_plugin_uses_it() {
     let (client, log) = api(|_| ok(json!({"items": [node_metrics("a", "1")]})));
     let (wants, wanted) = watch::channel(None);
     let (tell, told) = mpsc::channel();
@@ -108,7 +108,7 @@ async fn figures_are_asked_for_at_intervals_while_they_are_wanted() {
     let log = Arc::clone(&log);
     let asked = move || log.lock().unwrap().len();
     tokio::time::sleep(Duration::from_secs(90)).await;
-    assert_eq!(asked(), 0, "nobody wants any");
+    assert_eq!(asked(), 0, "no plugin uses it");
     wants.send_replace(Some(source(&[])));
     tokio::time::sleep(Duration::from_secs(65)).await;
     assert_eq!(asked(), 3, "at once, and every 30 s");

@@ -33,7 +33,7 @@ fn decided(volume: Option<&str>, now: Instant) -> Outbox {
     outbox
 }
 
-/// The only thing to send, which is about the claim.
+/// The only request, which is about the claim.
 fn claim_written(outbox: &mut Outbox, reply: Reply, now: Instant) -> Option<Event> {
     let job = outbox.next(now).expect("a claim to write");
     let Work::Pvc(write) = &job.work else { panic!("{job:?}") };
@@ -47,7 +47,7 @@ fn binds(outbox: &mut Outbox, now: Instant) -> bool {
 }
 
 #[test]
-fn a_pod_is_bound_once_its_claim_is() {
+fn a_pod_is_bound_after_its_claim() {
     for volume in [Some("v1"), None] {
         let now = Instant::now();
         let mut outbox = decided(volume, now);
@@ -63,7 +63,7 @@ fn a_pod_is_bound_once_its_claim_is() {
 }
 
 #[test]
-fn a_claim_that_is_bound_already_is_not_written() {
+fn a_claim_that_is_bound_is_not_written_again() {
     let now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions::default());
     outbox.pvc_seen(&Key::new("ns", CLAIM), seen("c1", true, true), now);
@@ -80,7 +80,7 @@ fn failure(events: &[Event]) -> &str {
 }
 
 #[test]
-fn a_pod_goes_back_when_its_claim_cannot_be_bound() {
+fn a_pod_waits_again_when_its_claim_cannot_be_bound() {
     let now = Instant::now();
     let taken = claim_written(&mut decided(Some("v1"), now), Reply::Gone("taken".into()), now);
     assert_eq!(failure(&taken.into_iter().collect::<Vec<_>>()), "taken");

@@ -1,4 +1,4 @@
-//! Watches against a scripted API server: what the scheduling thread is told, whatever happens to the connection.
+//! Watches against a scripted API server: the events for the scheduling thread, whatever happens to the connection.
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, mpsc};
@@ -20,7 +20,7 @@ use phalanx_runtime::watch::{NodeSelector, Sink, Watched, run};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// What the server does with the next request.
+/// The answer of the server to the next request.
 enum Step {
     /// A list with these objects, at this version.
     List(Vec<Value>, u32),
@@ -58,7 +58,7 @@ impl Script {
                 self.wrong.push(query);
                 (500, Vec::new(), false)
             }
-            // The story is over: a watch that stays quiet.
+            // The end of the script: a watch without events.
             None => (200, Vec::new(), true),
         }
     }
@@ -103,7 +103,7 @@ fn start<K: Watched>(steps: Vec<Step>, nodes: &[&str]) -> Watching {
 }
 
 impl Watching {
-    /// Everything that is told until the script is over and nothing comes any more, in words.
+    /// All events until the end of the script, as text.
     async fn story(&mut self) -> Vec<String> {
         let mut told = Vec::new();
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
@@ -157,7 +157,7 @@ fn event(kind: &str, object: impl Into<Value>) -> Value {
 }
 
 #[tokio::test]
-async fn a_broken_watch_goes_on_where_it_was() {
+async fn a_broken_watch_goes_on_at_its_last_version() {
     let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "50"}});
     let steps = vec![
         Step::List(vec![pod("a", "", 1)], 5),
@@ -172,9 +172,9 @@ async fn a_broken_watch_goes_on_where_it_was() {
     assert_eq!(told, ["pod a -", "synced pods", "pod b -", "pod a n1", "gone uid-b", "pod c -"]);
 }
 
-/// Whether the server says so in the answer or in the stream: what changed meanwhile is told, and nothing else.
+/// The version may expire in the answer or in the stream: only changes give events.
 #[tokio::test]
-async fn an_expired_version_leads_to_a_new_list_that_tells_only_what_changed() {
+async fn after_an_expired_version_a_new_list_gives_only_changes() {
     let gone = json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"});
     for expired in [vec![Step::Fails(410)], vec![Step::Watch(5, vec![event("ERROR", gone)])]] {
         let mut steps = vec![Step::List(vec![pod("a", "", 1), pod("b", "", 2)], 5)];
@@ -188,7 +188,7 @@ async fn an_expired_version_leads_to_a_new_list_that_tells_only_what_changed() {
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_read_loses_no_other() {
+async fn other_objects_are_kept_when_one_cannot_be_read() {
     let group = |name: &str, members: Value| {
         json!({
             "metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "1"},
@@ -210,7 +210,7 @@ async fn an_object_that_cannot_be_read_loses_no_other() {
 }
 
 #[tokio::test]
-async fn nodes_without_the_label_do_not_exist() {
+async fn nodes_that_the_selector_does_not_match_are_left_out() {
     let node = |name: &str, pool: &str| {
         json!({
             "metadata": {"name": name, "resourceVersion": "1", "labels": {"pool": pool}},
@@ -226,7 +226,7 @@ async fn nodes_without_the_label_do_not_exist() {
 }
 
 #[tokio::test]
-async fn the_outbox_learns_what_stands_in_a_queue() {
+async fn the_outbox_gets_the_resources_in_the_status_of_a_queue() {
     let queue = json!({
         "metadata": {"name": "q", "uid": "q", "resourceVersion": "1"},
         "spec": {"weight": 1},

@@ -1,4 +1,4 @@
-//! How much is written: scheduler and outbox together, in virtual time.
+//! The number of writes of scheduler and outbox together, in virtual time.
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -81,7 +81,7 @@ fn kind(work: &Work) -> &'static str {
 
 /// The floor of the benchmarks: one write a pod, two a gang, all else has time.
 #[test]
-fn until_the_last_bind_there_is_one_write_a_pod_and_two_a_gang() {
+fn until_the_last_bind_each_pod_has_one_write_and_each_gang_two() {
     let (gangs, pods) = (60, 100);
     let mut live = Live::new(100);
     for gang in 0..gangs {
@@ -110,7 +110,7 @@ fn until_the_last_bind_there_is_one_write_a_pod_and_two_a_gang() {
 }
 
 #[test]
-fn a_gang_that_goes_on_lacking_pods_is_told_and_one_that_is_being_made_is_not() {
+fn a_gang_that_goes_on_lacking_pods_gets_an_event() {
     let mut live = Live::new(10);
     for name in ["slow", "stuck"] {
         live.cluster.apply(group(name, 4).into());
@@ -130,9 +130,9 @@ fn a_gang_that_goes_on_lacking_pods_is_told_and_one_that_is_being_made_is_not() 
     assert_eq!(unschedulable, ["stuck"]);
 }
 
-/// What lacks room, not pods, is told at once.
+/// A gang that lacks room, not pods, gets its event at once.
 #[test]
-fn a_gang_without_room_is_told_at_once() {
+fn a_gang_without_room_gets_an_event_at_once() {
     let mut live = Live::new(1);
     live.cluster.apply(group("large", 2).into());
     for index in 0..2 {

@@ -1,4 +1,4 @@
-//! One page that needs nothing else: figures, gangs, queues, and a bar for every resource of every node.
+//! The report as one page without other files: figures, gangs, queues, and a bar for every resource of every node.
 use super::{NodeOutcome, Report, Usage, alike, amounts, percent};
 
 const STYLE: &str = "body{font:14px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem;color:#1d2733}\
@@ -118,7 +118,7 @@ mod tests {
     use crate::report::GroupOutcome;
 
     #[test]
-    fn the_page_stands_alone_and_names_cannot_break_it() {
+    fn the_page_needs_no_other_file_and_escapes_names() {
         let mut report = Report::default();
         let group = GroupOutcome {
             phase: "Pending".into(),

@@ -1,4 +1,4 @@
-//! One JSON object for programs. Its shape is a contract.
+//! The report as a JSON object for programs. Its keys are stable.
 use super::Report;
 
 impl Report {
@@ -16,7 +16,7 @@ mod tests {
     use crate::report::{Eviction, GroupOutcome, PodOutcome, QueueOutcome, Stats};
 
     #[test]
-    fn the_shape_is_the_one_that_programs_rely_on() {
+    fn the_json_report_has_the_documented_keys() {
         let mut report = Report::default();
         report.bindings.insert("a/p".into(), "n1".into());
         report.evictions.push("a/q".into());

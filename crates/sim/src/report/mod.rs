@@ -1,4 +1,4 @@
-//! What came of a simulation, and how it is shown.
+//! The report of a simulation and its formats.
 mod html;
 mod json;
 mod table;
@@ -8,7 +8,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// What came of a simulation. Serialised, it is the object that `-o json` prints; what is skipped there is for people.
+/// The report of a simulation. Serialised, it is the object that `-o json` prints; skipped fields are for tables and
+/// pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -16,71 +17,71 @@ pub struct Report {
     pub bindings: BTreeMap<String, String>,
     /// Pods evicted in this run, in the order of the decisions.
     pub evictions: Vec<String>,
-    /// The same with for whom and why.
+    /// The evictions with their preemptors and reasons.
     pub eviction_causes: Vec<Eviction>,
-    /// Pods to which this run promised a node that others have to leave first.
+    /// Pods with a nomination of this run, `namespace/name` to node.
     pub nominations: BTreeMap<String, String>,
     /// PodGroups, by `namespace/name`.
     pub pod_groups: BTreeMap<String, GroupOutcome>,
-    /// Pods without a PodGroup that wait, by `namespace/name`.
+    /// Waiting pods without a PodGroup, by `namespace/name`.
     pub pods: BTreeMap<String, PodOutcome>,
     /// Queues, by name.
     pub queues: BTreeMap<String, QueueOutcome>,
     /// Figures of the run.
     pub stats: Stats,
-    /// Nodes with what is used on them, by name.
+    /// Nodes with their used resources, by name.
     #[serde(skip)]
     pub nodes: BTreeMap<String, NodeOutcome>,
 }
 
-/// A pod that was evicted.
+/// An evicted pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Eviction {
     /// `namespace/name`.
     pub pod: String,
     /// The action that evicted it.
     pub action: &'static str,
-    /// The PodGroup, or the pod without one, that got its room; missing when it was moved.
+    /// The preemptor: a PodGroup, or a pod without one; missing for a moved pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// As the event on the pod has it on a cluster.
+    /// The reason, as in the event on the pod.
     pub reason: String,
 }
 
-/// The node that lacks the least of the room that is asked for.
+/// The node that lacks the least for a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lack {
-    /// What it lacks, in canonical quantities.
+    /// The missing resources, in canonical quantities.
     pub missing: BTreeMap<String, String>,
-    /// Its name.
+    /// The name.
     pub missing_on: String,
-    /// No node could hold the pod even if it were empty; missing when some node could.
+    /// No node could hold the pod even if it were empty; missing if some node could.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub too_large: bool,
-    /// As conditions say it.
+    /// The text in conditions.
     #[serde(skip)]
     pub text: String,
 }
 
-/// As `simulate` and `explain` say it.
+/// The text of `simulate` and `explain`.
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-/// Where a PodGroup ended up.
+/// The outcome of a PodGroup.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GroupOutcome {
-    /// Its phase.
+    /// The phase.
     pub phase: String,
-    /// Why it waits; empty when it does not.
+    /// The reasons of a waiting PodGroup; empty for others.
     pub reasons: Vec<String>,
-    /// What is odd about its annotations; missing when all is well.
+    /// A problem of its annotations, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Where nodes lack room: what the nearest of them to having it lacks.
+    /// What the nearest node lacks, if nodes lack room.
     #[serde(flatten)]
     pub lack: Option<Lack>,
     /// Its queue.
@@ -89,45 +90,45 @@ pub struct GroupOutcome {
     /// `minMember`.
     #[serde(skip)]
     pub min_member: u32,
-    /// Members on each node, those that succeeded too.
+    /// Members by node, including those that succeeded.
     #[serde(skip)]
     pub nodes: BTreeMap<String, u32>,
-    /// Members of ours without a node.
+    /// Members of this scheduler without a node.
     #[serde(skip)]
     pub waiting: u32,
 }
 
 impl GroupOutcome {
-    /// Members that have a node.
+    /// Members with a node.
     pub fn placed(&self) -> u32 {
         self.nodes.values().sum()
     }
 }
 
-/// Why a pod without a PodGroup waits.
+/// The outcome of a waiting pod without a PodGroup.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PodOutcome {
     /// The reasons.
     pub reasons: Vec<String>,
-    /// Where nodes lack room: what the nearest of them to having it lacks.
+    /// What the nearest node lacks, if nodes lack room.
     #[serde(flatten)]
     pub lack: Option<Lack>,
 }
 
-/// What a queue has.
+/// The outcome of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct QueueOutcome {
-    /// What its pods hold, in canonical quantities.
+    /// The resources of its pods, in canonical quantities.
     pub allocated: BTreeMap<String, String>,
-    /// What it deserves.
+    /// The deserved amounts.
     pub deserved: BTreeMap<String, String>,
-    /// Its weight.
+    /// The weight.
     #[serde(skip)]
     pub weight: u32,
-    /// The largest ratio of allocated to deserved over the resources; missing when nothing is deserved.
+    /// The largest ratio of allocated to deserved over the resources; missing without deserved amounts.
     #[serde(skip)]
     pub share: Option<f64>,
-    /// Why its jobs wait, or what is odd about its quotas; missing when all is well.
+    /// A problem of the queue, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -142,44 +143,44 @@ pub struct Stats {
     pub cycles: u32,
     /// Nodes.
     pub nodes: usize,
-    /// Pods of ours that have no node.
+    /// Pods of this scheduler without a node.
     pub pending: usize,
-    /// Pods in the input, of other schedulers too.
+    /// Pods in the input, including those of other schedulers.
     pub pods: usize,
-    /// Time spent in scheduling sessions, in seconds: the only figure that is not the same in every run.
+    /// Time spent in scheduling sessions, in seconds: the only figure that differs between runs.
     pub session_seconds: f64,
-    /// Time that passed in the simulated cluster, in seconds.
+    /// Virtual time of the run, in seconds.
     pub virtual_seconds: f64,
 }
 
-/// What is used on a node.
+/// The use of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeOutcome {
-    /// Pods on it, those that succeeded too.
+    /// Pods on the node, including those that succeeded.
     pub pods: u32,
-    /// Resources with what is used and what there is, in the order of the Cluster.
+    /// Used and total amounts of resources, in the order of the Cluster.
     pub resources: Vec<Usage>,
 }
 
-/// A resource of a node.
+/// The use of a resource of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What pods hold, as a quantity.
+    /// The amount that pods use, as a quantity.
     pub used: String,
-    /// What there is, as a quantity.
+    /// The total amount, as a quantity.
     pub allocatable: String,
-    /// The part in use, 0 to 1, or more where pods hold more than there is.
+    /// The used part, 0 to 1, or more where pods use more than the total.
     pub ratio: f64,
 }
 
-/// Pods that wait for the same kind of reason.
+/// Waiting pods with the same kind of reason.
 struct Alike<'r> {
     count: usize,
-    /// The first of them and its own words.
+    /// The first pod and its reason.
     example: (&'r str, &'r str),
-    /// What the nearest node lacks for that one; told once, with the first of its reasons.
+    /// What the nearest node lacks for the first pod; shown once, with the first of its reasons.
     lack: Option<&'r Lack>,
 }
 
@@ -205,18 +206,18 @@ fn alike(pods: &BTreeMap<String, PodOutcome>) -> Vec<Alike<'_>> {
         }
     }
     let mut kinds: Vec<Alike<'_>> = kinds.into_values().collect();
-    // Stable: kinds of one size stay in the order of their text.
+    // The sort is stable: kinds of equal size stay in the order of their text.
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.count));
     kinds
 }
 
-/// A reason may begin with the pod's own name, which its reader knows.
+/// A reason may begin with the pod's own name, which is left out.
 fn without_name<'r>(pod: &str, reason: &'r str) -> &'r str {
     let name = pod.rsplit('/').next().unwrap_or(pod);
     reason.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(reason)
 }
 
-/// The parts of a reason without their numbers, in an order of their own.
+/// The parts of a reason without their numbers, sorted.
 fn shape(reason: &str) -> String {
     let number =
         |word: &&str| !word.trim_start_matches('(').starts_with(|letter: char| letter.is_ascii_digit());
@@ -237,7 +238,7 @@ pub(crate) fn figures<K: fmt::Display, V: fmt::Display>(amounts: impl IntoIterat
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// A share of 1 as people write it.
+/// A fraction of 1 as a percentage.
 fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".into(), |share| format!("{:.0} %", share * 100.0))
 }
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_that_wait_for_the_same_kind_of_reason_are_told_together() {
+    fn pods_with_the_same_kind_of_reason_are_listed_together() {
         let pods = [
             ("a/p", "p: 0/9 nodes are available: 4 Insufficient cpu, 5 node(s) had untolerated taint(s)."),
             ("a/q", "q: 0/9 nodes are available: 2 node(s) had untolerated taint(s), 7 Insufficient cpu."),

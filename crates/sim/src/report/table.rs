@@ -5,14 +5,14 @@ use crate::printable::printable;
 
 use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, percent};
 
-/// Kinds of reasons of pods without a PodGroup that are worth a line each.
+/// The number of kinds of reasons that are listed for pods without a PodGroup.
 const REASONS_MAX: usize = 20;
 
-/// Nodes of a gang that are named; beyond that only their number is.
+/// The number of nodes that are named for a gang; above it only their number is shown.
 const NODES_MAX: usize = 4;
 
 impl Report {
-    /// The report for people.
+    /// The report as tables.
     pub fn to_table(&self) -> String {
         let parts = [self.gangs(), self.single_pods(), self.queue_table(), self.evicted(), self.waiting()];
         let mut text: String =
@@ -22,7 +22,7 @@ impl Report {
         text
     }
 
-    /// The run in one line.
+    /// The summary in one line.
     pub fn summary(&self) -> String {
         let stats = &self.stats;
         format!(
@@ -135,7 +135,7 @@ mod tests {
     use crate::report::{Lack, NodeOutcome, PodOutcome};
 
     #[test]
-    fn names_do_not_break_lines_or_colour_them() {
+    fn names_in_the_table_are_escaped() {
         let mut report = Report::default();
         let queue = "a\u{1b}[31mb\nc".to_owned();
         let group =

@@ -1,7 +1,7 @@
-//! Types and ranges as an API server checks them, and fields that it does not know.
+//! Checks of types and ranges as in an API server, and unknown fields.
 //!
 //! The schemas are those of the kinds themselves: Kubernetes' own, and the CustomResourceDefinitions of PodGroup and
-//! Queue; fields that they require are required, but for what was observed. What Kubernetes checks in
+//! Queue; fields that they require are required except in status. What Kubernetes checks in
 //! code is in `ENUMS` and in the checks of pods. Rules in CEL are left to the API server;
 //! what scheduling reads is checked again on reading.
 mod path;
@@ -23,19 +23,19 @@ use prepare::Preparation;
 use crate::kind::Kind;
 use crate::object::NAME;
 
-/// The schemas of the kinds that were met, prepared once.
+/// The prepared schemas of the kinds in the input.
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
     shapes: BTreeMap<String, Arc<Shape>>,
 }
 
 impl Schemas {
-    /// What of an object its kind does not have, or not like this.
+    /// Unknown and invalid fields of an object.
     pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Checked {
         self.check_by(kind.name(), || sources::of(kind), object)
     }
 
-    /// The same of an object that makes pods, but for their template.
+    /// Unknown and invalid fields of a workload except in its template.
     pub(crate) fn check_workload(&mut self, kind: &str, object: &Value) -> Checked {
         self.check_by(kind, || sources::of_workload(kind), object)
     }
@@ -52,19 +52,19 @@ impl Schemas {
     }
 }
 
-/// A field that a kind does not have, and the one that was probably meant.
+/// An unknown field, and the field that was probably meant.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UnknownField {
     pub(crate) path: String,
     pub(crate) near: Option<String>,
 }
 
-/// What a check has found.
+/// The results of a check.
 #[derive(Default)]
 pub(crate) struct Checked {
-    /// Fields that the kind does not have.
+    /// Unknown fields.
     pub(crate) unknown: Vec<UnknownField>,
-    /// Fields of a wrong type or out of range, or that are missing.
+    /// Invalid or missing fields.
     pub(crate) invalid: Vec<Invalid>,
 }
 
@@ -76,11 +76,11 @@ impl Checked {
     }
 }
 
-/// Follows a true or a false that should have been text.
+/// The hint after true or false in place of a text.
 pub(crate) const YAML_BOOL: &str =
     "; without quotes YAML takes y, yes and on for true, and n, no and off for false";
 
-/// What a value must look like.
+/// The expected form of a value.
 #[derive(Debug, PartialEq)]
 enum Shape {
     Any,
@@ -88,7 +88,7 @@ enum Shape {
         max: usize,
         one_of: Vec<String>,
     },
-    /// The name of an object, or nothing: the only pattern in our definitions.
+    /// The name of an object, or an empty text: the only pattern in Phalanx's CRDs.
     Name,
     /// A point in time.
     Time,
@@ -109,7 +109,7 @@ enum Shape {
 }
 
 impl UnknownField {
-    /// What was meant, in brackets.
+    /// The field that was probably meant, in brackets.
     pub(crate) fn hint(&self) -> String {
         self.near.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
     }
@@ -123,7 +123,7 @@ impl UnknownField {
 impl Shape {
     fn check(&self, value: &Value, path: &Path<'_>, found: &mut Checked) {
         match (self, value) {
-            // Null is the same as nothing.
+            // Null counts as missing.
             (_, Value::Null) | (Shape::Any, _) => {}
             (Shape::Fields { fields, required }, Value::Object(map)) => {
                 for key in required.iter().filter(|key| map.get(*key).is_none_or(Value::is_null)) {
@@ -189,7 +189,7 @@ impl Shape {
     }
 }
 
-/// What is expected.
+/// The text of an expectation.
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn types_and_ranges_are_those_of_the_kinds() {
+    fn fields_have_the_types_and_ranges_of_their_kind() {
         for (kind, object, expected) in [
             (
                 Kind::PodGroup,
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_those_that_kubernetes_takes() {
+    fn times_durations_and_quantities_are_read_as_kubernetes_does() {
         for (kind, object, expected) in [
             (
                 Kind::Pod,
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_required_are_there_but_for_what_was_observed() {
+    fn missing_required_fields_are_reported_except_in_status() {
         for (kind, object, expected) in [
             (
                 Kind::Pod,
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_api_server_takes_is_taken_and_unknown_fields_are_told() {
+    fn valid_objects_pass_and_unknown_fields_are_reported() {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "creationTimestamp": null,
                 "managedFields": [{"time": "2026-01-31T08:00:00.123456Z"}]}, "status": {"phase": ""},
             "spec": {"shedulerName": "volcano", "restartPolicy": "Never", "preemptionPolicy": "", "containers": [{"name": "main", "resource": {},

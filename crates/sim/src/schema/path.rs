@@ -1,7 +1,7 @@
-//! Where in an object a check is.
+//! The path of a check in an object.
 use std::fmt;
 
-/// Where the check is; only written out when something is found.
+/// The path; it is written out only for a problem.
 pub(super) enum Path<'p> {
     Top,
     Key(&'p Path<'p>, &'p str),
@@ -9,7 +9,7 @@ pub(super) enum Path<'p> {
 }
 
 impl Path<'_> {
-    /// What was observed may be told in part: controllers of this run fill it in.
+    /// A status may be incomplete: controllers of the simulation fill it in.
     pub(super) fn is_in_status(&self) -> bool {
         match self {
             Path::Top => false,

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::Shape;
 
-/// Types of which the required fields are left to other checks, or may be left out here: traces have no use for names of
+/// Types whose required fields are checked elsewhere or may be missing here: traces do not need names of
 /// containers.
 const PARTIAL: [&str; 2] = ["#/$defs/io.k8s.api.core.v1.PodSpec", "#/$defs/io.k8s.api.core.v1.Container"];
 
-/// Turns a schema into a shape; definitions that are referred to are prepared once.
+/// Turns a schema into a shape; referenced definitions are prepared once.
 pub(super) struct Preparation<'s> {
     root: &'s Value,
     known: BTreeMap<&'s str, Arc<Shape>>,
@@ -42,7 +42,7 @@ impl<'s> Preparation<'s> {
             return Arc::clone(shape);
         }
         let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-        // Stands for itself while it is being prepared, should it refer to itself.
+        // A placeholder while a definition is being prepared, in case it refers to itself.
         self.known.insert(reference, Arc::new(Shape::Any));
         let mut shape = target.map_or_else(|| Arc::new(Shape::Any), |target| self.shape(target));
         if PARTIAL.contains(&reference)
@@ -59,7 +59,7 @@ impl<'s> Preparation<'s> {
         match (schema["properties"].as_object(), &schema["additionalProperties"]) {
             (Some(fields), _) if !open => {
                 let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-                // Without a name, or with one alone: both are told elsewhere.
+                // Missing metadata is reported elsewhere.
                 let required = required.filter(|key| *key != "metadata");
                 Shape::Fields {
                     fields: fields.iter().map(|(key, field)| (key.clone(), self.shape(field))).collect(),

@@ -1,4 +1,4 @@
-//! Where schemas come from.
+//! The sources of schemas.
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::kind::Kind;
 
-/// Texts of which Kubernetes takes only some, and its schema does not say so: the type, the field, and the texts. Go takes
-/// an empty text for none.
+/// Enumerations that Kubernetes' schema does not have: the type, the field, and the texts. Go treats
+/// an empty text as missing.
 const ENUMS: [(&str, &str, &[&str]); 11] = [
     ("core.v1.PodSpec", "restartPolicy", &["Always", "OnFailure", "Never"]),
     ("core.v1.PodSpec", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
@@ -67,7 +67,7 @@ pub(super) fn of(kind: Kind) -> Value {
     with_enums(root)
 }
 
-/// The schema of an object that makes pods, without that of its template, which is looked at as a pod. Its selector may be
+/// The schema of a workload without that of its template, which is checked as a pod. The selector may be
 /// missing.
 pub(super) fn of_workload(kind: &str) -> Value {
     let mut root = match kind {
@@ -84,7 +84,7 @@ pub(super) fn of_workload(kind: &str) -> Value {
     root
 }
 
-/// The metrics API publishes its schema elsewhere than Kubernetes does.
+/// The metrics API does not publish its schema with Kubernetes.
 fn node_metrics() -> Value {
     let metadata = schema_for!(ObjectMeta).to_value();
     let quantity = json!({"type": ["string", "number"]});
@@ -102,13 +102,13 @@ fn node_metrics() -> Value {
     })
 }
 
-/// The schema in a CustomResourceDefinition. What cannot be read checks nothing.
+/// The schema in a CustomResourceDefinition. An unreadable schema checks nothing.
 fn of_definition(plural: &str) -> Value {
     let crds = phalanx_api::crds();
     let text = crds.iter().find(|(file, _)| file.contains(plural)).map(|(_, text)| text.as_str());
     let crd: Value = text.and_then(|text| serde_saphyr::from_str(text).ok()).unwrap_or_default();
     let mut schema = crd.pointer("/spec/versions/0/schema/openAPIV3Schema").cloned().unwrap_or_default();
-    // A definition says no more of it than that it is an object.
+    // The CRD declares metadata as an object without fields.
     let metadata = schema_for!(ObjectMeta).to_value();
     schema["$defs"] = metadata.get("$defs").cloned().unwrap_or_default();
     schema["properties"]["metadata"] = metadata;

@@ -1,4 +1,4 @@
-//! Pods that look at pods of other namespaces, which are chosen by their labels.
+//! Pod affinity with a namespaceSelector.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -22,7 +22,7 @@ impl Cluster {
             pod["metadata"]["labels"] = json!({"app": "db"});
             pod["spec"]["nodeName"] = json!(node);
             let pod = serde_json::from_value(pod)?;
-            // A new namespace gets its default account from nobody here; the pods need none.
+            // No controller creates default service accounts here; the pods need none.
             wait::until(SOON, "a pod in a new namespace", async || {
                 Ok(pods.create(&PostParams::default(), &pod).await?)
             })
@@ -39,7 +39,7 @@ impl Cluster {
     }
 }
 
-/// A pod that is drawn by, or kept from, the databases of namespaces of this team.
+/// A pod with affinity or anti-affinity to the databases in namespaces of this team.
 fn looking(name: &str, affinity: &str, team: &str) -> Value {
     let mut pod = PodSpec::cpu(1).single(name);
     pod["spec"]["affinity"][affinity]["requiredDuringSchedulingIgnoredDuringExecution"] = json!([{
@@ -51,7 +51,7 @@ fn looking(name: &str, affinity: &str, team: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_namespace_that_changes_its_labels_counts_by_the_new_ones() -> Result<()> {
+async fn new_labels_of_a_namespace_count_for_affinity() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(2).cpu("8"), &[]).await?;
     cluster.databases("data", &["node-1"]).await?;
     cluster.databases("noise", &["node-0", "node-1"]).await?;

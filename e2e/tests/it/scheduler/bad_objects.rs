@@ -1,4 +1,4 @@
-//! Objects that no schema kept out: told on the object, and nobody else suffers.
+//! Invalid objects that no schema refused: they get an event, and other objects are scheduled.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ fn permissive(folder: &std::path::Path) -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_read_is_told_so_and_stops_nobody() -> Result<()> {
+async fn an_invalid_object_gets_an_event_and_others_are_scheduled() -> Result<()> {
     let nodes = fake::Nodes::new(1).cpu("8");
     let mut cluster = Cluster::bare(PlaneOptions::default(), nodes).await?;
     let folder = tempfile::tempdir()?;

@@ -20,7 +20,7 @@ fn conf(actions: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_edit_takes_effect_and_a_bad_one_changes_nothing() -> Result<()> {
+async fn a_valid_edit_takes_effect_and_an_invalid_edit_does_not() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("9")).await?;
     let path = cluster.file("scheduler.conf");
@@ -103,7 +103,7 @@ pub(super) async fn until_reloads(cluster: &Cluster, result: &str, count: u32) -
 }
 
 #[tokio::test]
-async fn a_config_map_is_swapped_under_the_scheduler() -> Result<()> {
+async fn a_swapped_configmap_is_reloaded() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("9")).await?;
     let mut mount = Mount::new(cluster.file("conf"), &conf("enqueue, allocate, backfill"))?;
@@ -138,7 +138,7 @@ async fn in_force(cluster: &Cluster) -> Result<(String, bool)> {
 }
 
 #[tokio::test]
-async fn a_conf_whose_plugins_are_mistyped_is_refused_and_gangs_still_start_whole() -> Result<()> {
+async fn a_configuration_with_misspelt_plugins_is_refused() -> Result<()> {
     let good = conf("enqueue, allocate, backfill");
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("6")).await?;
@@ -164,7 +164,7 @@ async fn a_conf_whose_plugins_are_mistyped_is_refused_and_gangs_still_start_whol
 }
 
 #[tokio::test]
-async fn a_bad_conf_at_the_start_ends_the_process_with_the_place_of_the_mistake() -> Result<()> {
+async fn an_invalid_configuration_at_the_start_ends_the_process_with_line_and_column() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("scheduler.conf");
     fs::write(&path, conf("enqueue, alocate"))?;

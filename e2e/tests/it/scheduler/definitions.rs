@@ -1,4 +1,4 @@
-//! What the API server makes of PodGroups and Queues by the definitions in `crds/`.
+//! Validation of PodGroups and Queues on the API server by the CRDs in `crds/`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -226,7 +226,7 @@ fn schema() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn the_api_server_refuses_what_contradicts_itself_and_says_why() -> Result<()> {
+async fn the_api_server_refuses_contradictory_objects_with_a_reason() -> Result<()> {
     let plane = Plane::start(PlaneOptions::default()).await?;
     let client = plane.client();
     crds::apply(&client, &crds::dir()).await?;
@@ -264,7 +264,7 @@ async fn states_of_queues(client: &Client) -> Result<()> {
 
 /// What `kubectl get queues` prints: the API server makes the table.
 #[tokio::test]
-async fn queues_are_listed_with_their_parent_state_weight_priority_and_age() -> Result<()> {
+async fn kubectl_lists_queues_with_parent_state_weight_priority_and_age() -> Result<()> {
     let plane = Plane::start(PlaneOptions::default()).await?;
     let client = plane.client();
     crds::apply(&client, &crds::dir()).await?;
@@ -331,7 +331,7 @@ const STORED: &str = r#"
 "#;
 
 #[tokio::test]
-async fn objects_that_older_definitions_let_in_are_kept_and_read() -> Result<()> {
+async fn objects_of_older_crds_are_kept_and_read() -> Result<()> {
     let nodes = fake::Nodes::new(1).cpu("8");
     let mut cluster = Cluster::bare(PlaneOptions::default(), nodes).await?;
     let folder = tempfile::tempdir()?;
@@ -386,7 +386,7 @@ async fn replace_definitions(client: &Client) -> Result<()> {
     .await
 }
 
-/// The object says what it said, and what was wrong there before keeps nobody from changing something else.
+/// The object is unchanged, and its old invalid values do not prevent other changes.
 async fn still_there(cluster: &Cluster, object: &Value) -> Result<()> {
     let kind = kind(object)?;
     let name = object["metadata"]["name"].as_str().context("a name")?;

@@ -82,7 +82,7 @@ fn arguments(objects: &[Value], conf: &Path) -> Result<Vec<String>> {
 }
 
 #[tokio::test]
-async fn the_manifests_grant_what_the_scheduler_needs_and_no_more() -> Result<()> {
+async fn the_manifests_grant_exactly_the_rights_that_the_scheduler_needs() -> Result<()> {
     let nodes = fake::Nodes::new(1).cpu("4");
     let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
     let objects = manifests()?;
@@ -122,7 +122,7 @@ async fn the_manifests_grant_what_the_scheduler_needs_and_no_more() -> Result<()
     Ok(())
 }
 
-/// What the plugins `usage` and `rescheduling` ask the API server for: nobody serves it here, but it is not forbidden.
+/// The metrics API for the plugins `usage` and `rescheduling`: it is not served here, but requests are not forbidden.
 async fn may_ask_for_figures(kubeconfig: &str) -> Result<()> {
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &options).await?;

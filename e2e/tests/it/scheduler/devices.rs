@@ -76,7 +76,7 @@ async fn given(cluster: &Cluster) -> Result<BTreeSet<(String, String)>> {
 }
 
 #[tokio::test]
-async fn a_gang_gets_its_devices_and_the_next_pod_when_one_goes() -> Result<()> {
+async fn a_gang_gets_its_devices_and_a_freed_device_goes_to_the_next_pod() -> Result<()> {
     let cluster = with_devices().await?;
     cluster.pod_group("g", json!({"minMember": 2})).await?;
     for name in ["g-0", "g-1"] {

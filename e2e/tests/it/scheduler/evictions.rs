@@ -1,4 +1,4 @@
-//! Evictions: through the eviction API, within budgets, told on the victim.
+//! Evictions use the eviction API, stay within budgets and are reported on the victim.
 
 use std::{fs, path::Path};
 
@@ -36,7 +36,7 @@ async fn urgent(cluster: &Cluster, count: usize) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_gang_evicts_as_few_as_it_needs_and_they_their_group_and_the_log_say_so() -> Result<()> {
+async fn victims_their_podgroup_and_the_log_name_the_preemptor() -> Result<()> {
     let cluster = full(PlaneOptions::default()).await?;
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     // The victims' objects stay until the test has read them.
@@ -85,7 +85,7 @@ fn logged(cluster: &Cluster) -> Vec<String> {
 
 /// A department of two teams, each of which deserves half: one has all of it, the other takes its half back.
 #[tokio::test]
-async fn a_team_takes_back_what_it_deserves_in_a_tree_of_queues() -> Result<()> {
+async fn a_queue_in_a_tree_reclaims_its_deserved() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(2).cpu("2")).await?;
     let path = cluster.file("scheduler.conf");
@@ -146,7 +146,7 @@ async fn hold(pods: &Api<Pod>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The victim is being deleted, and its condition and an event say for whom and why.
+/// The victim is being deleted, and its condition and an event name preemptor and reason.
 async fn until_evicted(cluster: &Cluster, victim: &str, reason: &str) -> Result<()> {
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     wait::until(SOON, &format!("{victim} to be evicted, with the reason"), async || {
@@ -172,7 +172,7 @@ async fn release(pods: &Api<Pod>, name: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_disruption_budget_holds_and_its_end_is_noticed() -> Result<()> {
+async fn a_pod_is_evicted_after_its_disruption_budget_is_deleted() -> Result<()> {
     let cluster = full(PlaneOptions { controllers: true, ..PlaneOptions::default() }).await?;
     let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(cluster.client.clone());
     let labelled = json!({"metadata": {"labels": {"app": "low"}}});

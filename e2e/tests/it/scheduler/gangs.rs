@@ -10,7 +10,7 @@ use super::cluster::{Cluster, PodSpec, SOON};
 use super::pools::until_pools;
 
 #[tokio::test]
-async fn a_gang_that_fits_runs_and_its_group_says_so() -> Result<()> {
+async fn a_gang_that_fits_runs_and_its_podgroup_is_running() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(2).cpu("4"), &[]).await?;
     cluster.gang("train", 4, &PodSpec::cpu(2)).await?;
     cluster.until_bound("train-", 4).await?;
@@ -30,7 +30,7 @@ async fn a_gang_that_fits_runs_and_its_group_says_so() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_gang_that_misses_one_pod_waits_and_fits_after_a_node_is_added() -> Result<()> {
+async fn a_gang_that_lacks_room_starts_after_a_node_is_added() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(2).cpu("4"), &[]).await?;
     cluster.gang("train", 5, &PodSpec::cpu(2)).await?;
     cluster.until_waits("train-0", "Insufficient cpu").await?;
@@ -79,7 +79,7 @@ async fn two_gangs_that_could_deadlock_run_one_after_the_other() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_group_created_after_its_pods_is_scheduled() -> Result<()> {
+async fn a_podgroup_created_after_its_pods_is_scheduled() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
     cluster.members("late", 3, &PodSpec::cpu(1)).await?;
     cluster.until_waits("late-0", "PodGroup default/late does not exist").await?;
@@ -89,7 +89,7 @@ async fn a_group_created_after_its_pods_is_scheduled() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_gang_of_higher_priority_goes_first() -> Result<()> {
+async fn the_gang_of_higher_priority_starts_first() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("1"), &[]).await?;
     let class = json!({"metadata": {"name": "urgent"}, "value": 1000});
     let class: PriorityClass = serde_json::from_value(class)?;
@@ -106,7 +106,7 @@ async fn the_gang_of_higher_priority_goes_first() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_finished_gang_is_completed_and_gives_its_room_back() -> Result<()> {
+async fn a_finished_gang_is_completed_and_frees_its_room() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
     let pod = PodSpec { run_seconds: Some("0.3"), ..PodSpec::cpu(2) };
     cluster.gang("short", 2, &pod).await?;
@@ -120,7 +120,7 @@ async fn a_finished_gang_is_completed_and_gives_its_room_back() -> Result<()> {
 /// One write a pod and two a gang: it is admitted, and it has its nodes. On a slow machine there would be more, of gangs
 /// in the making and of pods that run one by one; so the pods are seen at once here, and none runs.
 #[tokio::test]
-async fn a_good_case_needs_few_writes() -> Result<()> {
+async fn a_gang_that_starts_at_once_needs_few_writes() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(10).cpu("32"), &["--scheduled-events=false"]).await?;
     cluster.kubelet = None;
     for gang in 0..5 {

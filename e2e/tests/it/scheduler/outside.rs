@@ -1,4 +1,4 @@
-//! Policies and figures from other servers.
+//! Extenders and measured usage from other servers.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use super::cluster::{Cluster, PodSpec};
 use super::conf::until_reloads;
 use super::server::Server;
 
-/// A configuration with these plugins behind the usual ones, and what else it says.
+/// A configuration with these plugins after the usual ones, and further text.
 fn conf(plugins: &str, rest: &str) -> String {
     format!(
         "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n  \
@@ -34,7 +34,7 @@ fn extender(url: &str, ignorable: bool) -> String {
     )
 }
 
-/// A port that is taken, and on which nobody listens for as long as it is.
+/// A bound port without a listener.
 fn nobody() -> Result<(TcpSocket, String)> {
     let socket = TcpSocket::new_v4()?;
     socket.bind("127.0.0.1:0".parse()?)?;
@@ -42,7 +42,7 @@ fn nobody() -> Result<(TcpSocket, String)> {
     Ok((socket, format!("http://{address}")))
 }
 
-/// An extender of kube-scheduler's kind: `node-0` will not do, and the others are the better the higher their number.
+/// An extender with the verbs of kube-scheduler: it refuses `node-0` and scores other nodes by their number.
 fn judge(path: &str, body: &Value) -> Value {
     let names = body["NodeNames"].as_array().into_iter().flatten();
     let names: Vec<&str> = names.filter_map(Value::as_str).collect();
@@ -55,7 +55,7 @@ fn judge(path: &str, body: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn extenders_and_measured_use_decide_where_pods_go() -> Result<()> {
+async fn extender_and_measured_usage_restrict_nodes() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(4).cpu("4")).await?;
     let path = cluster.file("scheduler.conf");
@@ -63,7 +63,7 @@ async fn extenders_and_measured_use_decide_where_pods_go() -> Result<()> {
     let one = Server::start(judge).await?;
     let (_taken, down) = nobody()?;
 
-    // An extender says where; another one, which may be ignored, is down.
+    // One extender chooses the node; another one, which is ignorable, is down.
     fs::write(&path, conf(&(extender(&one.url(), false) + &extender(&down, true)), ""))?;
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&flag]).await?);
     cluster.gang("told", 2, &PodSpec::cpu(2)).await?;
@@ -74,14 +74,14 @@ async fn extenders_and_measured_use_decide_where_pods_go() -> Result<()> {
     cluster.create::<Pod>(first).await?;
     cluster.until_waits("only-the-first", "1 the licence server says no").await?;
 
-    // One that may not be ignored and is down holds everybody up, and is named.
+    // An extender that is down and not ignorable makes all pods wait, and the reason names it.
     fs::write(&path, conf(&extender(&down, false), ""))?;
     until_reloads(&cluster, "success", 1).await?;
     cluster.create::<Pod>(PodSpec::cpu(1).single("unanswered")).await?;
     let why = cluster.until_waits("unanswered", &down).await?;
     assert_eq!(cluster.bound().await?.len(), 2, "{why}");
 
-    // Without extenders both are placed; then figures say which nodes are busy.
+    // Without extenders both pods are placed; then the measured usage rules nodes out.
     fs::write(&path, conf("", ""))?;
     cluster.until_bound("only-the-first", 1).await?;
     cluster.until_bound("unanswered", 1).await?;
@@ -109,7 +109,7 @@ async fn extenders_and_measured_use_decide_where_pods_go() -> Result<()> {
     cluster.until_bound("cool-", 2).await?;
     let bound = cluster.bound().await?;
     assert!(["cool-0", "cool-1"].iter().all(|pod| bound[*pod] == "node-2"), "{bound:?}");
-    // It goes on when the node is idle again.
+    // The pod is bound when the node is idle again.
     busy.store(10, Ordering::Relaxed);
     cluster.until_bound("hot", 1).await
 }

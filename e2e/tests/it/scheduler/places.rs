@@ -1,4 +1,4 @@
-//! What keeps pods from nodes for a while, or apart.
+//! Scheduling gates, node readiness and topology spread.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn member(group: &str, index: usize, change: impl FnOnce(&mut Value)) -> Value {
 }
 
 #[tokio::test]
-async fn gates_readiness_and_zones_decide_where_gangs_run() -> Result<()> {
+async fn gates_node_readiness_and_zones_restrict_gangs() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).prefix("a").cpu("4").label(ZONE, "a"), &[]).await?;
     for zone in ["b", "c"] {
         fake::Nodes::new(1).prefix(zone).cpu("4").label(ZONE, zone).create(&cluster.client).await?;

@@ -75,7 +75,7 @@ async fn put_into(cluster: &Cluster, pod: &str, group: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn pods_of_an_owner_start_as_the_gang_that_the_pod_group_controller_makes_of_them() -> Result<()> {
+async fn pods_of_an_owner_start_as_the_gang_of_the_podgroup_controller() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("6"), &LONG).await?;
     let owner = replica_set(&cluster, "web", 8).await?;
     pods_of(&cluster, &owner, 8, &PodSpec::cpu(1)).await?;
@@ -94,7 +94,7 @@ async fn pods_of_an_owner_start_as_the_gang_that_the_pod_group_controller_makes_
 }
 
 #[tokio::test]
-async fn a_controller_that_is_seen_is_waited_for_and_no_longer_than_the_flag_says() -> Result<()> {
+async fn pods_wait_for_the_podgroup_controller_as_long_as_the_flag_says() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("6"), &["--wait-for-podgroup-timeout=10s"]).await?;
     cluster.create::<Pod>(PodSpec::cpu(1).single("before")).await?;
     cluster.until_bound("before", 1).await?;
@@ -110,7 +110,7 @@ async fn a_controller_that_is_seen_is_waited_for_and_no_longer_than_the_flag_say
 }
 
 #[tokio::test]
-async fn an_owner_whose_annotation_makes_no_pod_group_is_told_so_once() -> Result<()> {
+async fn an_owner_with_annotations_without_effect_gets_one_event() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("6"), &[]).await?;
     let owner = replica_set(&cluster, "web", 2).await?;
     pods_of(&cluster, &owner, 2, &PodSpec::cpu(1)).await?;
@@ -125,7 +125,7 @@ async fn an_owner_whose_annotation_makes_no_pod_group_is_told_so_once() -> Resul
 }
 
 #[tokio::test]
-async fn a_pod_that_asks_for_a_share_of_a_card_is_told_that_cards_are_not_looked_at() -> Result<()> {
+async fn a_pod_that_requests_a_part_of_a_card_gets_an_event() -> Result<()> {
     let nodes = fake::Nodes::new(1).cpu("6").extended("volcano.sh/vgpu-number", "2");
     let cluster = Cluster::start(nodes, &[]).await?;
     let mut pod = PodSpec::cpu(1).single("shared");

@@ -1,4 +1,4 @@
-//! In which pool jobs wait, as the metrics tell.
+//! The pools of waiting jobs in the metrics.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ pub(super) async fn until_pools(cluster: &Cluster, wanted: [u32; 3]) -> Result<(
 }
 
 #[tokio::test]
-async fn a_gang_whose_room_is_being_freed_is_active_and_one_without_room_unschedulable() -> Result<()> {
+async fn a_nominated_gang_is_active_and_a_gang_without_room_unschedulable() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
     cluster.gang("old", 4, &PodSpec::cpu(1)).await?;
     cluster.until_bound("old-", 4).await?;
@@ -54,9 +54,9 @@ async fn a_gang_whose_room_is_being_freed_is_active_and_one_without_room_unsched
     until_pools(&cluster, [0, 0, 0]).await
 }
 
-/// Pods of which it is not known what would help them: of many, those that do not go first are left alone for a while.
+/// Pods that any event may help: of many such pods, those beyond the limit of a cycle wait in the pool backoff.
 #[tokio::test]
-async fn a_crowd_that_anything_may_help_is_in_backoff() -> Result<()> {
+async fn jobs_that_any_event_may_help_are_in_backoff() -> Result<()> {
     const FIRST: u32 = 500;
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("1")).await?;
@@ -74,7 +74,7 @@ async fn a_crowd_that_anything_may_help_is_in_backoff() -> Result<()> {
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&flag]).await?);
     until_pools(&cluster, [0, 20, FIRST]).await?;
 
-    // Their turn comes, whatever they wait for.
+    // All of them are tried in the end.
     fake::Nodes::new(1).cpu("2000").pods(1000).starting_at(1).create(&cluster.client).await?;
     cluster.until_bound("p", FIRST as usize + 20).await?;
     until_pools(&cluster, [0, 0, 0]).await

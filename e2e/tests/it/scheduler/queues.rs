@@ -98,7 +98,7 @@ async fn the_gate_of_a_queue_opens_when_the_queue_has_room() -> Result<()> {
 
 /// The API server knows nothing of these resources, so its checks let such queues pass.
 #[tokio::test]
-async fn a_queue_with_quotas_that_make_no_sense_is_told_so_and_others_go_on() -> Result<()> {
+async fn a_queue_with_contradictory_amounts_gets_an_event_and_others_go_on() -> Result<()> {
     let nodes = fake::Nodes::new(1).cpu("8");
     let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
     let conf = cluster.file("scheduler.conf");
@@ -125,7 +125,8 @@ async fn a_queue_with_quotas_that_make_no_sense_is_told_so_and_others_go_on() ->
         cluster.until_waits(&format!("{queue}-0"), words).await?;
         assert_eq!(cluster.bound_of(queue).await?, 0);
     }
-    // What nobody has can be kept for a queue, and a quota that nothing counts is told, without harm to its jobs.
+    // A guarantee of resources that do not exist and an amount that is not counted are reported, and the queue's jobs
+    // start.
     let words = "its capability of cores.deviceclass/gpu.example.com has no effect";
     cluster.until_event_with("QueueInvalid", "classes", words).await?;
     for queue in ["nowhere", "classes"] {

@@ -1,4 +1,4 @@
-//! What is written, and what is not.
+//! Cycles without new decisions write nothing.
 
 use std::collections::BTreeMap;
 

@@ -44,7 +44,7 @@ async fn refuse_to_bind(cluster: &Cluster, pod: &str) -> Result<()> {
 /// The rest of its gang runs, the pod is told why it does not, and when it goes its room is there for another one: exactly
 /// its room.
 #[tokio::test]
-async fn a_bind_that_fails_loses_nothing() -> Result<()> {
+async fn a_gang_with_a_failed_bind_runs_in_the_end() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(2).cpu("2")).await?;
     cluster.gang("train", 4, &PodSpec::cpu(1)).await?;

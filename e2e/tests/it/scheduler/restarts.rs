@@ -1,4 +1,4 @@
-//! Processes that end and come back.
+//! Restarts of scheduler and API server.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -15,7 +15,7 @@ use super::cluster::{Cluster, PodSpec, SOON};
 const SLOW: [&str; 2] = ["--kube-api-qps=20", "--kube-api-burst=1"];
 
 #[tokio::test]
-async fn a_scheduler_killed_in_mid_gang_is_succeeded_by_one_that_finishes() -> Result<()> {
+async fn the_next_scheduler_finishes_a_gang_of_a_killed_one() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(10).cpu("10"), &SLOW).await?;
     cluster.gang("big", 100, &PodSpec::cpu(1)).await?;
     wait::until(SOON, "some pods bound", async || {
@@ -69,7 +69,7 @@ async fn until_binds_done(cluster: &Cluster, count: u32) -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_api_server_restarted_while_gangs_are_binding_loses_nothing() -> Result<()> {
+async fn gangs_run_after_a_restart_of_the_api_server_during_binds() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(10).cpu("10"), &SLOW).await?;
     for gang in ["a", "b"] {
         cluster.gang(gang, 50, &PodSpec::cpu(1)).await?;
@@ -95,7 +95,7 @@ async fn an_api_server_restarted_while_gangs_are_binding_loses_nothing() -> Resu
 }
 
 #[tokio::test]
-async fn a_scheduler_asked_to_end_finishes_its_binds_and_hands_over_at_once() -> Result<()> {
+async fn sigterm_finishes_binds_and_releases_the_lease() -> Result<()> {
     // A lease that is not released runs out long after the test has failed.
     let lease = [
         "--leader-elect=true",
@@ -127,7 +127,7 @@ async fn a_scheduler_asked_to_end_finishes_its_binds_and_hands_over_at_once() ->
 }
 
 #[tokio::test]
-async fn a_scheduler_that_is_there_before_the_definitions_waits_for_them() -> Result<()> {
+async fn a_scheduler_started_before_the_crds_waits_for_them() -> Result<()> {
     let plane = phalanx_e2e::Plane::start(PlaneOptions::default()).await?;
     let scheduler = Phalanx::launch(&plane, &[]).await?;
     let said = "podgroups.scheduling.volcano.sh is not installed";
@@ -191,7 +191,7 @@ async fn nodes_and_pods_deleted_in_the_middle_of_binding_are_not_counted_twice()
 /// Its connections break while it cannot run, and both servers that it could resume from are gone when it wakes: the
 /// third one knows only versions that are newer than those seen.
 #[tokio::test]
-async fn changes_that_no_watch_can_bring_any_more_are_found_by_new_lists() -> Result<()> {
+async fn changes_missed_by_watches_are_found_by_new_lists() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(2).cpu("4"), &["--v=4"]).await?;
     for gang in ["stays", "goes"] {
         cluster.gang(gang, 4, &PodSpec::cpu(1)).await?;
@@ -223,15 +223,15 @@ async fn changes_that_no_watch_can_bring_any_more_are_found_by_new_lists() -> Re
     until_binds_done(&cluster, 16).await
 }
 
-/// The node's pods are leaving, but are held up. A gang that would go first comes while nobody schedules.
+/// Finalizers keep the terminating pods of the node. A gang that is first in job order comes while no scheduler runs.
 #[tokio::test]
-async fn a_gang_that_was_promised_room_gets_it_from_the_next_scheduler() -> Result<()> {
+async fn a_nominated_gang_keeps_its_room_after_a_restart() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
     cluster.gang("old", 4, &PodSpec::cpu(1)).await?;
     cluster.until_bound("old-", 4).await?;
     hold(&cluster, "old-", true).await?;
     cluster.delete_pods("old-").await?;
-    // It goes first, though its pods come last.
+    // The gang is first in job order, though its pods are created last.
     cluster.pod_group("early", json!({"minMember": 3})).await?;
     cluster.gang("promised", 3, &PodSpec::cpu(1)).await?;
     until_nominated(&cluster, "promised-", 3).await?;

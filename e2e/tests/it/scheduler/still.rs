@@ -1,4 +1,4 @@
-//! Nothing new: no cycle at all.
+//! No cycle runs while no object changes.
 
 use std::pin::pin;
 
@@ -16,7 +16,7 @@ use super::pools::until_pools;
 /// The scheduler renews its lease about every second: a clock of its own process.
 const LEASE: [&str; 3] =
     ["--leader-elect=true", "--leader-elect-resource-namespace=default", "--leader-elect-retry-period=1s"];
-/// Longer than anybody is left alone who waits in backoff.
+/// Longer than any back-off.
 const RENEWALS: usize = 12;
 /// So many without a cycle, and with nothing left to write, show that all of our own writes were seen.
 const SETTLED: usize = 3;
@@ -75,7 +75,7 @@ async fn no_cycles(cluster: &Cluster) -> Result<()> {
 }
 
 #[tokio::test]
-async fn no_cycle_runs_while_nothing_changes_with_pods_that_run_and_with_a_gang_that_waits() -> Result<()> {
+async fn no_cycle_runs_while_no_object_changes() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(2).cpu("4"), &LEASE).await?;
     cluster.gang("runs", 4, &PodSpec::cpu(1)).await?;
     cluster.create::<Pod>(PodSpec::cpu(1).single("alone")).await?;
@@ -90,7 +90,7 @@ async fn no_cycle_runs_while_nothing_changes_with_pods_that_run_and_with_a_gang_
     until_pools(&cluster, [0, 0, 2]).await?;
     no_cycles(&cluster).await?;
 
-    // It has not died, and knows what they wait for.
+    // The scheduler still runs, and its metrics count the waiting jobs.
     fake::Nodes::new(2).cpu("12").starting_at(2).create(&cluster.client).await?;
     cluster.until_bound("waits-", 9).await?;
     cluster.until_bound("big", 1).await

@@ -1,4 +1,4 @@
-//! In the place of Volcano's scheduler: its command line, its job controller beside it, the meaning of its metrics.
+//! Phalanx in place of Volcano's scheduler: command line, job controller and metrics.
 
 use std::{fs, path::Path};
 
@@ -23,7 +23,7 @@ const CHART: [&str; 9] = [
 ];
 
 #[tokio::test]
-async fn linked_as_vc_scheduler_it_takes_the_arguments_of_volcanos_chart_and_binds_a_gang() -> Result<()> {
+async fn linked_as_vc_scheduler_the_binary_runs_with_the_flags_of_volcanos_chart() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(2).cpu("4")).await?;
     let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/helm-default.yaml");
@@ -46,7 +46,7 @@ async fn volcano_job(cluster: &Cluster, name: &str, count: u32) -> Result<()> {
 }
 
 #[tokio::test]
-async fn without_the_action_enqueue_a_job_whose_pods_come_after_admission_runs() -> Result<()> {
+async fn without_the_action_enqueue_a_job_with_later_pods_runs() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("4")).await?;
     let conf = cluster.file("scheduler.conf");
@@ -62,7 +62,7 @@ async fn without_the_action_enqueue_a_job_whose_pods_come_after_admission_runs()
 
 /// Volcano declares `volcano_schedule_attempts_total` and never counts it.
 #[tokio::test]
-async fn metrics_under_volcanos_names_mean_what_volcano_means() -> Result<()> {
+async fn metrics_with_volcanos_names_have_volcanos_meaning() -> Result<()> {
     const LATENCY: &str = "volcano_task_scheduling_latency_milliseconds";
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("1"), &[]).await?;
     cluster.gang("train", 2, &PodSpec::cpu(1)).await?;

@@ -58,8 +58,7 @@ fn with_claim(mut pod: Value, claim: &str) -> Value {
 }
 
 #[tokio::test]
-async fn claims_that_wait_for_a_pod_are_bound_before_it_and_a_missing_one_holds_only_its_own_pod()
--> Result<()> {
+async fn claims_are_bound_before_their_pod_and_a_missing_claim_delays_its_own_pod_only() -> Result<()> {
     let options = PlaneOptions { controllers: true, ..PlaneOptions::default() };
     let cluster = Cluster::with(options, fake::Nodes::new(3).cpu("4"), &[]).await?;
     cluster.local_class().await?;

@@ -1,4 +1,4 @@
-//! What makes pods, and who else schedules them.
+//! Pods of Deployments, and pods of other schedulers.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::cluster::{Cluster, PodSpec, SOON};
 
 #[tokio::test]
-async fn a_deployment_with_our_scheduler_name_runs() -> Result<()> {
+async fn a_deployment_with_the_scheduler_name_runs() -> Result<()> {
     let options = PlaneOptions { controllers: true, ..PlaneOptions::default() };
     let cluster = Cluster::with(options, fake::Nodes::new(2).cpu("2"), &[]).await?;
     let deployment = json!({
@@ -36,7 +36,7 @@ async fn a_deployment_with_our_scheduler_name_runs() -> Result<()> {
 }
 
 #[tokio::test]
-async fn pods_of_other_schedulers_count_as_usage_and_are_left_alone() -> Result<()> {
+async fn pods_of_other_schedulers_use_their_node_and_are_not_touched() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
     let other = PodSpec { scheduler: "default-scheduler", ..PodSpec::cpu(3) };
     cluster.create::<Pod>(other.single("other")).await?;

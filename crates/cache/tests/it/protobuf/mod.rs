@@ -1,4 +1,5 @@
-//! Protobuf says what JSON says. The files beside this one were written by the Go types of Kubernetes 1.36 from the same
+//! Protobuf and JSON decode alike. The files beside this one were written by the Go types of Kubernetes 1.36 from the
+//! same
 //! objects, with every field set that the slim types read: a field that is new in them has to be set there too.
 use std::fmt::Debug;
 
@@ -19,7 +20,7 @@ fn same<K: Protobuf + Debug>(protobuf: &[u8], json: &[u8]) -> Page<K> {
 }
 
 #[test]
-fn pods_are_the_same_in_both() {
+fn pods_decode_alike_from_protobuf_and_json() {
     let pods = same::<slim::Pod>(PODS, PODS_JSON);
     assert_eq!((pods.resource_version.as_str(), pods.more.as_str()), ("77", "next"));
     let pod = &pods.items[0];
@@ -41,7 +42,7 @@ fn pods_are_the_same_in_both() {
 }
 
 #[test]
-fn nodes_are_the_same_in_both() {
+fn nodes_decode_alike_from_protobuf_and_json() {
     let nodes = same::<slim::Node>(NODES, NODES_JSON);
     assert_eq!(nodes.items[0].status.images.len(), 2);
     assert!(nodes.more.is_empty());
@@ -58,7 +59,7 @@ fn frames(mut bytes: &[u8]) -> Vec<Result<Change<slim::Pod>, String>> {
 }
 
 #[test]
-fn events_of_a_watch() {
+fn events_of_a_watch_decode_from_protobuf() {
     let name = |pod: &slim::Pod| pod.metadata.name.clone().unwrap_or_default();
     let told: Vec<String> = frames(WATCH)
         .into_iter()
@@ -73,7 +74,7 @@ fn events_of_a_watch() {
 }
 
 #[test]
-fn what_is_no_protobuf_is_refused() {
+fn a_text_that_is_no_protobuf_is_an_error() {
     for bytes in [&b"{}"[..], b"", b"k8s", b"k8s\0\x12\xff"] {
         assert!(page::<slim::Pod>(bytes).is_err(), "{bytes:?}");
         assert!(status(bytes).is_err(), "{bytes:?}");

@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_winner_is_the_first_of_all(
+        fn the_winner_is_the_minimum_after_any_updates(
             mut tree in tree(),
             changes in prop::collection::vec(prop::collection::vec((any::<prop::sample::Index>(), 0u32..4, prop::option::of(any::<bool>())), 1..4), 0..20),
         ) {

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_orders_are_tried_the_given_one_first() {
+    fn all_permutations_are_tried_and_the_given_order_first() {
         let volumes: Vec<Arc<str>> = ["c", "a", "b"].map(Arc::from).into();
         let all = orders(volumes.clone());
         assert_eq!(all[0], volumes);

@@ -1,4 +1,4 @@
-//! Small clusters with volumes and devices: what there is, and who asks for it.
+//! Small clusters with volumes and devices, and a gang that requests them.
 use std::sync::Arc;
 
 use phalanx_cluster::event::{
@@ -7,11 +7,11 @@ use phalanx_cluster::event::{
     PodGroupInfo, PodInfo, PodVolume, PvcInfo, Requirement, SliceInfo, SliceNodes, StorageClassInfo,
     VolumeInfo,
 };
-use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
+use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 
 use phalanx_framework::testing::{group, member, node, running};
-use phalanx_testkit::TestCluster;
+use phalanx_testkit::{TestCluster, one_tier, set_flag};
 
 const DRIVER: &str = "csi.x";
 const DEVICES: &str = "gpu.x";
@@ -19,7 +19,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// Classes of devices: two models that nodes have, both of them, and what nodes share. A class of which nodes have some is
 /// served by these alone.
 const CLASSES: [&str; 4] = ["any", "old", "new", "shared"];
-/// Their model.
+/// Devices of this model.
 pub(super) const SHARED: usize = 2;
 
 /// Nodes from which something can be used.
@@ -40,47 +40,47 @@ pub(super) struct Host {
     pub(super) models: Vec<usize>,
 }
 
-/// A volume that nobody has.
+/// A volume that is bound to no claim.
 #[derive(Clone, Debug)]
 pub(super) struct Volume {
-    /// For claims that nobody makes volumes for, else for those whose volumes can be made.
+    /// Its storage class has no provisioner; otherwise it is of a class with one.
     pub(super) local: bool,
     pub(super) size: i64,
     pub(super) once: bool,
     pub(super) reach: Reach,
-    /// The claim that it is meant for.
+    /// The claim that its claimRef names.
     pub(super) meant: Option<usize>,
 }
 
-/// What a claim to a volume has or gets.
+/// The volume of a claim.
 #[derive(Clone, Debug)]
 pub(super) enum Has {
-    /// A volume: by its node affinity, or by its label.
+    /// A bound volume, restricted by its node affinity or by its zone label.
     Bound { reach: Reach, by_label: bool, driver: bool },
-    /// One that exists, of this size.
+    /// An existing volume of this size.
     Local(i64),
-    /// The same, or one is made in this zone.
+    /// An existing volume, or one that is provisioned in this zone.
     Made(i64, Option<usize>),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) has: Has,
-    /// For one pod at a time.
+    /// ReadWriteOncePod.
     pub(super) once: bool,
 }
 
-/// So many devices of a class.
+/// A number of devices of a class.
 pub(super) type Request = (usize, usize);
 
-/// A device: of a node, or of those that nodes share, by number.
+/// A device of a node or a shared device, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Device {
     Own(usize, usize),
     Shared(usize),
 }
 
-/// What a pod asks for.
+/// The requests of a pod.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     pub(super) cores: i64,
@@ -103,7 +103,7 @@ pub(super) struct Member {
     pub(super) wish: Wish,
 }
 
-/// A gang asks for room.
+/// A cluster with one waiting gang.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) hosts: Vec<Host>,
@@ -112,9 +112,9 @@ pub(super) struct Case {
     pub(super) volumes: Vec<Volume>,
     pub(super) claims: Vec<Claim>,
     pub(super) requests: Vec<Vec<Request>>,
-    /// What those that run gave to claims.
+    /// The devices of claims that are allocated.
     pub(super) given: Vec<Option<Vec<Device>>>,
-    /// Priority and what it has to keep.
+    /// Priority and `minMember`.
     pub(super) gangs: Vec<(i32, u32)>,
     pub(super) pods: Vec<Held>,
     pub(super) members: Vec<Member>,
@@ -155,7 +155,7 @@ fn claim(open: u32) -> impl Strategy<Value = Claim> {
     (has, prop::bool::weighted(0.25)).prop_map(|(has, once)| Claim { has, once })
 }
 
-/// Some of so many, by number.
+/// Some of this many objects, by number.
 fn some(of: usize, most: usize) -> impl Strategy<Value = Vec<usize>> {
     prop::collection::btree_set(0..of, 0..=most).prop_map(|set| set.into_iter().collect())
 }
@@ -195,7 +195,7 @@ prop_compose! {
         (min, keeps_gangs, preempts) in (1usize..4, any::<bool>(), prop::bool::weighted(0.7)),
     ) -> Case {
         let members: Vec<Member> = members.into_iter().map(|(only, wish)| Member { only, wish }).collect();
-        // All in one place: what is asked for is counted once for all that nodes share.
+        // All shared devices are in one place: requests are counted once for all shared devices.
         let shared = if mix.devices > 0 { vec![reach; count] } else { Vec::new() };
         let mut case = Case {
             given: vec![None; requests.len()],
@@ -210,7 +210,7 @@ prop_compose! {
 }
 
 impl Case {
-    /// A pod that runs, with those of its claims that it can have there.
+    /// A running pod, with the claims that it can use on its node.
     fn hold(&mut self, gang: usize, node: usize, preemptable: bool, mut wish: Wish) {
         let node = node % self.hosts.len();
         let used: i64 = self.pods.iter().filter(|pod| pod.node == node).map(|pod| pod.wish.cores).sum();
@@ -233,7 +233,7 @@ impl Case {
         self.pods[at].wish.devices = devices.into_iter().filter(|claim| self.give(*claim, node)).collect();
     }
 
-    /// Whether a claim has its devices here, or gets them.
+    /// Whether a claim has its devices on this node or can be allocated there.
     fn give(&mut self, claim: usize, node: usize) -> bool {
         if let Some(given) = &self.given[claim] {
             return given.iter().all(|device| self.device_reaches(*device, node));
@@ -252,7 +252,7 @@ impl Case {
         true
     }
 
-    /// What a node can use.
+    /// The devices that a node can use.
     pub(super) fn devices(&self, node: usize) -> impl Iterator<Item = Device> + '_ {
         let own = (0..self.hosts[node].models.len()).map(move |at| Device::Own(node, at));
         let shared = (0..self.shared.len()).map(Device::Shared);
@@ -283,12 +283,12 @@ impl Case {
         }
     }
 
-    /// Labels name zones only.
+    /// A label can name a zone only.
     pub(super) fn bound_reaches(&self, reach: Reach, by_label: bool, node: usize) -> bool {
         by_label && matches!(reach, Reach::Node(_)) || self.reaches(reach, node)
     }
 
-    /// Claims whose volumes are attached to a node, without some pods.
+    /// Claims whose volumes are attached to a node once some pods are gone.
     pub(super) fn attached(&self, node: usize, gone: &[usize]) -> Vec<usize> {
         let stays = |(at, pod): &(usize, &Held)| pod.node == node && !gone.contains(at);
         let pods = self.pods.iter().enumerate().filter(stays);
@@ -299,7 +299,7 @@ impl Case {
         claims
     }
 
-    /// Whether the volume of a claim counts where nodes attach so many.
+    /// Whether the volume of a claim counts for the attach limit.
     pub(super) fn is_attached(&self, claim: usize) -> bool {
         match self.claims[claim].has {
             Has::Bound { driver, .. } => driver,
@@ -312,20 +312,10 @@ impl Case {
 // ------------------------------------------------------------ objects
 
 fn conf(keeps_gangs: bool, preempts: bool) -> Conf {
-    let plugin = |name: &&str| {
-        let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
-        if *name == "gang" {
-            plugin.flags.set(Flag::Preemptable, keeps_gangs);
-        }
-        plugin
-    };
     let actions = if preempts { &["allocate", "preempt"][..] } else { &["allocate"] };
-    let names = ["priority", "gang", "predicates", "nodeorder"];
-    Conf {
-        actions: actions.iter().map(|action| (*action).to_owned()).collect(),
-        tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
-        ..Conf::default()
-    }
+    let mut conf = one_tier(actions, &["priority", "gang", "predicates", "nodeorder"]);
+    set_flag(&mut conf, "gang", Flag::Preemptable, keeps_gangs);
+    conf
 }
 
 fn terms(reach: Reach) -> Option<Vec<NodeTerm>> {
@@ -346,7 +336,7 @@ fn key(name: &str, at: usize) -> Key {
     Key::new("ns", &format!("{name}{at}"))
 }
 
-/// Devices by the names of their slice and theirs.
+/// Devices by the names of slice and device.
 fn slice(name: &str, nodes: SliceNodes, models: impl Iterator<Item = usize>) -> Event {
     let device = |(at, model): (usize, usize)| DeviceInfo {
         name: format!("d{at}").into(),
@@ -489,7 +479,7 @@ impl Case {
         }
     }
 
-    /// With the devices that those that run gave it, or without.
+    /// A claim with its allocation, if it has one.
     pub(super) fn claim_to_devices(&self, at: usize, given: bool) -> Event {
         let request = |(number, (class, count)): (usize, &Request)| ClaimRequest {
             name: format!("r{number}").into(),

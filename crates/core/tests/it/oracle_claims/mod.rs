@@ -14,16 +14,16 @@ use phalanx_testkit::{Cycle, cases};
 
 /// For each member its node, if it has one.
 type Places = Vec<Option<usize>>;
-/// What claims get: a volume that is there, or one that is made.
+/// The volumes of claims: existing or provisioned ones.
 type Chosen = BTreeMap<usize, Option<usize>>;
-/// The devices claims have.
+/// The devices of claims.
 type Given = BTreeMap<usize, Vec<Device>>;
 
 fn placed(places: &[Option<usize>]) -> impl Iterator<Item = (usize, usize)> + '_ {
     places.iter().enumerate().filter_map(|(member, node)| Some((member, (*node)?)))
 }
 
-/// What claims get with the pods that are bound.
+/// The volumes of claims once the pods are bound.
 fn written(cycle: &Cycle) -> (Chosen, Given) {
     let number = |name: &str| name[1..].parse::<usize>().expect("a number");
     let (mut chosen, mut given) = (Chosen::new(), Given::new());
@@ -53,7 +53,7 @@ impl Case {
         (0..self.pods.len()).filter(move |at| gone & (1 << at) == 0)
     }
 
-    /// Whether members can be where they are, with these pods gone: room, and who uses what.
+    /// Whether the places of the members are valid once these pods are gone, by resources and by claims in use.
     fn holds(&self, gone: u32, places: &Places) -> bool {
         let room = |node: usize| {
             let others = self.stays(gone).map(|at| &self.pods[at]).filter(|pod| pod.node == node);
@@ -104,7 +104,7 @@ impl Case {
         (0..self.claims.len()).filter(open).filter(used).collect()
     }
 
-    /// Whether a claim may get this.
+    /// Whether a claim can have this volume.
     fn may_get(&self, places: &Places, claim: usize, got: Option<usize>) -> bool {
         let users = self.users(places, |wish| wish.volumes.contains(&claim));
         let meant = |at: usize| self.volumes[at].meant == Some(claim) && self.is_of_class(at, claim);
@@ -152,7 +152,7 @@ impl Case {
         self.may_get(places, *first, None) && self.volumes_for(places, rest, taken)
     }
 
-    /// Devices of claims that somebody has, and what is left to be given, each with the nodes that have to reach it.
+    /// Devices of allocated claims, and claims to allocate with the nodes that have to reach the devices.
     #[expect(clippy::type_complexity, reason = "two lists of plain figures")]
     fn asked(
         &self,
@@ -164,11 +164,11 @@ impl Case {
         for claim in 0..self.requests.len() {
             let users = self.users(places, |wish| wish.devices.contains(&claim));
             let kept = self.stays(gone).any(|at| self.pods[at].wish.devices.contains(&claim));
-            // It has one node until its devices are known, where these might be somewhere only.
+            // Pods of the claim stay on one node until its devices are known, where devices are not on every node.
             let everywhere = self.shared.iter().all(|reach| *reach == Reach::All)
                 && self.requests[claim].iter().all(|(class, _)| *class == SHARED + 1);
             let apart = pinned && !everywhere && users.iter().any(|node| *node != users[0]);
-            // Those that are taken from it with the last of its pods are to be known anew.
+            // A claim whose last pod is gone is allocated anew.
             let leaves = !kept && self.pods.iter().any(|pod| pod.wish.devices.contains(&claim));
             if let Some(given) = &self.given[claim] {
                 if !users.iter().all(|node| given.iter().all(|device| self.device_reaches(*device, *node))) {
@@ -208,7 +208,7 @@ impl Case {
         false
     }
 
-    /// Whether members can be where they are. `pinned`: together, without any that was bound before the others.
+    /// Whether the places of the members are valid. `pinned`: no member is bound before the others.
     fn may_be(&self, gone: u32, places: &Places, pinned: bool) -> bool {
         self.holds(gone, places)
             && self.volumes_for(places, &self.open(places), &mut Vec::new())
@@ -217,7 +217,7 @@ impl Case {
                 .is_some_and(|(mut taken, asked)| self.devices_for(&mut taken, &asked))
     }
 
-    /// Places for as many as it takes.
+    /// Places for as many members as the gang needs.
     fn way(&self, gone: u32) -> Option<Places> {
         let choices = self.hosts.len() + 1;
         (0..choices.pow(self.members.len() as u32)).find_map(|code| {
@@ -241,7 +241,7 @@ impl Case {
         (gone == 0 || self.preempts) && alone && self.gangs.iter().enumerate().all(keeps)
     }
 
-    /// Whether that is what they may get, and nobody else has it.
+    /// Whether the claims can have these volumes and no other claim has them.
     fn is_right(&self, places: &Places, (chosen, given): &(Chosen, Given)) -> bool {
         let volumes: Vec<usize> = chosen.values().flatten().copied().collect();
         let had = self.given.iter().enumerate().filter(|(at, _)| !given.contains_key(at));
@@ -299,7 +299,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     for at in (0..case.pods.len()).filter(|at| evicted & (1 << at) != 0) {
         prop_assert!(case.way(evicted & !(1 << at)).is_none(), "{} need not go", case.pods[at].name);
     }
-    // With the victims gone, and devices that nobody uses given back, it starts, and nobody else has to go.
+    // Once the victims are gone and unused devices are deallocated, the gang starts without further evictions.
     for pod in &cycle.evicted {
         test.gone(pod);
     }

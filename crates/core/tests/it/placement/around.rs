@@ -1,4 +1,4 @@
-//! Pods around a pod: the plain rules, counted from all tasks for each question, and pods that have such rules.
+//! Pod affinity and topology spread by the plain rules, which count all tasks anew each time; pods with such rules.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use phalanx_cluster::label::{Labels, Selector};
 use phalanx_cluster::matching::{node_term_matches, tolerates};
 use phalanx_cluster::{Cluster, Hold, Node, Task};
 
-/// How many kinds of rules there are.
+/// The number of kinds of pod rules.
 pub(super) const RULES: usize = 9;
-/// How many looks a pod can have.
+/// The number of sets of labels that a pod can have.
 pub(super) const LOOKS: usize = 5;
 
-/// Namespace and label `app` of a look.
+/// Namespace and label `app` of a set of labels.
 pub(super) fn look(look: usize) -> (&'static str, Labels) {
     let (namespace, app) = [("ns", "x"), ("ns", "y"), ("other", "x"), ("other", "y"), ("ns", "")][look];
     let labels = (!app.is_empty()).then(|| (Arc::from("app"), Arc::from(app)));
@@ -53,7 +53,7 @@ fn spread(key: &str, required: bool) -> Spread {
 
 const HOST: &str = "kubernetes.io/hostname";
 
-/// What a pod of a kind asks of others.
+/// The pod rules of a kind.
 pub(super) fn rules(kind: usize) -> PodRules {
     let none = PodRules::default;
     match kind {
@@ -112,7 +112,7 @@ fn same_domain(cluster: &Cluster, key: &str, a: NodeId, b: NodeId) -> bool {
 }
 
 impl Ask<'_> {
-    /// Tasks in place in one of these holds, with their nodes.
+    /// Tasks with one of these holds on a node, with their nodes.
     fn placed<'b>(&'b self, holds: &'b [Hold]) -> impl Iterator<Item = (&'b Task, NodeId)> {
         let tasks = self.cluster.tasks.iter().filter(|(id, _)| *id != self.id || self.task.node.is_some());
         tasks
@@ -256,12 +256,12 @@ fn ask(cluster: &Cluster, id: TaskId) -> Ask<'_> {
     Ask { cluster, task: &cluster.tasks[id], id }
 }
 
-/// Whether the pods around a node let a task on it.
+/// Whether pod affinity, anti-affinity and spread allow a task on a node.
 pub(super) fn fits(cluster: &Cluster, task: TaskId, node: NodeId, later: bool) -> bool {
     ask(cluster, task).fits(node, later)
 }
 
-/// Scores of nodes by the pods around them, with the weights 2 and 2.
+/// Scores of nodes by preferred affinity and spread, with the weights 2 and 2.
 pub(super) fn scores(cluster: &Cluster, task: TaskId, nodes: &[NodeId]) -> Vec<i64> {
     let ask = ask(cluster, task);
     let drawn: Vec<i64> = nodes.iter().map(|node| ask.drawn(*node)).collect();
