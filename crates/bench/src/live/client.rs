@@ -73,25 +73,43 @@ impl Bound {
         Self::of(client, &format!("spec.nodeName!=,metadata.name={name}")).await
     }
 
+    /// From now on, with all pods that have a node first.
+    pub(crate) fn watch_from_start(client: Client) -> Self {
+        Self::since(client, "spec.nodeName!=", "0".to_owned())
+    }
+
     async fn of(client: Client, fields: &str) -> Result<Self> {
-        let api: Api<slim::Pod> = Api::namespaced(client, NAMESPACE);
+        let api: Api<slim::Pod> = Api::namespaced(client.clone(), NAMESPACE);
         let list = api.list(&ListParams::default().fields(fields).limit(1)).await?;
-        let version = list.metadata.resource_version.unwrap_or_default();
-        // Longer than any benchmark waits; without it the server ends the watch after some minutes.
+        Ok(Self::since(client, fields, list.metadata.resource_version.unwrap_or_default()))
+    }
+
+    fn since(client: Client, fields: &str, version: String) -> Self {
+        // Longer than most benchmarks wait; without it the server ends the watch after some minutes.
         let params = WatchParams::default().fields(fields).timeout(290);
-        let api: Api<slim::Pod> = Api::namespaced(api.into_client(), NAMESPACE);
+        let api: Api<slim::Pod> = Api::namespaced(client, NAMESPACE);
         let events =
             futures::stream::once(async move { api.watch(&params, &version).await.map(StreamExt::boxed) });
-        Ok(Self { events: events.try_flatten().boxed() })
+        Self { events: events.try_flatten().boxed() }
+    }
+
+    /// The next pod that is seen with a node, and when; `None` when the watch ends.
+    pub(crate) async fn next(&mut self) -> Result<Option<(String, Instant)>> {
+        while let Some(event) = self.events.try_next().await? {
+            if let WatchEvent::Added(pod) | WatchEvent::Modified(pod) = event
+                && let Some(name) = pod.meta().name.clone()
+            {
+                return Ok(Some((name, Instant::now())));
+            }
+        }
+        Ok(None)
     }
 
     /// When the pod was seen with a node; others are passed over.
     pub(crate) async fn wait_for(&mut self, name: &str) -> Result<Instant> {
-        while let Some(event) = self.events.try_next().await? {
-            if let WatchEvent::Added(pod) | WatchEvent::Modified(pod) = event
-                && pod.meta().name.as_deref() == Some(name)
-            {
-                return Ok(Instant::now());
+        while let Some((seen, at)) = self.next().await? {
+            if seen == name {
+                return Ok(at);
             }
         }
         bail!("the watch ended before pod {name} was bound")

@@ -172,7 +172,7 @@ impl Contestant {
 }
 
 impl Running {
-    fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         match self {
             Running::Nobody => None,
             Running::Ours(ours) => Some(ours.pid()),
@@ -181,8 +181,11 @@ impl Running {
     }
 }
 
-/// The flags of every run: the tiers Volcano's Helm chart installs, and more flags.
+/// The flags of every run: the tiers Volcano's Helm chart installs unless other ones are given, and more flags.
 pub(crate) fn scheduler_args(more: &[String]) -> Vec<String> {
+    if more.iter().any(|arg| arg.starts_with("--scheduler-conf")) {
+        return more.to_vec();
+    }
     let conf = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../config/helm-default.yaml");
     let conf = format!("--scheduler-conf={}", conf.display());
     std::iter::once(conf).chain(more.iter().cloned()).collect()

@@ -45,15 +45,20 @@ impl Options {
 }
 
 /// Milliseconds, sorted.
-struct Times(Vec<f64>);
+pub(super) struct Times(Vec<f64>);
 
 impl Times {
-    fn at(&self, share: f64) -> f64 {
+    pub(super) fn new(mut millis: Vec<f64>) -> Self {
+        millis.sort_unstable_by(f64::total_cmp);
+        Self(millis)
+    }
+
+    pub(super) fn at(&self, share: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
         self.0.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
     }
 
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         json!({"p50Millis": self.at(0.5), "p90Millis": self.at(0.9), "p99Millis": self.at(0.99), "maxMillis": self.at(1.0)})
     }
 }
@@ -101,8 +106,7 @@ async fn one(contestant: Contestant, options: &Options) -> Result<Times> {
         times.push(seen.saturating_duration_since(created).as_secs_f64() * 1e3);
     }
     drop(running);
-    times.sort_unstable_by(f64::total_cmp);
-    let times = Times(times);
+    let times = Times::new(times);
     say!("{:<16} {}", contestant.name(), times.json());
     Ok(times)
 }

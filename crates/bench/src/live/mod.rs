@@ -1,4 +1,5 @@
 //! Benchmarks on a real control plane, and what they have in common: contestants, the client, what a run used.
+mod churn;
 mod client;
 mod contestant;
 mod floor;
@@ -24,6 +25,8 @@ pub(crate) enum Bench {
     Shapes(shapes::Options),
     /// One pod at a time on an idle cluster, end to end.
     Latency(latency::Options),
+    /// Gangs come and end at a steady rate, end to end, beside kube-scheduler.
+    Churn(churn::Options),
     /// From a start beside running pods to the first bind.
     Restart(restart::Options),
     /// Resident memory beside running pods.
@@ -36,6 +39,7 @@ impl Bench {
             Bench::Floor(options) => block_on(floor::run(options)),
             Bench::Shapes(options) => block_on(shapes::run(options)),
             Bench::Latency(options) => block_on(latency::run(options)),
+            Bench::Churn(options) => block_on(churn::run(options)),
             Bench::Restart(options) => block_on(restart::run(options)),
             Bench::Memory(options) => block_on(restart::memory(options)),
         }
@@ -45,7 +49,9 @@ impl Bench {
     pub(crate) fn check(&self, figures: &Value) -> Result<()> {
         match self {
             Bench::Floor(options) => floor::check(options, figures),
-            Bench::Shapes(_) | Bench::Latency(_) | Bench::Restart(_) | Bench::Memory(_) => Ok(()),
+            Bench::Shapes(_) | Bench::Latency(_) | Bench::Churn(_) | Bench::Restart(_) | Bench::Memory(_) => {
+                Ok(())
+            }
         }
     }
 }

@@ -1,0 +1,238 @@
+//! `churn`: gangs come and end at a steady rate, for minutes.
+//!
+//! The pods of a gang are created at once, gangs of 1 to 16 pods follow each other at the rate, and each pod is deleted some
+//! time after it was seen bound. kube-scheduler gets the same pods without PodGroups.
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject};
+use serde_json::{Value, json};
+
+use super::latency::Times;
+use super::usage::{cpu_seconds, round, rss};
+use super::{Contestant, Groups, Load, Setup, client};
+use crate::chart::{Bar, Chart, Panel};
+use crate::{Size, machine};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Nodes, of 32 cores and 256 GiB each.
+    #[arg(long, default_value_t = 1000, allow_negative_numbers = true, value_parser = crate::count)]
+    nodes: usize,
+    /// Pods created in a second.
+    #[arg(long, default_value_t = 100.0, value_parser = crate::above_0)]
+    rate: f64,
+    /// How long pods are created, in seconds.
+    #[arg(long, default_value_t = 600, allow_negative_numbers = true, value_parser = crate::count)]
+    seconds: usize,
+    /// How long a pod runs before it is deleted, in seconds.
+    #[arg(long, default_value_t = 30, allow_negative_numbers = true, value_parser = crate::count)]
+    runtime: usize,
+    /// Leave kube-scheduler out.
+    #[arg(long)]
+    without_kube_scheduler: bool,
+    /// Further arguments for `phalanx scheduler`.
+    #[arg(last = true)]
+    scheduler_args: Vec<String>,
+}
+
+/// The largest gang.
+const LARGEST: usize = 16;
+/// Sizes follow each other in steps of this, so that each of them comes as often as any other.
+const STRIDE: usize = 7;
+/// How long after the last creation pods may still be bound.
+const GRACE: Duration = Duration::from_secs(30);
+/// Between two looks at the resident memory.
+const MEMORY_EVERY: Duration = Duration::from_secs(10);
+
+/// What a contestant came to.
+struct Outcome {
+    times: Times,
+    created: usize,
+    /// Pods without a node when the last pod had been created, and after the grace.
+    backlog: usize,
+    unbound: usize,
+    /// Resident memory of the scheduler in bytes, every ten seconds.
+    memory: Vec<u64>,
+    cpu: f64,
+}
+
+impl Outcome {
+    fn json(&self) -> Value {
+        json!({
+            "created": self.created, "backlogAtEnd": self.backlog, "unboundAfterGrace": self.unbound,
+            "latency": self.times.json(), "rssBytes": self.memory,
+            "cpuMillisPerPod": round(self.cpu * 1e3 / self.created.max(1) as f64),
+        })
+    }
+}
+
+/// Pods that were created and not seen bound yet, and how long the others took.
+#[derive(Default)]
+struct Ledger {
+    created: HashMap<String, Instant>,
+    /// Pods seen bound before the answer to their creation came.
+    early: HashMap<String, Instant>,
+    millis: Vec<f64>,
+}
+
+impl Ledger {
+    fn created(&mut self, name: String, at: Instant) {
+        match self.early.remove(&name) {
+            Some(_) => self.millis.push(0.0),
+            None => drop(self.created.insert(name, at)),
+        }
+    }
+
+    fn bound(&mut self, name: String, at: Instant) {
+        match self.created.remove(&name) {
+            Some(created) => self.millis.push(at.saturating_duration_since(created).as_secs_f64() * 1e3),
+            None => drop(self.early.insert(name, at)),
+        }
+    }
+}
+
+pub(super) async fn run(options: &Options) -> Result<Value> {
+    let ours = one(Contestant::Phalanx, options).await?;
+    let kube = match options.without_kube_scheduler {
+        true => None,
+        false => Some(one(Contestant::KubeScheduler, options).await?),
+    };
+    let mut bars = vec![
+        Bar::ours("Phalanx, gangs, median", ours.times.at(0.5)),
+        Bar::ours("Phalanx, gangs, 99th of 100", ours.times.at(0.99)),
+    ];
+    if let Some(kube) = &kube {
+        bars.push(Bar::other("kube-scheduler, no gangs, median", kube.times.at(0.5)));
+        bars.push(Bar::other("kube-scheduler, no gangs, 99th of 100", kube.times.at(0.99)));
+    }
+    let Options { nodes, rate, seconds, .. } = *options;
+    let title = format!("{rate} pods a second in gangs of 1 to {LARGEST} for {seconds} s, {nodes} nodes");
+    let chart = Chart { title, panels: vec![Panel::new("created to seen bound", "milliseconds", bars)] };
+    Ok(json!({
+        "name": "churn", "nodes": nodes, "rate": rate, "cores": machine::cores(),
+        "seconds": seconds, "phalanx": ours.json(), "kubeScheduler": kube.map(|kube| kube.json()), "chart": chart,
+    }))
+}
+
+async fn one(contestant: Contestant, options: &Options) -> Result<Outcome> {
+    let Setup { plane } = Setup::new(options.nodes).await?;
+    let running = contestant.start(&plane, &options.scheduler_args).await?;
+    let pid = running.pid().context("a contestant without a process")?;
+    let admin = plane.client();
+    client::warm_up(&admin, contestant.scheduler_name()).await?;
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
+    let watcher = tokio::spawn(watch(plane.client(), ledger.clone(), options.runtime));
+    let memory = Arc::new(Mutex::new(Vec::new()));
+    let sampler = tokio::spawn(sample(pid, memory.clone()));
+    let cpu = cpu_seconds(pid);
+    let created = create(&admin, contestant, options, &ledger).await?;
+    let backlog = lock(&ledger).created.len();
+    let deadline = Instant::now() + GRACE;
+    while Instant::now() < deadline && !lock(&ledger).created.is_empty() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let cpu = cpu_seconds(pid) - cpu;
+    watcher.abort();
+    sampler.abort();
+    let (unbound, millis) = {
+        let mut ledger = lock(&ledger);
+        (ledger.created.len(), std::mem::take(&mut ledger.millis))
+    };
+    let memory = std::mem::take(&mut *lock(&memory));
+    let outcome = Outcome { times: Times::new(millis), created, backlog, unbound, memory, cpu };
+    say!("{:<16} {}", contestant.name(), outcome.json());
+    Ok(outcome)
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Creates gangs at the rate. Returns how many pods were created.
+async fn create(
+    admin: &Client,
+    contestant: Contestant,
+    options: &Options,
+    ledger: &Arc<Mutex<Ledger>>,
+) -> Result<usize> {
+    let total = (options.rate * options.seconds as f64) as usize;
+    let started = Instant::now();
+    let (mut gangs, mut pods) = (Vec::new(), 0);
+    while pods < total {
+        let size = 1 + gangs.len() * STRIDE % LARGEST;
+        gangs.push((gangs.len(), size, started + Duration::from_secs_f64(pods as f64 / options.rate)));
+        pods += size;
+    }
+    stream::iter(gangs)
+        .map(|(gang, size, due)| async move {
+            tokio::time::sleep_until(due.into()).await;
+            create_gang(admin, contestant, (gang, size), ledger).await
+        })
+        .buffered(512)
+        .try_collect::<Vec<()>>()
+        .await?;
+    Ok(pods)
+}
+
+async fn create_gang(
+    admin: &Client,
+    contestant: Contestant,
+    (gang, size): (usize, usize),
+    ledger: &Arc<Mutex<Ledger>>,
+) -> Result<()> {
+    let load =
+        Load { size: Size { nodes: 0, gangs: 1, size }, groups: Groups::Gangs, in_flight: 1, rate: None };
+    let grouped = contestant == Contestant::Phalanx;
+    if grouped {
+        let api = Api::namespaced_with(admin.clone(), client::NAMESPACE, &client::groups_resource());
+        client::create_all(&api, std::iter::once(client::group(gang, size)), load).await?;
+    }
+    let api: &Api<DynamicObject> =
+        &Api::namespaced_with(admin.clone(), client::NAMESPACE, &client::pods_resource());
+    stream::iter(0..size)
+        .map(|index| async move {
+            let name = format!("gang-{gang}-{index}");
+            let pod = client::pod(&name, contestant.scheduler_name(), grouped.then_some(gang));
+            client::create_all(api, std::iter::once(pod), load).await?;
+            lock(ledger).created(name, Instant::now());
+            Ok(())
+        })
+        .buffer_unordered(LARGEST)
+        .try_collect()
+        .await
+}
+
+/// Notes when pods are seen bound, and deletes each when its time is over.
+async fn watch(client: Client, ledger: Arc<Mutex<Ledger>>, runtime: usize) -> Result<()> {
+    let pods: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), client::NAMESPACE, &client::pods_resource());
+    let mut seen = std::collections::HashSet::new();
+    loop {
+        let mut bound = client::Bound::watch_from_start(client.clone());
+        while let Ok(Some((name, at))) = bound.next().await {
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            lock(&ledger).bound(name.clone(), at);
+            let pods = pods.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(runtime as u64)).await;
+                // A pod that is gone already is what is wanted.
+                drop(pods.delete(&name, &DeleteParams::default().grace_period(0)).await);
+            });
+        }
+    }
+}
+
+async fn sample(pid: u32, memory: Arc<Mutex<Vec<u64>>>) {
+    loop {
+        lock(&memory).push(rss(pid));
+        tokio::time::sleep(MEMORY_EVERY).await;
+    }
+}
