@@ -28,6 +28,9 @@ pub trait Kind: Resource<DynamicType = ()> {
     /// The Cluster knows objects of this kind by UID, so a successor of the same name is another one.
     const BY_UID: bool = false;
 
+    /// A custom resource: objects may be older than their schema, so that any field may have any type.
+    const CUSTOM: bool = false;
+
     /// The event for an object that was added or changed; `None` when the Cluster need not know it.
     ///
     /// # Errors
@@ -130,6 +133,7 @@ impl Kind for slim::Namespace {
 
 impl Kind for PodGroup {
     const NAMESPACED: bool = true;
+    const CUSTOM: bool = true;
 
     fn event(
         &self,
@@ -159,6 +163,7 @@ impl Kind for PodGroup {
 
 impl Kind for Queue {
     const NAMESPACED: bool = false;
+    const CUSTOM: bool = true;
 
     fn event(
         &self,

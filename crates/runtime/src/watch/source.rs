@@ -3,7 +3,6 @@
 //! kube's own read JSON only. The API server writes an event anew for each format and watcher, and protobuf costs it and
 //! us a fraction of JSON, so kinds that have it are asked for in protobuf.
 use std::fmt::Display;
-use std::io;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -138,6 +137,7 @@ impl<K: Watched> Source<K> {
 
 /// What is not answered in time is asked again, as after any other fault of the connection.
 async fn answered<T, E: Into<kube::Error>>(answer: impl Future<Output = Result<T, E>>) -> kube::Result<T> {
+/// All kinds say the same: it is told once.
     let silence = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {ANSWER:?}"));
     let answer = tokio::time::timeout(ANSWER, answer).await;
     answer.map_err(|_| kube::Error::Service(silence().into()))?.map_err(Into::into)
@@ -234,7 +234,8 @@ fn refusal(format: Format, code: u16, body: &[u8]) -> Box<Status> {
 #[cfg(test)]
 mod tests {
     use http_body_util::StreamBody;
-    use phalanx_cache::slim;
+    use kube::Resource;
+    use phalanx_cache::{Guarded, slim};
 
     use super::*;
 
@@ -246,12 +247,13 @@ mod tests {
         let body = StreamBody::new(futures::stream::iter(chunks.collect::<Vec<_>>()));
         let (buffer, kind) = (Vec::new(), PhantomData);
         let mut changes = Changes::<slim::Pod, _> { format, body, buffer, read: 0, ended: false, kind };
+        let name = |pod: &Guarded<slim::Pod>| pod.meta().name.clone().unwrap_or_default();
         let mut told = Vec::new();
         while changes.arrive().await {
             while let Some(change) = changes.next() {
                 told.push(match change {
-                    Ok(Change::Applied(pod)) => format!("applied {}", pod.metadata.name.unwrap_or_default()),
-                    Ok(Change::Deleted(pod)) => format!("deleted {}", pod.metadata.name.unwrap_or_default()),
+                    Ok(Change::Applied(pod)) => format!("applied {}", name(&pod)),
+                    Ok(Change::Deleted(pod)) => format!("deleted {}", name(&pod)),
                     Ok(Change::Bookmark(version)) => format!("up to {version}"),
                     Ok(Change::Error(status)) => format!("{} {}", status.code, status.message),
                     Err(error) => format!("unreadable: {error}"),
