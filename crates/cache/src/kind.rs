@@ -175,7 +175,7 @@ impl Kind for Queue {
     }
 
     fn gone(identity: &Identity) -> Event {
-        Event::QueueGone(Arc::clone(&identity.key.name))
+        Event::QueueGone { name: Arc::clone(&identity.key.name), uid: Arc::clone(&identity.uid) }
     }
 
     fn remarks(&self) -> Vec<Invalid> {
@@ -242,7 +242,7 @@ impl Kind for slim::PersistentVolumeClaim {
     }
 
     fn gone(identity: &Identity) -> Event {
-        Event::PvcGone(identity.key.clone())
+        Event::PvcGone { claim: identity.key.clone(), uid: Arc::clone(&identity.uid) }
     }
 }
 
@@ -254,7 +254,7 @@ impl Kind for slim::PersistentVolume {
     }
 
     fn gone(identity: &Identity) -> Event {
-        Event::VolumeGone(Arc::clone(&identity.key.name))
+        Event::VolumeGone { name: Arc::clone(&identity.key.name), uid: Arc::clone(&identity.uid) }
     }
 }
 

@@ -333,9 +333,9 @@ fn is_gone(event: &Event) -> bool {
         Event::NodeGone(_)
             | Event::PodGone(_)
             | Event::PodGroupGone(_)
-            | Event::QueueGone(_)
-            | Event::PvcGone(_)
-            | Event::VolumeGone(_)
+            | Event::QueueGone { .. }
+            | Event::PvcGone { .. }
+            | Event::VolumeGone { .. }
     )
 }
 

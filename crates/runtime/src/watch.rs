@@ -28,7 +28,7 @@ use crate::engine;
 use crate::faults::Faults;
 use crate::metrics::Metrics;
 use crate::outbox::driver::{self, chain};
-use crate::outbox::{PvcSeen, QueueSeen, SELECTED_NODE};
+use crate::outbox::{PvcSeen, QueueSeen, SELECTED_NODE, VolumeSeen};
 use crate::owners;
 use crate::recorder::{Note, Regarding};
 
@@ -144,7 +144,9 @@ impl Watched for slim::PersistentVolume {
 
     fn seen(&self) -> Option<driver::Input> {
         let name = self.metadata.name.as_deref()?.into();
-        Some(driver::Input::Volume(name, self.metadata.resource_version.as_deref()?.into()))
+        let uid = self.metadata.uid.as_deref()?.into();
+        let version = self.metadata.resource_version.as_deref()?.into();
+        Some(driver::Input::Volume(name, VolumeSeen { uid, version }))
     }
 }
 
@@ -203,8 +205,9 @@ impl Watched for Queue {
     fn seen(&self) -> Option<driver::Input> {
         let status = self.status.clone().unwrap_or_default();
         let names = status.allocated.keys().map(|name| Arc::from(name.as_str())).collect();
-        let name = queue.metadata.name.as_deref()?.into();
-        Some(driver::Input::Queue(name, QueueSeen { names, stateless: status.state.is_none() }))
+        let name = self.metadata.name.as_deref()?.into();
+        let uid = self.metadata.uid.as_deref()?.into();
+        Some(driver::Input::Queue(name, QueueSeen { uid, names, stateless: status.state.is_none() }))
     }
 }
 

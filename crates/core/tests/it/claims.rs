@@ -73,7 +73,7 @@ fn a_volume_that_goes_is_gone_for_all_claims_that_name_it() {
         let named = PvcInfo { volume: Some("pv0".into()), bound: true, ..pvc(at, "local", 1, false) };
         test.add(named).add(wish(pod(&format!("p{at}"), "cpu=1"), (vec![at], None)));
     }
-    test.add(Event::VolumeGone("pv0".into()));
+    test.add(Event::VolumeGone { name: "pv0".into(), uid: "".into() });
     assert!(test.cycle().bound.is_empty());
 }
 

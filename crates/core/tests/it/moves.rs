@@ -202,7 +202,7 @@ fn what_is_kept_counts_in_the_queue() {
     assert_eq!(test.run().names(), ["web-1"]);
     // The queue vanishes, and with it what is kept in it.
     let mut test = moved();
-    test.add(Event::QueueGone("default".into())).gone("other").gone("web-0");
+    test.add(Event::QueueGone { name: "default".into(), uid: "".into() }).gone("other").gone("web-0");
     test.cycle();
 }
 

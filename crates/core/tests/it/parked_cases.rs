@@ -108,7 +108,7 @@ fn a_queue_that_is_made_again_wakes_those_in_it() {
         test.nodes(1, "cpu=1 pods=9").add(queue("q", 1));
         test.gang(PodGroupInfo { queue: "q".into(), ..group("g", 1) }, 1, "cpu=2");
         test.run();
-        test.add(Event::QueueGone("q".into()));
+        test.add(Event::QueueGone { name: "q".into(), uid: "".into() });
         test.run();
         test.run();
         test.add(node("n1", "cpu=2 pods=9"));

@@ -255,7 +255,7 @@ fn a_tree_that_is_mended_works() {
     assert!(test.run().bound.is_empty());
     test.add(capped("cpu=1", queue("b", 1))).add(capped("cpu=1", queue("nobody", 1)));
     assert_eq!(bound(&test.run(), &["a", "c"]), [1, 1]);
-    test.add(Event::QueueGone("nobody".into())).add(below("root", "a"));
+    test.add(Event::QueueGone { name: "nobody".into(), uid: "".into() }).add(below("root", "a"));
     assert_eq!(bound(&test.run(), &["a", "c"]), [1, 0]);
     assert_eq!(test.reasons("c"), ["queue c is invalid: its parent nobody does not exist"]);
 }
@@ -490,7 +490,7 @@ fn moves() -> impl Strategy<Value = Vec<(usize, Option<usize>)>> {
 fn moved((at, parent): &(usize, Option<usize>)) -> Event {
     let name = format!("q{at}");
     match parent {
-        None => Event::QueueGone(name.as_str().into()),
+        None => Event::QueueGone { name: name.as_str().into(), uid: "".into() },
         Some(7) => queue(&name, 1).into(),
         Some(parent) => below(&format!("q{parent}"), &name).into(),
     }

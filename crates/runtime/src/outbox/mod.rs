@@ -46,7 +46,7 @@ pub use request::SELECTED_NODE;
 use retries::Retries;
 pub use status::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
 use volumes::Volumes;
-pub use volumes::{PvcSeen, PvcWrite};
+pub use volumes::{PvcSeen, PvcWrite, VolumeSeen};
 use window::Window;
 pub use work::{Depth, Eviction, Job, OutboxOptions, Work};
 use writes::Writes;

@@ -20,6 +20,15 @@ pub struct PvcSeen {
     pub selected: bool,
 }
 
+/// A volume as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeSeen {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Its resourceVersion.
+    pub version: Arc<str>,
+}
+
 /// A claim of a pod that is to be bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PvcWrite {
@@ -43,7 +52,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
     seen: FxHashMap<Key, PvcSeen>,
-    versions: FxHashMap<Arc<str>, Arc<str>>,
+    volumes: FxHashMap<Arc<str>, VolumeSeen>,
     waiting: Vec<Waiting>,
 }
 
@@ -52,7 +61,8 @@ impl Volumes {
     pub(super) fn write(&self, binding: Binding, from: usize) -> Result<PvcWrite, Binding> {
         let next = binding.volumes().find(|(at, claim)| *at >= from && !self.is_bound(claim));
         let Some((at, claim)) = next.map(|(at, claim)| (at, Arc::clone(claim))) else { return Err(binding) };
-        let version = claim.volume.as_ref().and_then(|volume| self.versions.get(volume)).cloned();
+        let volume = claim.volume.as_ref().and_then(|volume| self.volumes.get(volume));
+        let version = volume.map(|seen| Arc::clone(&seen.version));
         Ok(PvcWrite { binding, at, claim, version })
     }
 
@@ -92,17 +102,22 @@ impl Volumes {
         (ready.into_iter().map(|it| it.binding).collect(), Vec::new())
     }
 
-    pub(super) fn volume_seen(&mut self, volume: Arc<str>, version: Arc<str>) {
-        self.versions.insert(volume, version);
+    pub(super) fn volume_seen(&mut self, volume: Arc<str>, seen: VolumeSeen) {
+        self.volumes.insert(volume, seen);
     }
 
-    pub(super) fn claim_gone(&mut self, key: &Key) -> Vec<Binding> {
-        self.seen.remove(key);
-        self.take(|binding| binding.volumes().any(|(_, claim)| claim.claim == *key))
+    /// A successor of the same name may have been seen before the end of this one is told.
+    pub(super) fn claim_gone(&mut self, key: &Key, uid: &str) -> Vec<Binding> {
+        if self.seen.get(key).is_some_and(|seen| *seen.uid == *uid) {
+            self.seen.remove(key);
+        }
+        self.take(|binding| binding.volumes().any(|(_, claim)| claim.claim == *key && *claim.uid == *uid))
     }
 
-    pub(super) fn volume_gone(&mut self, volume: &str) {
-        self.versions.remove(volume);
+    pub(super) fn volume_gone(&mut self, volume: &str, uid: &str) {
+        if self.volumes.get(volume).is_some_and(|seen| *seen.uid == *uid) {
+            self.volumes.remove(volume);
+        }
     }
 
     pub(super) fn pod_gone(&mut self, uid: &str) {
@@ -156,9 +171,9 @@ impl Outbox {
         self.fail(failed, "its volume cannot be made for this node", BindFault::Place, now)
     }
 
-    /// The version of a volume.
-    pub fn volume_seen(&mut self, volume: Arc<str>, version: Arc<str>) {
-        self.volumes.volume_seen(volume, version);
+    /// What stands on a volume now.
+    pub fn volume_seen(&mut self, volume: Arc<str>, seen: VolumeSeen) {
+        self.volumes.volume_seen(volume, seen);
     }
 
     /// Pods whose claims were not bound in time go back.
