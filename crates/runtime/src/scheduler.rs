@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
+use crate::clock::CycleClock;
 use crate::engine::{Clock, Engine, Input, Pace};
 use crate::extender::{Clients, HttpExtender};
 use crate::faults::Faults;
@@ -189,6 +190,7 @@ impl Process {
         let (close, closing) = tokio_watch::channel(false);
         let ready = ready(client.clone(), Arc::clone(&faults), closing);
         let outbox_ended =
+            clock: CycleClock::default(),
             spawn_outbox(&options, wire, clients, ready, outputs, engine.clone(), Arc::clone(&metrics));
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
         let (stop, stopped) = tokio_watch::channel(false);

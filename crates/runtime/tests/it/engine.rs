@@ -11,6 +11,7 @@ use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
+use phalanx_runtime::clock::CycleClock;
 use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::outbox::driver;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -110,6 +111,7 @@ fn binds_leave_while_searches_run_out_of_time_and_who_had_no_turn_goes_first() {
         metrics: Arc::default(),
         health: Arc::default(),
         leads: true,
+        clock: CycleClock::default(),
     };
     let thread = std::thread::spawn(move || engine.run());
     inputs.send(Input::Events(events())).unwrap();
@@ -164,6 +166,7 @@ fn the_log_tells_what_was_bound_and_who_was_evicted_for_whom() {
         metrics: Arc::default(),
         health: Arc::default(),
         leads: true,
+        clock: CycleClock::default(),
     };
     let lines = Lines::default();
     let log = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).without_time().finish();
