@@ -19,6 +19,7 @@ use serde::de::Error as _;
 use tracing::debug;
 
 use super::Watched;
+use crate::client::within;
 
 /// Objects of a page of a list. Large pages cost memory for a moment, small ones a round trip each.
 const PAGE: u32 = 2000;
@@ -136,11 +137,9 @@ impl<K: Watched> Source<K> {
 }
 
 /// What is not answered in time is asked again, as after any other fault of the connection.
-async fn answered<T, E: Into<kube::Error>>(answer: impl Future<Output = Result<T, E>>) -> kube::Result<T> {
 /// All kinds say the same: it is told once.
-    let silence = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {ANSWER:?}"));
-    let answer = tokio::time::timeout(ANSWER, answer).await;
-    answer.map_err(|_| kube::Error::Service(silence().into()))?.map_err(Into::into)
+async fn answered<T, E: Into<kube::Error>>(answer: impl Future<Output = Result<T, E>>) -> kube::Result<T> {
+    within(ANSWER, format!("no answer within {ANSWER:?}"), answer).await
 }
 
 /// A watch that runs.
@@ -247,8 +246,8 @@ mod tests {
         let body = StreamBody::new(futures::stream::iter(chunks.collect::<Vec<_>>()));
         let (buffer, kind) = (Vec::new(), PhantomData);
         let mut changes = Changes::<slim::Pod, _> { format, body, buffer, read: 0, ended: false, kind };
-        let name = |pod: &Guarded<slim::Pod>| pod.meta().name.clone().unwrap_or_default();
         let mut told = Vec::new();
+        let name = |pod: &Guarded<slim::Pod>| pod.meta().name.clone().unwrap_or_default();
         while changes.arrive().await {
             while let Some(change) = changes.next() {
                 told.push(match change {
