@@ -222,10 +222,10 @@ impl Engine {
 
     fn synced(&mut self, kind: &'static str) {
         self.waits_for.remove(kind);
+        self.health.wait_for(&self.waits_for);
         if self.waits_for.is_empty() {
             let (nodes, pods) = (self.cluster.nodes.len(), self.cluster.tasks.len());
             info!(nodes, pods, jobs = self.cluster.jobs.len(), queues = self.cluster.queues.len(), "in sync");
-            self.health.set_ready();
             self.pace.changed(Instant::now());
         }
     }

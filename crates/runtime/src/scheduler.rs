@@ -48,6 +48,9 @@ const FLUSH: Duration = Duration::from_secs(8);
 /// How long it may take when the API server does not answer.
 const FLUSH_IN_SILENCE: Duration = Duration::from_millis(500);
 
+/// How often it is logged what the first cycle waits for.
+const STILL_WAITS: Duration = Duration::from_secs(30);
+
 /// How long the first cycle waits for the default queue to be there.
 const QUEUES_FIRST: Duration = Duration::from_secs(3);
 
@@ -167,6 +170,8 @@ impl Process {
         if !matches!(options.group_wait, GroupWait::Always(_)) {
             read_owners(&mut tasks, &client, seen, outbox.clone());
         }
+        health.wait_for(&waits_for);
+        tasks.spawn(tell_waits(Arc::clone(&health)));
         let clients = Clients::default();
         let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
         scheduler.set_sampling(options.sampling);
@@ -185,12 +190,12 @@ impl Process {
             metrics: Arc::clone(&metrics),
             health,
             leads: false,
+            clock: CycleClock::default(),
         };
         let engine_ended = spawn_engine(scheduling)?;
         let (close, closing) = tokio_watch::channel(false);
         let ready = ready(client.clone(), Arc::clone(&faults), closing);
         let outbox_ended =
-            clock: CycleClock::default(),
             spawn_outbox(&options, wire, clients, ready, outputs, engine.clone(), Arc::clone(&metrics));
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
         let (stop, stopped) = tokio_watch::channel(false);
@@ -314,6 +319,18 @@ fn watch_all(
         all(watch_one::<slim::PriorityClass>(tasks, client, sink));
     }
     kinds
+}
+
+/// Says what the first cycle waits for, until it waits for nothing.
+async fn tell_waits(health: Arc<Health>) -> anyhow::Result<()> {
+    loop {
+        tokio::time::sleep(STILL_WAITS).await;
+        match health.missing() {
+            Some(missing) => warn!("no cycle has run yet: {missing}"),
+            // A task that ends would end the process.
+            None => return std::future::pending().await,
+        }
+    }
 }
 
 fn watch_one<K>(tasks: &mut JoinSet<anyhow::Result<()>>, client: &Client, sink: &Sink) -> &'static str
