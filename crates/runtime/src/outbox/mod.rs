@@ -22,6 +22,7 @@ pub mod request;
 mod retries;
 mod status;
 mod volumes;
+mod waits;
 mod window;
 mod work;
 mod writes;

@@ -7,6 +7,7 @@ use phalanx_core::decision::{Binding, VolumeBinding};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::reply::Reply;
+use super::waits::Waits;
 use super::{Job, Outbox, Work};
 
 /// What stands on a claim.
@@ -42,64 +43,46 @@ pub struct PvcWrite {
     pub version: Option<Arc<str>>,
 }
 
-#[derive(Debug)]
-struct Waiting {
-    binding: Binding,
-    until: Instant,
-}
-
 /// What is known of claims and volumes, and who waits for them.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
     seen: FxHashMap<Key, PvcSeen>,
     volumes: FxHashMap<Arc<str>, VolumeSeen>,
-    waiting: Vec<Waiting>,
+    waits: Waits,
 }
 
 impl Volumes {
     /// The write for a claim of a pod; `None` behind the last.
     pub(super) fn write(&self, binding: Binding, from: usize) -> Result<PvcWrite, Binding> {
-        let next = binding.volumes().find(|(at, claim)| *at >= from && !self.is_bound(claim));
+        let next = binding.volumes().find(|(at, claim)| *at >= from && !is_bound(&self.seen, claim));
         let Some((at, claim)) = next.map(|(at, claim)| (at, Arc::clone(claim))) else { return Err(binding) };
         let volume = claim.volume.as_ref().and_then(|volume| self.volumes.get(volume));
         let version = volume.map(|seen| Arc::clone(&seen.version));
         Ok(PvcWrite { binding, at, claim, version })
     }
 
-    fn is_bound(&self, claim: &VolumeBinding) -> bool {
-        self.seen.get(&claim.claim).is_some_and(|seen| seen.bound && seen.uid == claim.uid)
-    }
-
-    fn are_bound(&self, binding: &Binding) -> bool {
-        binding.volumes().all(|(_, claim)| self.is_bound(claim))
-    }
-
     /// A pod whose claims have been written; given back when nothing is left to wait for.
     pub(super) fn wait(&mut self, binding: Binding, until: Instant) -> Option<Binding> {
-        if self.are_bound(&binding) {
+        if are_bound(&self.seen, &binding) {
             return Some(binding);
         }
-        self.waiting.push(Waiting { binding, until });
+        self.waits.add(binding, until);
         None
     }
 
     /// A claim was seen: pods that can be bound now, and those whose volume will not be made after all.
     pub(super) fn seen(&mut self, key: &Key, seen: PvcSeen) -> (Vec<Binding>, Vec<Binding>) {
-        let concerns = |binding: &Binding| binding.volumes().any(|(_, claim)| claim.claim == *key);
         let (uid, bound, open) = (Arc::clone(&seen.uid), seen.bound, !seen.bound && !seen.selected);
         let before = self.seen.insert(key.clone(), seen);
         let given_up = open && before.is_some_and(|it| it.uid == uid && it.selected);
         if given_up {
-            return (Vec::new(), self.take(concerns));
+            return (Vec::new(), self.waits.take_of_claim(key, |_| true));
         }
         if !bound {
             return (Vec::new(), Vec::new());
         }
-        let (ready, waiting): (Vec<Waiting>, _) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition(|it: &Waiting| concerns(&it.binding) && self.are_bound(&it.binding));
-        self.waiting = waiting;
-        (ready.into_iter().map(|it| it.binding).collect(), Vec::new())
+        let seen = &self.seen;
+        (self.waits.take_of_claim(key, |binding| are_bound(seen, binding)), Vec::new())
     }
 
     pub(super) fn volume_seen(&mut self, volume: Arc<str>, seen: VolumeSeen) {
@@ -111,7 +94,9 @@ impl Volumes {
         if self.seen.get(key).is_some_and(|seen| *seen.uid == *uid) {
             self.seen.remove(key);
         }
-        self.take(|binding| binding.volumes().any(|(_, claim)| claim.claim == *key && *claim.uid == *uid))
+        let of_it =
+            |binding: &Binding| binding.volumes().any(|(_, claim)| claim.claim == *key && *claim.uid == *uid);
+        self.waits.take_of_claim(key, of_it)
     }
 
     pub(super) fn volume_gone(&mut self, volume: &str, uid: &str) {
@@ -121,27 +106,29 @@ impl Volumes {
     }
 
     pub(super) fn pod_gone(&mut self, uid: &str) {
-        self.waiting.retain(|waiting| *waiting.binding.pod.uid != *uid);
+        self.waits.pod_gone(uid);
     }
 
     pub(super) fn nodes_gone(&mut self, nodes: &FxHashSet<&str>) -> Vec<Binding> {
-        self.take(|binding| nodes.contains(&*binding.node))
+        self.waits.take(|binding| nodes.contains(&*binding.node))
     }
 
     /// Pods that waited too long.
     pub(super) fn expired(&mut self, now: Instant) -> Vec<Binding> {
-        let late = |waiting: &mut Waiting| waiting.until <= now;
-        self.waiting.extract_if(.., late).map(|waiting| waiting.binding).collect()
+        self.waits.expired(now)
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {
-        self.waiting.iter().map(|waiting| waiting.until).min()
+        self.waits.wake()
     }
+}
 
-    fn take(&mut self, which: impl Fn(&Binding) -> bool) -> Vec<Binding> {
-        let taken = self.waiting.extract_if(.., |waiting| which(&waiting.binding));
-        taken.map(|waiting| waiting.binding).collect()
-    }
+fn is_bound(seen: &FxHashMap<Key, PvcSeen>, claim: &VolumeBinding) -> bool {
+    seen.get(&claim.claim).is_some_and(|seen| seen.bound && seen.uid == claim.uid)
+}
+
+fn are_bound(seen: &FxHashMap<Key, PvcSeen>, binding: &Binding) -> bool {
+    binding.volumes().all(|(_, claim)| is_bound(seen, claim))
 }
 
 /// Why a pod that waited for its claims goes back.

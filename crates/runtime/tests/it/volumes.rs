@@ -135,3 +135,34 @@ fn the_late_end_of_a_claim_or_a_volume_does_not_remove_its_successor() {
     outbox.gone(&[Event::VolumeGone { name: "v1".into(), uid: "0".into() }], now);
     claim_written(&mut outbox, Reply::Done, now);
 }
+
+/// Whoever asks what is next also renews the lease. The time allowed is a hundred times what it takes.
+#[test]
+fn many_pods_that_wait_for_claims_keep_nobody_busy() {
+    const PODS: usize = 10_000;
+    let now = Instant::now();
+    let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, ..OutboxOptions::default() });
+    let key = |at: usize| Key::new("ns", &format!("data-{at}"));
+    let waits = |at: usize| {
+        let name: Arc<str> = format!("p-{at}").into();
+        let pod = Arc::new(PodRef { namespace: "ns".into(), name: Arc::clone(&name), uid: name });
+        let (claim, uid) = (key(at), format!("c-{at}").into());
+        let claim = VolumeBinding { claim, uid, volume: None, made_of: None };
+        let prepare = vec![Prepare::Volume(Arc::new(claim))];
+        Binding { pod, created: Time(0), node: "n1".into(), by: None, prepare }
+    };
+    let pods = (0..PODS).map(waits).collect();
+    outbox.decide(vec![Decision::Bind { job: Key::new("ns", "p"), pods }], now);
+    while let Some(job) = outbox.next(now) {
+        outbox.done(job, Reply::Done, now);
+    }
+    let started = Instant::now();
+    for at in 0..PODS {
+        assert!(outbox.wake(now).is_some() && outbox.expire(now).is_empty());
+        let failed = outbox.pvc_seen(&key(at), seen(&format!("c-{at}"), true, true), now);
+        assert_eq!(failed, []);
+        let bind = outbox.next(now).expect("its pod can be bound");
+        outbox.done(bind, Reply::Done, now);
+    }
+    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+}
