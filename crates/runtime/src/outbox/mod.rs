@@ -340,8 +340,11 @@ impl Outbox {
                 self.evicted(job, eviction, reply, now)
             }
             Work::OpenGate(pod) => {
-                let uid = Arc::clone(&pod.uid);
-                self.again(job, reply, now).map(|_| Event::GateFailed(uid))
+                let pod = Arc::clone(pod);
+                let message = self.again(job, reply, now)?;
+                let why = format!("its scheduling gate cannot be taken off: {message}");
+                self.note(Note::failed_scheduling(&pod, &why, now), now);
+                Some(Event::GateFailed(Arc::clone(&pod.uid)))
             }
             Work::Write(write) => {
                 self.writes.done(write, &reply, now);
