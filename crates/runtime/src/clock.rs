@@ -19,7 +19,7 @@ pub struct CycleClock {
 
 impl fmt::Debug for CycleClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CycleClock").field("last", &self.last).field("ahead_ms", &self.ahead_ms).finish()
+        f.debug_struct("CycleClock").field("last", &self.last).finish_non_exhaustive()
     }
 }
 
@@ -50,9 +50,9 @@ impl CycleClock {
     /// A figure of a node carries wall time; plugins compare it with the time of the cycle.
     pub fn take_in(&mut self, usage: &mut NodeUsage) {
         self.now();
-        let ahead = |time: Time| Time(time.0.saturating_add(self.ahead_ms));
-        usage.since = ahead(usage.since);
-        usage.at = usage.at.map(ahead);
+        for time in [Some(&mut usage.since), usage.at.as_mut()].into_iter().flatten() {
+            time.0 = time.0.saturating_add(self.ahead_ms);
+        }
     }
 
     /// What is written to objects is wall time: conditions that a cycle at this time has made.
