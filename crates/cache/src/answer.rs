@@ -1,14 +1,19 @@
 //! Lists and events of watches, as JSON or as protobuf.
 
-use kube_core::{Status, WatchEvent};
+use std::borrow::Cow;
+
+use kube_core::Status;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde_json::value::RawValue;
+
+use crate::{Guarded, Kind};
 
 /// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Page<K> {
     /// Its objects.
-    pub items: Vec<K>,
+    pub items: Vec<Guarded<K>>,
     /// The version of the list, to watch from; empty if it says none.
     pub resource_version: String,
     /// How to ask for the next page; empty if this is the last one.
@@ -19,9 +24,9 @@ pub struct Page<K> {
 #[derive(Clone, Debug)]
 pub enum Change<K> {
     /// An object was added or changed.
-    Applied(K),
+    Applied(Guarded<K>),
     /// An object was deleted.
-    Deleted(K),
+    Deleted(Guarded<K>),
     /// Nothing; up to this version.
     Bookmark(String),
     /// The watch cannot go on.
@@ -38,39 +43,64 @@ pub(crate) struct ListMeta {
     pub(crate) more: String,
 }
 
+/// A list whose objects are not looked into yet.
 #[derive(Deserialize)]
-struct List<K> {
+struct List<'a> {
     #[serde(default)]
     metadata: ListMeta,
-    items: Option<Vec<K>>,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
 }
 
-impl<K: DeserializeOwned> Page<K> {
+/// An event whose object is not looked into yet.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// Where a watch has come to.
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: ListMeta,
+}
+
+impl<K: Kind + DeserializeOwned> Page<K> {
     /// From JSON.
     ///
     /// # Errors
-    /// No list of such objects.
+    /// No list.
     pub fn from_json(body: &[u8]) -> Result<Self, serde_json::Error> {
-        let List { metadata, items } = serde_json::from_slice::<List<K>>(body)?;
+        let List { metadata, items } = serde_json::from_slice(body)?;
         Ok(Self {
-            items: items.unwrap_or_default(),
+            items: items.unwrap_or_default().into_iter().map(|item| Guarded::from_json(item.get())).collect(),
             resource_version: metadata.resource_version,
             more: metadata.more,
         })
     }
 }
 
-impl<K: DeserializeOwned> Change<K> {
+impl<K: Kind + DeserializeOwned> Change<K> {
     /// From JSON.
     ///
     /// # Errors
-    /// No event of such objects.
+    /// No event of a watch.
     pub fn from_json(line: &[u8]) -> Result<Self, serde_json::Error> {
-        Ok(match serde_json::from_slice(line)? {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => Self::Applied(object),
-            WatchEvent::Deleted(object) => Self::Deleted(object),
-            WatchEvent::Bookmark(bookmark) => Self::Bookmark(bookmark.metadata.resource_version),
-            WatchEvent::Error(status) => Self::Error(status),
+        let Line { kind, object } = serde_json::from_slice(line)?;
+        let object = object.get();
+        Ok(match &*kind {
+            "ADDED" | "MODIFIED" => Self::Applied(Guarded::from_json(object)),
+            "DELETED" => Self::Deleted(Guarded::from_json(object)),
+            "BOOKMARK" => Self::Bookmark(serde_json::from_str::<Bookmark>(object)?.metadata.resource_version),
+            "ERROR" => Self::Error(serde_json::from_str(object)?),
+            other => return Err(serde_json::Error::custom(no_event(other))),
         })
     }
+}
+
+/// What is wrong with an event of this type.
+pub(crate) fn no_event(kind: &str) -> String {
+    format!("found an event {kind:?}, expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR")
 }

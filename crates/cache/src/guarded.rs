@@ -5,31 +5,91 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use phalanx_cluster::event::Event;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{Identity, Interner, Invalid, Kind, Names, decode};
 
-/// An object, or what is wrong with it: in a list or a watch, one that cannot be decoded would
-/// otherwise stop the stream for all. For custom resources, which may be older than their schema.
+/// An object, or what could be read of it: in a list or a watch, one that cannot be decoded would otherwise stop the
+/// stream for all.
 #[derive(Clone, Debug)]
-pub struct Guarded<K> {
-    /// Its metadata, without managedFields.
-    pub metadata: ObjectMeta,
-    /// The whole object, if it decodes.
-    pub object: Result<K, Invalid>,
+pub enum Guarded<K> {
+    /// The whole object.
+    Read(K),
+    /// An object that does not decode.
+    Unread(Box<Unread>),
 }
 
-impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut value = Value::deserialize(from)?;
-        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
-        let metadata = decode(value.get("metadata").unwrap_or(&Value::Null));
-        let metadata: Option<ObjectMeta> = metadata.map_err(D::Error::custom)?;
-        Ok(Self { metadata: metadata.unwrap_or_default(), object: decode(&value) })
+/// What is known of an object that does not decode.
+#[derive(Clone, Debug)]
+pub struct Unread {
+    /// Name, namespace, UID and resourceVersion, as far as the object has them.
+    pub metadata: ObjectMeta,
+    /// Why it does not decode.
+    pub invalid: Invalid,
+}
+
+impl<K> Guarded<K> {
+    pub(crate) fn unread(metadata: ObjectMeta, invalid: Invalid) -> Self {
+        Self::Unread(Box::new(Unread { metadata, invalid }))
     }
+
+    /// The object, if it was read.
+    pub fn read(&self) -> Option<&K> {
+        match self {
+            Self::Read(object) => Some(object),
+            Self::Unread(_) => None,
+        }
+    }
+}
+
+impl<K: Kind + DeserializeOwned> Guarded<K> {
+    /// From JSON.
+    pub fn from_json(text: &str) -> Self {
+        // Without a copy of the text first. Only a copy tells which field is wrong.
+        let direct = (!K::CUSTOM).then(|| serde_json::from_str(text).ok()).flatten();
+        let read = direct.map_or_else(|| by_value(text), Ok);
+        read.map_or_else(|invalid| Self::unread(metadata(text), invalid), Self::Read)
+    }
+}
+
+fn by_value<K: DeserializeOwned>(text: &str) -> Result<K, Invalid> {
+    let mut value: Value = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    decode(&value)
+}
+
+/// The API server takes more levels than serde_json does.
+fn unreadable(error: &serde_json::Error) -> Invalid {
+    let text = error.to_string();
+    if text.starts_with("recursion limit exceeded") {
+        return Invalid::new(
+            "found more than 127 levels of lists and mappings within each other, expected fewer",
+        );
+    }
+    Invalid::new(text)
+}
+
+/// Who the object is, whatever else is in it: levels of a field that is skipped are not limited.
+fn metadata(text: &str) -> ObjectMeta {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Meta {
+        name: Option<String>,
+        namespace: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+    }
+    #[derive(Default, Deserialize)]
+    struct Object {
+        metadata: Meta,
+    }
+    let Meta { name, namespace, uid, resource_version } =
+        serde_json::from_str::<Object>(text).unwrap_or_default().metadata;
+    ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() }
 }
 
 impl<K: Resource<DynamicType = ()>> Resource for Guarded<K> {
@@ -53,17 +113,24 @@ impl<K: Resource<DynamicType = ()>> Resource for Guarded<K> {
     }
 
     fn meta(&self) -> &ObjectMeta {
-        &self.metadata
+        match self {
+            Self::Read(object) => object.meta(),
+            Self::Unread(unread) => &unread.metadata,
+        }
     }
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
+        match self {
+            Self::Read(object) => object.meta_mut(),
+            Self::Unread(unread) => &mut unread.metadata,
+        }
     }
 }
 
 impl<K: Kind> Kind for Guarded<K> {
     const NAMESPACED: bool = K::NAMESPACED;
     const BY_UID: bool = K::BY_UID;
+    const CUSTOM: bool = K::CUSTOM;
 
     fn event(
         &self,
@@ -71,9 +138,9 @@ impl<K: Kind> Kind for Guarded<K> {
         names: &Names,
         interner: &mut Interner,
     ) -> Result<Option<Event>, Invalid> {
-        match &self.object {
-            Ok(object) => object.event(identity, names, interner),
-            Err(invalid) => K::undecodable(identity, invalid, interner),
+        match self {
+            Self::Read(object) => object.event(identity, names, interner),
+            Self::Unread(unread) => K::undecodable(identity, &unread.invalid, interner),
         }
     }
 
@@ -82,6 +149,6 @@ impl<K: Kind> Kind for Guarded<K> {
     }
 
     fn remarks(&self) -> Vec<Invalid> {
-        self.object.as_ref().map(Kind::remarks).unwrap_or_default()
+        self.read().map(Kind::remarks).unwrap_or_default()
     }
 }

@@ -28,6 +28,9 @@ pub trait Kind: Resource<DynamicType = ()> {
     /// The Cluster knows objects of this kind by UID, so a successor of the same name is another one.
     const BY_UID: bool = false;
 
+    /// A custom resource: objects may be older than their schema, so that any field may have any type.
+    const CUSTOM: bool = false;
+
     /// The event for an object that was added or changed; `None` when the Cluster need not know it.
     ///
     /// # Errors
@@ -130,6 +133,7 @@ impl Kind for slim::Namespace {
 
 impl Kind for PodGroup {
     const NAMESPACED: bool = true;
+    const CUSTOM: bool = true;
 
     fn event(
         &self,
@@ -159,6 +163,7 @@ impl Kind for PodGroup {
 
 impl Kind for Queue {
     const NAMESPACED: bool = false;
+    const CUSTOM: bool = true;
 
     fn event(
         &self,
@@ -170,7 +175,7 @@ impl Kind for Queue {
     }
 
     fn gone(identity: &Identity) -> Event {
-        Event::QueueGone(Arc::clone(&identity.key.name))
+        Event::QueueGone { name: Arc::clone(&identity.key.name), uid: Arc::clone(&identity.uid) }
     }
 
     fn remarks(&self) -> Vec<Invalid> {
@@ -237,7 +242,7 @@ impl Kind for slim::PersistentVolumeClaim {
     }
 
     fn gone(identity: &Identity) -> Event {
-        Event::PvcGone(identity.key.clone())
+        Event::PvcGone { claim: identity.key.clone(), uid: Arc::clone(&identity.uid) }
     }
 }
 
@@ -249,7 +254,7 @@ impl Kind for slim::PersistentVolume {
     }
 
     fn gone(identity: &Identity) -> Event {
-        Event::VolumeGone(Arc::clone(&identity.key.name))
+        Event::VolumeGone { name: Arc::clone(&identity.key.name), uid: Arc::clone(&identity.uid) }
     }
 }
 

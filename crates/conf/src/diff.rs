@@ -1,8 +1,9 @@
 //! What differs between two configurations, in meaning rather than in text.
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx_framework::conf::{Args, Conf, Flag, PluginConf, Value};
+use phalanx_framework::conf::{Args, Conf, Flag, MetricsConf, PluginConf, Value};
 
+use crate::metrics::may_be_shown;
 use crate::render::flow;
 
 /// One line for each difference; none when both do the same. Positions, comments and the order of keys do not count.
@@ -18,11 +19,19 @@ pub fn diff(old: &Conf, new: &Conf) -> Vec<String> {
     for name in names {
         arguments(&mut out, &format!("action {name}"), &old.action_args(name), &new.action_args(name));
     }
-    let texts = |conf: &Conf| {
-        conf.metrics.iter().map(|(key, text)| (key.clone(), Value::Text(text.clone()))).collect()
-    };
-    values(&mut out, "metrics", &texts(old), &texts(new));
+    metrics(&mut out, &old.metrics, &new.metrics);
     out
+}
+
+fn metrics(out: &mut Vec<String>, old: &MetricsConf, new: &MetricsConf) {
+    let texts = |conf: &MetricsConf| {
+        let shown = conf.iter().filter(|(key, _)| may_be_shown(key));
+        shown.map(|(key, text)| (key.clone(), Value::Text(text.clone()))).collect()
+    };
+    values(out, "metrics", &texts(old), &texts(new));
+    let hidden = old.keys().chain(new.keys()).filter(|key| !may_be_shown(key)).collect::<BTreeSet<_>>();
+    let changed = hidden.into_iter().filter(|key| old.get(*key) != new.get(*key));
+    out.extend(changed.map(|key| format!("metrics: {key} changed (not shown)")));
 }
 
 /// A plugin's name, and which of its instances it is.

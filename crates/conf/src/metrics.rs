@@ -21,7 +21,7 @@ const fn key(name: &'static str, kind: &'static str, default: &'static str, doc:
     KeyDoc { name, kind, default, doc }
 }
 
-pub(crate) const KEYS: [KeyDoc; 8] = [
+pub(crate) const KEYS: [KeyDoc; 9] = [
     key(
         "type",
         "text",
@@ -45,7 +45,20 @@ pub(crate) const KEYS: [KeyDoc; 8] = [
     ),
     key("elasticsearch.index", "text", "metricbeat-*", "The index that is searched."),
     key("elasticsearch.username", "text", "", "The user at Elasticsearch; without it nobody logs in."),
-    key("elasticsearch.password", "text", "", "The user's password."),
+    key(
+        "elasticsearch.password",
+        "text",
+        "",
+        "The user's password. Neither the log nor `conf show` and `conf diff` show it, but whoever reads scheduler.conf does: \
+         prefer `elasticsearch.passwordFile`.",
+    ),
+    key(
+        "elasticsearch.passwordFile",
+        "text",
+        "",
+        "A file with the user's password, such as a key of a mounted Secret; used in place of `elasticsearch.password`. \
+         White space at its end is not part of the password. The file is read again when Elasticsearch does not answer as expected.",
+    ),
     key(
         "elasticsearch.hostnameFieldName",
         "text",
@@ -53,6 +66,14 @@ pub(crate) const KEYS: [KeyDoc; 8] = [
         "The field that has the name of the node.",
     ),
 ];
+/// Its value is shown to nobody.
+const PASSWORD: &str = "elasticsearch.password";
+
+/// Whether the value of a key may be shown: that of a key which is not known may be a password too.
+pub(crate) fn may_be_shown(key: &str) -> bool {
+    key != PASSWORD && KEYS.iter().any(|known| known.name == key)
+}
+
 const TYPES: [&str; 4] = ["metrics_api", "prometheus", "prometheus_adaptor", "elasticsearch"];
 
 pub(crate) fn read(node: &Node, problems: &mut Problems) -> BTreeMap<String, String> {
@@ -84,7 +105,16 @@ pub(crate) fn read(node: &Node, problems: &mut Problems) -> BTreeMap<String, Str
         }
     }
     without_address(entries, &metrics, problems);
+    two_passwords(entries, &metrics, problems);
     metrics
+}
+
+fn two_passwords(entries: &[(Key, Rc<Node>)], metrics: &BTreeMap<String, String>, problems: &mut Problems) {
+    let password = entries.iter().find(|(key, _)| key.text == PASSWORD);
+    if let Some((key, _)) = password.filter(|_| metrics.contains_key("elasticsearch.passwordFile")) {
+        let what = format!("{} is not read", quoted(PASSWORD));
+        problems.warning(key.at, what, "only one of it and elasticsearch.passwordFile, which is taken");
+    }
 }
 
 /// These have no address of their own.

@@ -2,7 +2,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use phalanx_framework::conf::{ActionConf, Conf, Flag, Flags, PluginConf, Position, Tier, Value};
+use phalanx_framework::conf::{
+    ActionConf, Conf, Flag, Flags, MetricsConf, PluginConf, Position, Tier, Value,
+};
 
 use crate::args;
 use crate::idle;
@@ -39,7 +41,7 @@ impl Reader<'_> {
                 "actions" => conf.actions = self.actions(value),
                 "tiers" => conf.tiers = self.tiers(value),
                 "configurations" => conf.configurations = self.configurations(value),
-                "metrics" => conf.metrics = metrics::read(value, self.problems),
+                "metrics" => conf.metrics = MetricsConf(metrics::read(value, self.problems)),
                 _ => self.unknown_key(key, &TOP),
             }
         }

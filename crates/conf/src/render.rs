@@ -1,10 +1,11 @@
-//! A configuration as text that reads back as the same configuration.
+//! A configuration as text that reads back as the same configuration, but for its password.
 use std::fmt::Write as _;
 
 use phalanx_cluster::duration::parse_duration;
 use phalanx_framework::conf::{ActionConf, ArgSpec, Args, Conf, Flag, Flags, PluginConf, Value};
 
 use crate::known::Known;
+use crate::metrics::may_be_shown;
 use crate::yaml::resolve;
 
 /// The effective configuration: every flag that has an effect written out, and as comments the defaults of the arguments
@@ -16,8 +17,12 @@ pub fn render(conf: &Conf, known: &Known) -> String {
     configurations(&mut out, conf, known);
     if !conf.metrics.is_empty() {
         out.line(0, "metrics:");
-        for (key, text) in &conf.metrics {
-            out.line(1, &format!("{}: {}", word(key), double_quoted(text)));
+        for (key, text) in conf.metrics.iter() {
+            if may_be_shown(key) {
+                out.line(1, &format!("{}: {}", word(key), double_quoted(text)));
+            } else {
+                out.line(1, &format!("# {}: not shown", word(key)));
+            }
         }
     }
     out.0

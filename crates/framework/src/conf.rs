@@ -1,5 +1,7 @@
 //! scheduler.conf as plain data. The crate `conf` reads the text; this module says what it means.
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
 
 use phalanx_resource::Quantity;
 
@@ -342,8 +344,26 @@ pub struct Conf {
     pub tiers: Vec<Tier>,
     /// Arguments of actions.
     pub configurations: Vec<ActionConf>,
-    /// Where usage metrics come from: the keys of `metrics` as written.
-    pub metrics: BTreeMap<String, String>,
+    /// Where usage metrics come from.
+    pub metrics: MetricsConf,
+}
+
+/// The keys of `metrics` as written. One of them is a password, so that values are not shown by `Debug`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct MetricsConf(pub BTreeMap<String, String>);
+
+impl Deref for MetricsConf {
+    type Target = BTreeMap<String, String>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl fmt::Debug for MetricsConf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 impl Conf {

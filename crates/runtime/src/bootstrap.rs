@@ -10,9 +10,12 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;
+use crate::client::within;
 use crate::faults::Faults;
 
 const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
+/// No answer by then counts as a fault: the request is sent again.
+const ANSWER: Duration = Duration::from_secs(15);
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
 #[derive(Deserialize)]
@@ -123,6 +126,10 @@ async fn call(
             .body(Body::from(body.to_string().into_bytes())),
     };
     let request = request.map_err(kube::Error::HttpError)?;
-    let (parts, body) = client.send(request).await?.into_parts();
-    Ok((parts.status, body.collect().await?.to_bytes().to_vec()))
+    let silence = format!("no answer to {} {} within {ANSWER:?}", request.method(), request.uri().path());
+    let answer = async {
+        let (parts, body) = client.send(request).await?.into_parts();
+        Ok::<_, kube::Error>((parts.status, body.collect().await?.to_bytes().to_vec()))
+    };
+    within(ANSWER, silence, answer).await
 }

@@ -1,5 +1,6 @@
 //! The connection to the API server.
 use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -192,6 +193,16 @@ fn one_of(names: &[&str]) -> String {
 pub(crate) fn plain(error: &dyn Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// An answer, or this error when none has come within this time.
+pub(crate) async fn within<T, E: Into<kube::Error>>(
+    limit: Duration,
+    silence: String,
+    answer: impl Future<Output = Result<T, E>>,
+) -> kube::Result<T> {
+    let late = |_| kube::Error::Service(io::Error::new(io::ErrorKind::TimedOut, silence).into());
+    tokio::time::timeout(limit, answer).await.map_err(late)?.map_err(Into::into)
 }
 
 /// A client for all requests of the process.

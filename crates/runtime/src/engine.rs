@@ -13,6 +13,7 @@ use phalanx_framework::conf::Conf;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{debug, info};
 
+use crate::clock::CycleClock;
 use crate::journal;
 use crate::metrics::Metrics;
 use crate::outbox::driver;
@@ -135,6 +136,8 @@ pub struct Engine {
     pub health: Arc<Health>,
     /// This process leads.
     pub leads: bool,
+    /// The time of cycles.
+    pub clock: CycleClock,
 }
 
 impl Engine {
@@ -206,7 +209,10 @@ impl Engine {
             self.send(driver::Input::Gone(gone));
         }
         let mut changed = false;
-        for event in events {
+        for mut event in events {
+            if let Event::NodeUsage(usage) = &mut event {
+                self.clock.take_in(usage);
+            }
             changed |= self.cluster.apply(event);
         }
         if changed {
@@ -216,10 +222,10 @@ impl Engine {
 
     fn synced(&mut self, kind: &'static str) {
         self.waits_for.remove(kind);
+        self.health.wait_for(&self.waits_for);
         if self.waits_for.is_empty() {
             let (nodes, pods) = (self.cluster.nodes.len(), self.cluster.tasks.len());
             info!(nodes, pods, jobs = self.cluster.jobs.len(), queues = self.cluster.queues.len(), "in sync");
-            self.health.set_ready();
             self.pace.changed(Instant::now());
         }
     }
@@ -243,10 +249,11 @@ impl Engine {
     fn cycle(&mut self) {
         self.pace.started();
         let started = Instant::now();
-        let now = Time(jiff::Timestamp::now().as_millisecond());
-        let Self { scheduler, cluster, outbox, metrics, .. } = self;
+        let now = self.clock.now();
+        let Self { scheduler, cluster, outbox, metrics, clock, .. } = self;
         let mut decided = 0;
-        let mut send = |decisions: Vec<Decision>| {
+        let mut send = |mut decisions: Vec<Decision>| {
+            clock.hand_out(now, &mut decisions);
             count(metrics, &decisions);
             journal::decided(&decisions);
             decided += decisions.len();
@@ -333,9 +340,9 @@ fn is_gone(event: &Event) -> bool {
         Event::NodeGone(_)
             | Event::PodGone(_)
             | Event::PodGroupGone(_)
-            | Event::QueueGone(_)
-            | Event::PvcGone(_)
-            | Event::VolumeGone(_)
+            | Event::QueueGone { .. }
+            | Event::PvcGone { .. }
+            | Event::VolumeGone { .. }
     )
 }
 

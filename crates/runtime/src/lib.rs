@@ -8,6 +8,7 @@
 pub mod backoff;
 pub mod bootstrap;
 pub mod client;
+pub mod clock;
 pub mod engine;
 pub mod extender;
 pub mod faults;

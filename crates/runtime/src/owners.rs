@@ -18,11 +18,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
+use crate::client::within;
 use crate::outbox::driver::chain;
 use crate::recorder::{Note, Regarding};
 
 /// How long after a pod was seen its owner is read.
 const LATER: Duration = Duration::from_secs(5);
+/// An owner that is not read within this time is not read.
+const ANSWER: Duration = Duration::from_secs(15);
 /// Owners remembered.
 const REMEMBERED_MAX: usize = 16_384;
 /// Kinds of which Volcano's PodGroup controller reads the annotation, with the groups that they are of.
@@ -93,7 +96,8 @@ async fn look(client: &Client, owner: Regarding, readable: bool, tell: &impl Fn(
     let (group, version) = owner.api_version.split_once('/').unwrap_or_default();
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &owner.kind));
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &owner.key.namespace, &kind);
-    match api.get_metadata(&owner.key.name).await {
+    let silence = format!("no answer within {ANSWER:?}");
+    match within(ANSWER, silence, api.get_metadata(&owner.key.name)).await {
         Ok(object) => {
             let annotations = object.metadata.annotations.unwrap_or_default();
             let minimum = annotations.get(GROUP_MIN_MEMBER_ANNOTATION);

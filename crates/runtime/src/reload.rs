@@ -2,6 +2,7 @@
 //!
 //! The content is compared rather than file events: a ConfigMap swaps symbolic links above the file, an editor renames
 //! over it, a network file system sends no events; content is right in all cases.
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -68,7 +69,6 @@ impl InForce {
 }
 
 /// The conf file of a running scheduler.
-#[derive(Debug)]
 pub struct ConfFile {
     path: Option<PathBuf>,
     rules: Rules,
@@ -76,6 +76,16 @@ pub struct ConfFile {
     conf: Conf,
     in_force: InForce,
     unreadable: bool,
+}
+
+/// Without the text, in which a password may stand.
+impl fmt::Debug for ConfFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfFile")
+            .field("path", &self.path)
+            .field("in_force", &self.in_force)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ConfFile {

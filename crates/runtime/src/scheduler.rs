@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use kube::Client;
 use phalanx_api::v1beta1::{PodGroup, Queue};
-use phalanx_cache::{Guarded, Names, slim};
+use phalanx_cache::{Names, slim};
 use phalanx_cluster::event::Event;
 use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_conf::Known;
@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
+use crate::clock::CycleClock;
 use crate::engine::{Clock, Engine, Input, Pace};
 use crate::extender::{Clients, HttpExtender};
 use crate::faults::Faults;
@@ -46,6 +47,9 @@ const FLUSH: Duration = Duration::from_secs(8);
 
 /// How long it may take when the API server does not answer.
 const FLUSH_IN_SILENCE: Duration = Duration::from_millis(500);
+
+/// How often it is logged what the first cycle waits for.
+const STILL_WAITS: Duration = Duration::from_secs(30);
 
 /// How long the first cycle waits for the default queue to be there.
 const QUEUES_FIRST: Duration = Duration::from_secs(3);
@@ -166,6 +170,8 @@ impl Process {
         if !matches!(options.group_wait, GroupWait::Always(_)) {
             read_owners(&mut tasks, &client, seen, outbox.clone());
         }
+        health.wait_for(&waits_for);
+        tasks.spawn(tell_waits(Arc::clone(&health)));
         let clients = Clients::default();
         let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
         scheduler.set_sampling(options.sampling);
@@ -184,6 +190,7 @@ impl Process {
             metrics: Arc::clone(&metrics),
             health,
             leads: false,
+            clock: CycleClock::default(),
         };
         let engine_ended = spawn_engine(scheduling)?;
         let (close, closing) = tokio_watch::channel(false);
@@ -293,14 +300,14 @@ fn watch_all(
     let mut all = |kind| kinds.insert(kind);
     all(watch_one::<slim::Pod>(tasks, client, sink));
     all(watch_one::<slim::Node>(tasks, client, sink));
-    all(watch_one::<Guarded<PodGroup>>(tasks, client, sink));
-    all(watch_one::<Guarded<Queue>>(tasks, client, sink));
+    all(watch_one::<PodGroup>(tasks, client, sink));
+    all(watch_one::<Queue>(tasks, client, sink));
     all(watch_one::<slim::Namespace>(tasks, client, sink));
     all(watch_one::<slim::PodDisruptionBudget>(tasks, client, sink));
     all(watch_one::<slim::ResourceQuota>(tasks, client, sink));
-    all(watch_one::<Guarded<DeviceClass>>(tasks, client, sink));
-    all(watch_one::<Guarded<ResourceSlice>>(tasks, client, sink));
-    all(watch_one::<Guarded<ResourceClaim>>(tasks, client, sink));
+    all(watch_one::<DeviceClass>(tasks, client, sink));
+    all(watch_one::<ResourceSlice>(tasks, client, sink));
+    all(watch_one::<ResourceClaim>(tasks, client, sink));
     all(watch_one::<slim::PersistentVolumeClaim>(tasks, client, sink));
     all(watch_one::<slim::PersistentVolume>(tasks, client, sink));
     all(watch_one::<slim::StorageClass>(tasks, client, sink));
@@ -312,6 +319,18 @@ fn watch_all(
         all(watch_one::<slim::PriorityClass>(tasks, client, sink));
     }
     kinds
+}
+
+/// Says what the first cycle waits for, until it waits for nothing.
+async fn tell_waits(health: Arc<Health>) -> anyhow::Result<()> {
+    loop {
+        tokio::time::sleep(STILL_WAITS).await;
+        match health.missing() {
+            Some(missing) => warn!("no cycle has run yet: {missing}"),
+            // A task that ends would end the process.
+            None => return std::future::pending().await,
+        }
+    }
 }
 
 fn watch_one<K>(tasks: &mut JoinSet<anyhow::Result<()>>, client: &Client, sink: &Sink) -> &'static str

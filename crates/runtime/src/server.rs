@@ -1,8 +1,11 @@
 //! `/metrics` and the health checks, over plain HTTP.
+use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use http::{Request, Response, StatusCode, header};
@@ -10,28 +13,54 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::{Domain, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tracing::{debug, info};
 
 use crate::client::BadFlag;
 use crate::metrics::Metrics;
 
+/// A client sends a request's headers within this time, or the connection is closed.
+const HEADERS: Duration = Duration::from_secs(10);
+/// Bytes of a request's headers; hyper takes no smaller limit.
+const HEADERS_MAX: usize = 8 << 10;
+/// How long a connection lives: who never reads an answer keeps no place for ever.
+const LIFE: Duration = Duration::from_mins(5);
+/// How long a request may take to end after that.
+const LINGER: Duration = Duration::from_secs(10);
+/// Connections of a server; others wait until one ends.
+const CONNECTIONS_MAX: usize = 64;
+
 /// What the servers show.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// The first lists are in: cycles can run.
-    ready: AtomicBool,
+    /// Kinds whose first list is not in; `None` before anybody says so.
+    waits_for: Mutex<Option<BTreeSet<&'static str>>>,
 }
 
 impl Health {
-    /// The first lists are in.
-    pub fn set_ready(&self) {
-        self.ready.store(true, Ordering::Relaxed);
+    /// Kinds whose first list is not in: cycles run once there is none.
+    pub fn wait_for(&self, kinds: &BTreeSet<&'static str>) {
+        *self.waits_for() = Some(kinds.clone());
     }
 
-    fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
+    /// What is waited for, as people read it; `None` for nothing.
+    pub fn missing(&self) -> Option<String> {
+        match &*self.waits_for() {
+            Some(kinds) if kinds.is_empty() => None,
+            Some(kinds) => {
+                let kinds: Vec<_> = kinds.iter().copied().collect();
+                Some(format!("waiting for the first lists of {}", kinds.join(", ")))
+            }
+            None => Some("waiting for the first lists".to_owned()),
+        }
+    }
+
+    /// A set is whole whatever panicked while it was held.
+    fn waits_for(&self) -> MutexGuard<'_, Option<BTreeSet<&'static str>>> {
+        self.waits_for.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -44,45 +73,99 @@ pub struct Pages {
     pub health: Option<Arc<Health>>,
 }
 
-/// A listen address as Go writes it: `:8080` is every address.
-fn parse_address(flag: &str, text: &str) -> Result<SocketAddr, BadFlag> {
-    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    full.parse().map_err(|_| BadFlag(format!("{flag} {text:?}: expected ADDRESS:PORT or :PORT")))
+/// A listen address as Go writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Address {
+    /// `:8080`: every address of this machine, of IPv6 and of IPv4.
+    Every(u16),
+    /// `127.0.0.1:8080` or `[::1]:8080`.
+    One(SocketAddr),
+}
+
+impl Address {
+    fn parse(flag: &str, text: &str) -> Result<Self, BadFlag> {
+        let every = text.strip_prefix(':').and_then(|port| port.parse().ok()).map(Self::Every);
+        every
+            .or_else(|| text.parse().ok().map(Self::One))
+            .ok_or_else(|| BadFlag(format!("{flag} {text:?}: expected ADDRESS:PORT or :PORT")))
+    }
+
+    async fn listen(self) -> io::Result<TcpListener> {
+        match self {
+            Self::One(address) => TcpListener::bind(address).await,
+            Self::Every(port) => match every_address(port) {
+                Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+                    debug!(%error, "no IPv6 on this machine");
+                    TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+                }
+                bound => bound,
+            },
+        }
+    }
+}
+
+/// A socket of IPv6 that takes connections of IPv4 too, whatever the machine's default is.
+fn every_address(port: u16) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV6, Type::STREAM, None)?;
+    socket.set_only_v6(false)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
+    socket.listen(1024)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// Binds the address of a flag and serves in the background; returns the address that was bound.
 pub async fn serve(flag: &str, address: &str, pages: Pages) -> anyhow::Result<SocketAddr> {
-    let address = parse_address(flag, address)?;
     let cannot = || format!("{flag}: cannot listen on {address}");
-    let listener = TcpListener::bind(address).await.with_context(cannot)?;
+    let listener = Address::parse(flag, address)?.listen().await.with_context(cannot)?;
     let address = listener.local_addr()?;
     info!(%address, metrics = pages.metrics.is_some(), health = pages.health.is_some(), "serving");
-    tokio::spawn(accept(listener, pages));
+    tokio::spawn(accept(listener, pages, CONNECTIONS_MAX));
     Ok(address)
 }
 
-async fn accept(listener: TcpListener, pages: Pages) {
+async fn accept(listener: TcpListener, pages: Pages, places: usize) {
+    let places = Arc::new(Semaphore::new(places));
     loop {
+        // Nobody closes it.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             // Out of file descriptors, most likely: those in use will end.
             Err(error) => {
                 debug!(%error, "accept failed");
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
         let pages = pages.clone();
         tokio::spawn(async move {
-            let service = service_fn(move |request: Request<Incoming>| {
-                let answer = answer(request.uri().path(), &pages);
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            if let Err(error) = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await {
+            if let Err(error) = converse(stream, pages).await {
                 debug!(%error, "a connection ended early");
             }
+            drop(place);
         });
     }
+}
+
+async fn converse(stream: TcpStream, pages: Pages) -> hyper::Result<()> {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = answer(request.uri().path(), &pages);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADERS)
+            .max_buf_size(HEADERS_MAX)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    if let Ok(ended) = tokio::time::timeout(LIFE, connection.as_mut()).await {
+        return ended;
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::time::timeout(LINGER, connection).await.unwrap_or(Ok(()))
 }
 
 fn answer(path: &str, pages: &Pages) -> Response<Full<Bytes>> {
@@ -91,10 +174,10 @@ fn answer(path: &str, pages: &Pages) -> Response<Full<Bytes>> {
     match (path, &pages.metrics, &pages.health) {
         ("/metrics", Some(metrics), _) => page(StatusCode::OK, METRICS, metrics.render()),
         ("/healthz" | "/livez", _, Some(_)) => page(StatusCode::OK, TEXT, "ok".to_owned()),
-        ("/readyz", _, Some(health)) if health.is_ready() => page(StatusCode::OK, TEXT, "ok".to_owned()),
-        ("/readyz", _, Some(_)) => {
-            page(StatusCode::SERVICE_UNAVAILABLE, TEXT, "waiting for the first lists".to_owned())
-        }
+        ("/readyz", _, Some(health)) => match health.missing() {
+            None => page(StatusCode::OK, TEXT, "ok".to_owned()),
+            Some(missing) => page(StatusCode::SERVICE_UNAVAILABLE, TEXT, missing),
+        },
         _ => page(StatusCode::NOT_FOUND, TEXT, "not found".to_owned()),
     }
 }
@@ -109,7 +192,6 @@ fn page(status: StatusCode, content: &'static str, body: String) -> Response<Ful
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
 
     use super::*;
 
@@ -129,7 +211,10 @@ mod tests {
         let address = serve("--listen-address", "127.0.0.1:0", pages).await.unwrap();
         assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 503"));
-        health.set_ready();
+        health.wait_for(&["pods", "queues"].into());
+        let waits = get(address, "/readyz").await;
+        assert!(waits.ends_with("waiting for the first lists of pods, queues"), "{waits}");
+        health.wait_for(&BTreeSet::new());
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/metrics").await.contains("phalanx_cycles_total 0"));
         assert!(get(address, "/secrets").await.starts_with("HTTP/1.1 404"));
@@ -137,11 +222,71 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_go_does() {
-        let parse = |text| parse_address("--listen-address", text);
-        assert_eq!(parse(":8080").unwrap().to_string(), "0.0.0.0:8080");
-        assert_eq!(parse("127.0.0.1:0").unwrap().to_string(), "127.0.0.1:0");
-        let expected = "--listen-address \"8080\": expected ADDRESS:PORT or :PORT";
-        assert_eq!(parse("8080").unwrap_err().0, expected);
+        let parse = |text| Address::parse("--listen-address", text);
+        assert_eq!(parse(":8080").unwrap(), Address::Every(8080));
+        for one in ["127.0.0.1:0", "[::1]:8080", "0.0.0.0:80"] {
+            assert_eq!(parse(one).unwrap(), Address::One(one.parse().unwrap()));
+        }
+        for wrong in ["8080", ":", ":http", "::1:8080:"] {
+            let expected = format!("--listen-address {wrong:?}: expected ADDRESS:PORT or :PORT");
+            assert_eq!(parse(wrong).unwrap_err().0, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_port_alone_is_served_on_ipv6_and_on_ipv4() {
+        let pages = || Pages { metrics: None, health: Some(Arc::default()) };
+        let port = serve("--healthz-address", ":0", pages()).await.unwrap().port();
+        assert!(get((Ipv4Addr::LOCALHOST, port).into(), "/healthz").await.starts_with("HTTP/1.1 200"));
+        if std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+            return; // A machine without IPv6.
+        }
+        assert!(get((Ipv6Addr::LOCALHOST, port).into(), "/healthz").await.starts_with("HTTP/1.1 200"));
+        let one = serve("--healthz-address", "[::1]:0", pages()).await.unwrap();
+        assert!(get(one, "/healthz").await.starts_with("HTTP/1.1 200"));
+    }
+
+    async fn local(places: usize) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let pages = Pages { metrics: None, health: Some(Arc::default()) };
+        tokio::spawn(accept(listener, pages, places));
+        address
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn headers_that_do_not_come_end_the_connection() {
+        let address = local(1).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nho").await.unwrap();
+        let end = tokio::time::timeout(HEADERS * 2, stream.read_to_end(&mut Vec::new())).await;
+        assert!(end.is_ok(), "the connection is closed in time");
+    }
+
+    #[tokio::test]
+    async fn headers_that_are_too_large_are_refused() {
+        let mut stream = TcpStream::connect(local(1).await).await.unwrap();
+        let large = "x".repeat(2 * HEADERS_MAX);
+        let request = format!("GET /healthz HTTP/1.1\r\nhost: x\r\nlarge: {large}\r\n\r\n");
+        // The server may close the connection before it has read all.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.unwrap();
+        assert_eq!(str::from_utf8(&status), Ok("HTTP/1.1 431"));
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_limit_wait_until_one_ends() {
+        let address = local(2).await;
+        let one = TcpStream::connect(address).await.unwrap();
+        let _other = TcpStream::connect(address).await.unwrap();
+        let third = tokio::spawn(get(address, "/healthz"));
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!third.is_finished(), "two connections are open");
+        drop(one);
+        assert!(third.await.unwrap().starts_with("HTTP/1.1 200"));
     }
 
     #[tokio::test]

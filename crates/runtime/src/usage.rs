@@ -38,16 +38,20 @@ async fn poll(
     wanted: &mut watch::Receiver<Option<Source>>,
     tell: &impl Fn(Vec<Event>),
 ) -> bool {
-    let client = match source.client(api) {
-        Ok(client) => client,
-        Err(error) => {
-            warn!("metrics: {error:#}");
-            return wanted.changed().await.is_err();
-        }
-    };
     let mut failing = false;
+    let mut client = None;
     loop {
-        match ask(&client, source).await {
+        let asked = match client.take() {
+            Some(client) => Ok(client),
+            None => source.client(api).await,
+        };
+        let answer = match &asked {
+            Ok(client) => ask(client, source).await,
+            Err(error) => Err(anyhow::anyhow!("{error:#}")),
+        };
+        // After a failure another client is made: it reads the password anew.
+        client = asked.ok().filter(|_| answer.is_ok());
+        match answer {
             Ok(usages) => {
                 if std::mem::take(&mut failing) {
                     info!("figures of nodes are back");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
-use kube::Client;
+use kube::{Client, Resource};
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{
     Change, Fold, Guarded, Identity, Interner, Invalid, Kind, Names, Rejected, WatchEvent, check_key,
@@ -28,7 +28,7 @@ use crate::engine;
 use crate::faults::Faults;
 use crate::metrics::Metrics;
 use crate::outbox::driver::{self, chain};
-use crate::outbox::{PvcSeen, QueueSeen, SELECTED_NODE};
+use crate::outbox::{PvcSeen, QueueSeen, SELECTED_NODE, VolumeSeen};
 use crate::owners;
 use crate::recorder::{Note, Regarding};
 
@@ -144,7 +144,9 @@ impl Watched for slim::PersistentVolume {
 
     fn seen(&self) -> Option<driver::Input> {
         let name = self.metadata.name.as_deref()?.into();
-        Some(driver::Input::Volume(name, self.metadata.resource_version.as_deref()?.into()))
+        let uid = self.metadata.uid.as_deref()?.into();
+        let version = self.metadata.resource_version.as_deref()?.into();
+        Some(driver::Input::Volume(name, VolumeSeen { uid, version }))
     }
 }
 
@@ -172,41 +174,40 @@ impl Watched for slim::PriorityClass {
     const PLURAL: &'static str = "priorityclasses";
 }
 
-impl Watched for Guarded<DeviceClass> {
+impl Watched for DeviceClass {
     const PLURAL: &'static str = "deviceclasses";
     const OPTIONAL: bool = true;
 }
 
-impl Watched for Guarded<ResourceSlice> {
+impl Watched for ResourceSlice {
     const PLURAL: &'static str = "resourceslices";
     const OPTIONAL: bool = true;
 }
 
-impl Watched for Guarded<ResourceClaim> {
+impl Watched for ResourceClaim {
     const PLURAL: &'static str = "resourceclaims";
     const OPTIONAL: bool = true;
 }
 
-impl Watched for Guarded<PodGroup> {
+impl Watched for PodGroup {
     const PLURAL: &'static str = "podgroups";
     const CRD: Option<&'static str> = Some("podgroups.scheduling.volcano.sh");
 
     fn grouping(&self, _: &Names) -> Option<owners::Seen> {
-        let group = self.object.as_ref().ok()?;
-        is_made_for_pods(&group.metadata).then_some(owners::Seen::Controller)
+        is_made_for_pods(&self.metadata).then_some(owners::Seen::Controller)
     }
 }
 
-impl Watched for Guarded<Queue> {
+impl Watched for Queue {
     const PLURAL: &'static str = "queues";
     const CRD: Option<&'static str> = Some("queues.scheduling.volcano.sh");
 
     fn seen(&self) -> Option<driver::Input> {
-        let queue = self.object.as_ref().ok()?;
-        let status = queue.status.clone().unwrap_or_default();
+        let status = self.status.clone().unwrap_or_default();
         let names = status.allocated.keys().map(|name| Arc::from(name.as_str())).collect();
-        let name = queue.metadata.name.as_deref()?.into();
-        Some(driver::Input::Queue(name, QueueSeen { names, stateless: status.state.is_none() }))
+        let name = self.metadata.name.as_deref()?.into();
+        let uid = self.metadata.uid.as_deref()?.into();
+        Some(driver::Input::Queue(name, QueueSeen { uid, names, stateless: status.state.is_none() }))
     }
 }
 
@@ -252,7 +253,7 @@ pub async fn run<K: Watched>(client: Client, sink: Sink) {
 }
 
 struct Watch<K> {
-    fold: Fold<K>,
+    fold: Fold<Guarded<K>>,
     interner: Interner,
     sink: Sink,
     synced: bool,
@@ -355,9 +356,11 @@ impl<K: Watched> Watch<K> {
         }
     }
 
-    fn fold(&mut self, event: WatchEvent<K>, events: &mut Vec<Event>) {
+    fn fold(&mut self, event: WatchEvent<Guarded<K>>, events: &mut Vec<Event>) {
         let event = self.translate(event);
-        if let WatchEvent::InitApply(object) | WatchEvent::Apply(object) = &event {
+        if let WatchEvent::InitApply(Guarded::Read(object)) | WatchEvent::Apply(Guarded::Read(object)) =
+            &event
+        {
             self.note(object);
         }
         let folded = self.fold.fold(event, &self.sink.names, &mut self.interner);
@@ -383,9 +386,10 @@ impl<K: Watched> Watch<K> {
     }
 
     /// An object that is not for us counts as deleted, or, in a list, as not there.
-    fn translate(&self, event: WatchEvent<K>) -> WatchEvent<K> {
+    fn translate(&self, event: WatchEvent<Guarded<K>>) -> WatchEvent<Guarded<K>> {
+        let unwanted = |object: &Guarded<K>| object.read().is_some_and(|one| !one.wanted(&self.sink.nodes));
         match event {
-            WatchEvent::InitApply(object) | WatchEvent::Apply(object) if !object.wanted(&self.sink.nodes) => {
+            WatchEvent::InitApply(object) | WatchEvent::Apply(object) if unwanted(&object) => {
                 WatchEvent::Delete(object)
             }
             event => event,

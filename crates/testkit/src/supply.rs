@@ -177,9 +177,9 @@ impl Supply {
         let volume = |at: usize| (!self.volumes.is_empty()).then(|| &self.volumes[at % self.volumes.len()]);
         let which = at / 10;
         match at % 10 {
-            0 => pvc(which).map(|pvc| Event::PvcGone(pvc.key.clone())),
+            0 => pvc(which).map(|pvc| Event::PvcGone { claim: pvc.key.clone(), uid: pvc.uid.clone() }),
             1 => pvc(which).cloned().map(Event::from),
-            2 => volume(which).map(|volume| Event::VolumeGone(volume.name.clone())),
+            2 => volume(which).map(|volume| Event::VolumeGone { name: volume.name.clone(), uid: "".into() }),
             3 => volume(which).cloned().map(Event::from),
             4 => {
                 let volume = volume(which)?.name.clone();

@@ -1,8 +1,10 @@
 //! What each part of the plane is started with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+
+use super::PlaneOptions;
 
 /// Workload controllers, and what tidies up after deletions. Without the node lifecycle controller:
 /// fake nodes renew no leases and would be marked unreachable.
@@ -16,7 +18,25 @@ pub(super) fn etcd(data: &Path, url: &str, fsync: bool) -> Vec<String> {
     vec![with_path("--data-dir", data), format!("--client-url={url}"), format!("--fsync={fsync}")]
 }
 
-pub(super) fn apiserver(dir: &Path, etcd: &str, port: u16, native_gangs: bool) -> Vec<String> {
+pub(super) fn audit_log(dir: &Path) -> PathBuf {
+    dir.join("audit.log")
+}
+
+pub(super) fn audit_policy_file(dir: &Path) -> PathBuf {
+    dir.join("audit-policy.yaml")
+}
+
+/// Who asked for what, once the answer is out.
+pub(super) fn audit_policy() -> Value {
+    json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata"}],
+    })
+}
+
+pub(super) fn apiserver(dir: &Path, etcd: &str, port: u16, options: &PlaneOptions) -> Vec<String> {
     let mut flags = vec![
         format!("--etcd-servers={etcd}"),
         with_path("--tls-cert-file", &dir.join("apiserver.crt")),
@@ -35,7 +55,11 @@ pub(super) fn apiserver(dir: &Path, etcd: &str, port: u16, native_gangs: bool) -
         "--max-mutating-requests-inflight=1000".to_owned(),
     ];
     flags.extend(loopback(port));
-    if native_gangs {
+    if options.audit {
+        flags.push(with_path("--audit-log-path", &audit_log(dir)));
+        flags.push(with_path("--audit-policy-file", &audit_policy_file(dir)));
+    }
+    if options.native_gangs {
         flags.push(GANG_GATES.to_owned());
         flags.push("--runtime-config=scheduling.k8s.io/v1alpha2=true".to_owned());
     }

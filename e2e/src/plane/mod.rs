@@ -6,6 +6,7 @@ mod flags;
 mod ports;
 
 use std::{
+    collections::BTreeSet,
     fs,
     future::Future,
     path::{Path, PathBuf},
@@ -19,6 +20,7 @@ use kube::{
     Api, Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use serde_json::Value;
 use tempfile::TempDir;
 
 pub use build::binary;
@@ -40,13 +42,21 @@ pub struct PlaneOptions {
     /// Serve the native gangs of Kubernetes (`scheduling.k8s.io/v1alpha2`), and let kube-scheduler
     /// schedule by them.
     pub native_gangs: bool,
+    /// Write down each request that the API server answers, see [`Plane::audited`].
+    pub audit: bool,
     /// How long each part may take to become ready.
     pub ready_within: Duration,
 }
 
 impl Default for PlaneOptions {
     fn default() -> Self {
-        Self { controllers: false, fsync: false, native_gangs: false, ready_within: Duration::from_mins(3) }
+        Self {
+            controllers: false,
+            fsync: false,
+            native_gangs: false,
+            audit: false,
+            ready_within: Duration::from_mins(3),
+        }
     }
 }
 
@@ -124,6 +134,16 @@ impl Plane {
     /// Where the API server is, as `https://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         url(self.port)
+    }
+
+    /// What the API server was asked by a user, as `VERB GROUP/RESOURCE` or `VERB GROUP/RESOURCE/SUBRESOURCE`; on a plane
+    /// with `audit`.
+    pub fn audited(&self, user: &str) -> Result<BTreeSet<String>> {
+        let log = fs::read_to_string(flags::audit_log(&self.site.dir)).context("reading the audit log")?;
+        // The last line may still be written.
+        let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let of_user = events.filter(|event| event["user"]["username"] == user);
+        Ok(of_user.filter_map(|event| asked(&event)).collect())
     }
 
     /// The administrator's bearer token.
@@ -240,7 +260,10 @@ impl Site {
 
     async fn start_apiserver(&self, etcd: &str, port: u16, config: &Config) -> Result<Daemon> {
         let client = Client::try_from(config.clone())?;
-        let arguments = flags::apiserver(&self.dir, etcd, port, self.options.native_gangs);
+        if self.options.audit {
+            write_yaml(&flags::audit_policy_file(&self.dir), &flags::audit_policy())?;
+        }
+        let arguments = flags::apiserver(&self.dir, etcd, port, &self.options);
         let mut daemon = self.spawn("kube-apiserver", &arguments)?;
         daemon.wait_ready(self.options.ready_within, || serves_default_namespace(&client)).await?;
         Ok(daemon)
@@ -283,11 +306,21 @@ async fn serves_default_namespace(client: &Client) -> Result<()> {
     Ok(())
 }
 
+/// `None` for a path that is no resource.
+fn asked(event: &Value) -> Option<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let object = event.get("objectRef")?;
+    let (verb, group, resource) =
+        (text(&event["verb"]), text(&object["apiGroup"]), text(&object["resource"]));
+    let part = object["subresource"].as_str().map(|part| format!("/{part}")).unwrap_or_default();
+    Some(format!("{verb} {group}/{resource}{part}"))
+}
+
 fn url(port: u16) -> String {
     format!("https://127.0.0.1:{port}")
 }
 
-fn write_yaml(path: &Path, value: &serde_json::Value) -> Result<()> {
+fn write_yaml(path: &Path, value: &Value) -> Result<()> {
     let text = serde_yaml::to_string(value).context("writing YAML")?;
     fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }

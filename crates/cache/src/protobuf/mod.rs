@@ -6,6 +6,7 @@ mod de;
 mod schema;
 mod wire;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Status;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -13,9 +14,8 @@ use serde::de::DeserializeOwned;
 use self::de::Value;
 use self::schema::Message;
 use self::wire::{Raw, Reader, bytes_of};
-use crate::answer::{Change, ListMeta, Page};
-use crate::invalid::At;
-use crate::{Invalid, slim};
+use crate::answer::{Change, ListMeta, Page, no_event};
+use crate::{Guarded, Invalid, slim};
 
 /// What an encoded object begins with; `runtime.Unknown` follows.
 const MAGIC: &[u8] = b"k8s\0";
@@ -42,15 +42,14 @@ impl Protobuf for slim::Node {
 /// A page of a list.
 ///
 /// # Errors
-/// No list of such objects in protobuf.
+/// No list in protobuf.
 pub fn page<K: Protobuf>(body: &[u8]) -> Result<Page<K>, Invalid> {
-    let Table(table) = K::TABLE;
     let (mut items, mut metadata) = (Vec::new(), ListMeta::default());
     let mut reader = Reader(object(body)?);
     while let Some((number, raw)) = reader.field()? {
         match (number, raw) {
             (1, Raw::Bytes(bytes)) => metadata = message(bytes, schema::LIST_META)?,
-            (2, Raw::Bytes(bytes)) => items.push(message(bytes, table).at("items").item(items.len())?),
+            (2, Raw::Bytes(bytes)) => items.push(guarded(bytes)),
             _ => {}
         }
     }
@@ -60,22 +59,16 @@ pub fn page<K: Protobuf>(body: &[u8]) -> Result<Page<K>, Invalid> {
 /// An event of a watch, without its length in front.
 ///
 /// # Errors
-/// No event of such objects in protobuf.
+/// No event of a watch in protobuf.
 pub fn change<K: Protobuf>(frame: &[u8]) -> Result<Change<K>, Invalid> {
-    let Table(table) = K::TABLE;
     // `metav1.WatchEvent`, and in it `runtime.RawExtension`.
     let (kind, object) = (bytes_of(frame, 1)?, object(bytes_of(bytes_of(frame, 2)?, 1)?)?);
     Ok(match kind {
-        b"ADDED" | b"MODIFIED" => Change::Applied(message(object, table)?),
-        b"DELETED" => Change::Deleted(message(object, table)?),
+        b"ADDED" | b"MODIFIED" => Change::Applied(guarded(object)),
+        b"DELETED" => Change::Deleted(guarded(object)),
         b"BOOKMARK" => Change::Bookmark(version(object)?),
         b"ERROR" => Change::Error(status_of(object)?),
-        other => {
-            let other = String::from_utf8_lossy(other);
-            return Err(Invalid::new(format!(
-                "found an event {other:?}, expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR"
-            )));
-        }
+        other => return Err(Invalid::new(no_event(&String::from_utf8_lossy(other)))),
     })
 }
 
@@ -100,10 +93,26 @@ fn status_of(bytes: &[u8]) -> Result<Box<Status>, Invalid> {
     Ok(Box::new(Status::failure(&status.message, &status.reason).with_code(status.code)))
 }
 
-/// All kinds have their metadata in the same place.
+fn guarded<K: Protobuf>(object: &[u8]) -> Guarded<K> {
+    let Table(table) = K::TABLE;
+    message(object, table).map_or_else(|invalid| Guarded::unread(metadata(object), invalid), Guarded::Read)
+}
+
+/// Who an object is, as far as it can be read.
+fn metadata(object: &[u8]) -> ObjectMeta {
+    let text = |number| meta(object, number).ok().filter(|text| !text.is_empty());
+    let (name, namespace, uid, resource_version) = (text(1), text(3), text(5), text(6));
+    ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() }
+}
+
 fn version(object: &[u8]) -> Result<String, Invalid> {
-    let version = bytes_of(bytes_of(object, 1)?, 6)?;
-    Ok(String::from_utf8_lossy(version).into_owned())
+    meta(object, 6)
+}
+
+/// A text of the metadata, which all kinds have in the same place.
+fn meta(object: &[u8], number: u32) -> Result<String, Invalid> {
+    let text = bytes_of(bytes_of(object, 1)?, number)?;
+    Ok(String::from_utf8_lossy(text).into_owned())
 }
 
 /// What is in the envelope: the field `raw` of `runtime.Unknown`.

@@ -1,9 +1,11 @@
 //! Objects as the API server sends them.
 
-use kube_core::{ObjectList, Resource, WatchEvent};
+use kube_core::Resource;
 use phalanx_api::v1beta1::{PodGroup, Queue};
-use phalanx_cache::{Guarded, Interner, Kind, Names, decode, slim};
+use phalanx_cache::{Change, Guarded, Interner, Kind, Names, Page, decode, slim};
 use phalanx_cluster::event::{Event, PodInfo};
+
+use serde::de::DeserializeOwned;
 
 use crate::{object, shown, value};
 
@@ -95,12 +97,13 @@ fn a_pod_of_a_real_cluster_is_decoded_whole() {
 #[test]
 fn lists_and_watches_decode_to_the_same() {
     let json = value(POD).to_string();
-    let watched: WatchEvent<slim::Pod> =
-        serde_json::from_str(&format!(r#"{{"type":"ADDED","object":{json}}}"#)).unwrap();
-    let WatchEvent::Added(pod) = watched else { panic!("expected ADDED") };
+    let watched = format!(r#"{{"type":"ADDED","object":{json}}}"#);
+    let Ok(Change::Applied(Guarded::Read(pod))) = Change::from_json(watched.as_bytes()) else {
+        panic!("expected ADDED")
+    };
     let list = format!(r#"{{"apiVersion":"v1","kind":"PodList","metadata":{{}},"items":[{json}]}}"#);
-    let list: ObjectList<slim::Pod> = serde_json::from_str(&list).unwrap();
-    assert_eq!(reduced(&pod), reduced(&list.items[0]));
+    let list: Page<slim::Pod> = Page::from_json(list.as_bytes()).unwrap();
+    assert_eq!(reduced(&pod), reduced(list.items[0].read().unwrap()));
     assert_eq!(slim::Pod::url_path(&(), Some("ml")), "/api/v1/namespaces/ml/pods");
     assert_eq!(slim::Node::url_path(&(), None), "/api/v1/nodes");
     assert_eq!(slim::PriorityClass::url_path(&(), None), "/apis/scheduling.k8s.io/v1/priorityclasses");
@@ -150,7 +153,7 @@ metadata: {}
 items:
 - {metadata: {name: good, namespace: a, uid: u1, managedFields: []}, spec: {minMember: 2}}
 - {metadata: {name: bad, namespace: a, uid: u2}, spec: {minMember: two}}";
-    let list: ObjectList<Guarded<PodGroup>> = serde_json::from_value(value(list)).unwrap();
+    let list: Page<PodGroup> = Page::from_json(value(list).to_string().as_bytes()).unwrap();
     let (mut interner, names) = (Interner::default(), Names::default());
     let told = list.items.iter().map(|item| {
         let identity = Guarded::<PodGroup>::identity(item.meta(), &mut interner);
@@ -166,9 +169,13 @@ items:
     );
 }
 
+fn guarded<K: Kind + DeserializeOwned>(yaml: &str) -> Guarded<K> {
+    Guarded::from_json(&value(yaml).to_string())
+}
+
 #[test]
 fn a_queue_that_does_not_decode_is_invalid() {
-    let item: Guarded<Queue> = object("{metadata: {name: q}, spec: {weight: heavy}}");
+    let item: Guarded<Queue> = guarded("{metadata: {name: q}, spec: {weight: heavy}}");
     let (mut interner, names) = (Interner::default(), Names::default());
     let identity = Guarded::<Queue>::identity(item.meta(), &mut interner);
     let event = item.event(&identity, &names, &mut interner).unwrap();
@@ -179,9 +186,20 @@ fn a_queue_that_does_not_decode_is_invalid() {
 
 #[test]
 fn a_pod_that_does_not_decode_is_rejected() {
-    let item: Guarded<slim::Pod> = object("{metadata: {name: p}, spec: {hostNetwork: 1}}");
+    let item: Guarded<slim::Pod> = guarded("{metadata: {name: p}, spec: {hostNetwork: 1}}");
     let (mut interner, names) = (Interner::default(), Names::default());
     let identity = Guarded::<slim::Pod>::identity(item.meta(), &mut interner);
     let error = item.event(&identity, &names, &mut interner).unwrap_err();
     assert_eq!(error.to_string(), "spec.hostNetwork: found 1, expected true or false");
+}
+
+#[test]
+fn of_an_object_that_nests_too_deep_the_metadata_is_read() {
+    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    let text = format!(r#"{{"spec": {{"x": {deep}}}, "metadata": {{"name": "q", "uid": "u"}}}}"#);
+    let Guarded::<Queue>::Unread(unread) = Guarded::from_json(&text) else {
+        panic!("expected metadata only")
+    };
+    assert_eq!((unread.metadata.name.as_deref(), unread.metadata.uid.as_deref()), (Some("q"), Some("u")));
+    assert!(unread.invalid.to_string().starts_with("found more than 127 levels"), "{}", unread.invalid);
 }

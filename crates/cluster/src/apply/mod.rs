@@ -28,7 +28,7 @@ impl Cluster {
             Event::PodGroup(info) => self.apply_group(*info),
             Event::PodGroupGone(key) => self.remove_group(&key),
             Event::Queue(info) => self.apply_queue(*info),
-            Event::QueueGone(name) => self.remove_queue(&name),
+            Event::QueueGone { name, .. } => self.remove_queue(&name),
             Event::PriorityClass { name, value, global_default } => {
                 self.set_priority_class(&name, Some((value, global_default)))
             }
@@ -47,9 +47,9 @@ impl Cluster {
             Event::Claim(info) => self.apply_claim(*info),
             Event::ClaimGone(key) => self.remove_claim(&key),
             Event::Pvc(info) => self.apply_pvc(*info),
-            Event::PvcGone(key) => self.remove_pvc(&key),
+            Event::PvcGone { claim, .. } => self.remove_pvc(&claim),
             Event::Volume(info) => self.apply_volume(*info),
-            Event::VolumeGone(name) => self.remove_volume(&name),
+            Event::VolumeGone { name, .. } => self.remove_volume(&name),
             Event::StorageClass(info) => self.apply_storage_class(*info),
             Event::StorageClassGone(name) => self.remove_storage_class(&name),
             Event::CsiNode(info) => self.apply_csi_node(info),

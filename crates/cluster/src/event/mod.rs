@@ -110,7 +110,12 @@ pub enum Event {
     /// A queue was added or changed.
     Queue(Box<QueueInfo>),
     /// A queue was deleted.
-    QueueGone(Arc<str>),
+    QueueGone {
+        /// Its name.
+        name: Arc<str>,
+        /// Its UID: another queue may have the name by now.
+        uid: Arc<str>,
+    },
     /// A PriorityClass was added or changed.
     PriorityClass {
         /// Name.
@@ -151,11 +156,21 @@ pub enum Event {
     /// A PersistentVolumeClaim was added or changed.
     Pvc(Box<PvcInfo>),
     /// A PersistentVolumeClaim was deleted.
-    PvcGone(Key),
+    PvcGone {
+        /// Its namespace and name.
+        claim: Key,
+        /// Its UID: another claim may have the name by now.
+        uid: Arc<str>,
+    },
     /// A PersistentVolume was added or changed.
     Volume(Box<VolumeInfo>),
     /// A PersistentVolume was deleted.
-    VolumeGone(Arc<str>),
+    VolumeGone {
+        /// Its name.
+        name: Arc<str>,
+        /// Its UID: another volume may have the name by now.
+        uid: Arc<str>,
+    },
     /// A StorageClass was added or changed.
     StorageClass(Box<StorageClassInfo>),
     /// A StorageClass was deleted.

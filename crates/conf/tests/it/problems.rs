@@ -489,6 +489,7 @@ fn configurations_and_metrics_are_checked_too() {
             "metrics:\n  typ: prometheus\n",
             "warning: line 6, column 3: unknown key \"typ\"; expected one of type, address, interval, \
              tls.insecureSkipVerify, elasticsearch.index, elasticsearch.username, elasticsearch.password, \
+             elasticsearch.passwordFile, \
              elasticsearch.hostnameFieldName (did you mean \"type\"?)",
         ),
         (

@@ -1,6 +1,6 @@
 //! `render` and `diff`.
 use phalanx_conf::{diff, render};
-use phalanx_framework::conf::{Arg, Args, Conf, Flag, Flags, PluginConf, Position, Tier, Value};
+use phalanx_framework::conf::{Arg, Args, Conf, Flag, Flags, MetricsConf, PluginConf, Position, Tier, Value};
 use proptest::prelude::*;
 
 use super::{good, known, lines, read, with_plugin, without_positions};
@@ -62,7 +62,7 @@ prop_compose! {
         title in any::<String>(),
         weight in any::<i64>(),
         resource in "[a-z.]{1,9}/[a-z: #]{0,8}[a-z:#]",
-        password in any::<String>(),
+        address in any::<String>(),
     ) -> Conf {
         let mut set = Flags::default();
         for ((flag, _), on) in Flag::ALL.into_iter().zip(flags) {
@@ -78,7 +78,7 @@ prop_compose! {
         Conf {
             actions: vec!["allocate".to_owned(), "backfill".to_owned()],
             tiers: vec![Tier { plugins: vec![plugin("usage", usage)] }, Tier { plugins: vec![plugin("binpack", binpack)] }],
-            metrics: [("elasticsearch.password".to_owned(), password)].into(),
+            metrics: MetricsConf([("elasticsearch.index".to_owned(), address)].into()),
             ..Conf::default()
         }
     }
@@ -94,6 +94,31 @@ proptest! {
         prop_assert_eq!(diff(&conf, &again), [""; 0]);
         prop_assert_eq!(again, conf);
     }
+}
+
+/// Nor that of a key that is spelt wrong.
+#[test]
+fn a_password_is_shown_by_nothing() {
+    let with = |password: &str| {
+        let metrics =
+            format!("metrics: {{elasticsearch.password: {password}, elasticsearch.pasword: {password}}}\n");
+        read(&(with_plugin("gang", &[]) + &metrics))
+    };
+    let (old, new) = (with("hunter2"), with("hunter3"));
+    let said = format!("{old:?} {new:?} {:?}", lines(&old));
+    let (old, new) = (old.conf.expect("warnings only"), new.conf.expect("warnings only"));
+    let changes = diff(&old, &new);
+    let shown = render(&old, &known());
+    assert_eq!(
+        changes,
+        [
+            "metrics: elasticsearch.password changed (not shown)",
+            "metrics: elasticsearch.pasword changed (not shown)"
+        ]
+    );
+    assert!(shown.contains("# elasticsearch.password: not shown\n"), "{shown}");
+    assert!(![said, shown].iter().any(|text| text.contains("hunter")));
+    assert_eq!(read(&render(&new, &known())).conf.map(|conf| conf.metrics), Some(MetricsConf::default()));
 }
 
 #[test]

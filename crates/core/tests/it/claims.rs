@@ -73,7 +73,7 @@ fn pods_of_all_claims_of_a_deleted_volume_wait() {
         let named = PvcInfo { volume: Some("pv0".into()), bound: true, ..pvc(at, "local", 1, false) };
         test.add(named).add(wish(pod(&format!("p{at}"), "cpu=1"), (vec![at], None)));
     }
-    test.add(Event::VolumeGone("pv0".into()));
+    test.add(Event::VolumeGone { name: "pv0".into(), uid: "".into() });
     assert!(test.cycle().bound.is_empty());
 }
 

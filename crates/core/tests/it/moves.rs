@@ -202,7 +202,7 @@ fn a_place_for_a_successor_counts_in_its_queue() {
     assert_eq!(test.run().names(), ["web-1"]);
     // The queue is deleted, and its placeholder with it.
     let mut test = moved();
-    test.add(Event::QueueGone("default".into())).gone("other").gone("web-0");
+    test.add(Event::QueueGone { name: "default".into(), uid: "".into() }).gone("other").gone("web-0");
     test.cycle();
 }
 

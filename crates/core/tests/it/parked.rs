@@ -363,7 +363,9 @@ impl Backlog {
             Step::Remove(at) => drop(test.add(Event::NodeGone(format!("n{}", at % nodes).into()))),
             Step::Taint(at) => drop(test.add(NodeInfo { unschedulable: true, ..sized(at % nodes, 6) })),
             Step::Queue(at, how) => drop(test.add(self.changed(at, how))),
-            Step::QueueGone(at) => drop(test.add(Event::QueueGone(format!("q{}", at % 3).into()))),
+            Step::QueueGone(at) => {
+                test.add(Event::QueueGone { name: format!("q{}", at % 3).into(), uid: "".into() });
+            }
             Step::Prefer(at, value) => {
                 let name = format!("p{}", at % 2).into();
                 test.add(Event::PriorityClass { name, value, global_default: false });

@@ -108,7 +108,7 @@ fn a_queue_that_is_created_again_activates_its_jobs() {
         test.nodes(1, "cpu=1 pods=9").add(queue("q", 1));
         test.gang(PodGroupInfo { queue: "q".into(), ..group("g", 1) }, 1, "cpu=2");
         test.run();
-        test.add(Event::QueueGone("q".into()));
+        test.add(Event::QueueGone { name: "q".into(), uid: "".into() });
         test.run();
         test.run();
         test.add(node("n1", "cpu=2 pods=9"));

@@ -385,7 +385,9 @@ impl Backlog {
                 let node = format!("n{}", node % nodes);
                 test.add(volume(&format!("pv{at}"), on(HOST, &node)));
             }
-            Step::VolumeGone(at) => drop(test.add(Event::VolumeGone(format!("pv{at}").into()))),
+            Step::VolumeGone(at) => {
+                test.add(Event::VolumeGone { name: format!("pv{at}").into(), uid: "".into() });
+            }
             Step::Class(waits) => drop(test.add(class("now", Some(DRIVER), waits))),
             Step::Limit(node, limit) => {
                 let node = format!("n{}", node % nodes).into();
@@ -397,7 +399,7 @@ impl Backlog {
                 let pods: Vec<&PodInfo> = pods.iter().filter(|pod| pod.life.node.is_none()).collect();
                 let Some(pod) = pods.get(at % pods.len().max(1)) else { return };
                 for named in &pod.constraints.volumes {
-                    test.add(Event::PvcGone(named.claim.clone()));
+                    test.add(Event::PvcGone { claim: named.claim.clone(), uid: "".into() });
                 }
             }
             Step::Relabel(at, app) => change(test, &[Status::Running, Status::Pending], at, |pod| {

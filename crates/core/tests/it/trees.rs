@@ -255,7 +255,7 @@ fn jobs_start_after_a_broken_tree_is_mended() {
     assert!(test.run().bound.is_empty());
     test.add(capped("cpu=1", queue("b", 1))).add(capped("cpu=1", queue("missing", 1)));
     assert_eq!(bound(&test.run(), &["a", "c"]), [1, 1]);
-    test.add(Event::QueueGone("missing".into())).add(below("root", "a"));
+    test.add(Event::QueueGone { name: "missing".into(), uid: "".into() }).add(below("root", "a"));
     assert_eq!(bound(&test.run(), &["a", "c"]), [1, 0]);
     assert_eq!(test.reasons("c"), ["queue c is invalid: its parent missing does not exist"]);
 }
@@ -490,7 +490,7 @@ fn moves() -> impl Strategy<Value = Vec<(usize, Option<usize>)>> {
 fn moved((at, parent): &(usize, Option<usize>)) -> Event {
     let name = format!("q{at}");
     match parent {
-        None => Event::QueueGone(name.as_str().into()),
+        None => Event::QueueGone { name: name.as_str().into(), uid: "".into() },
         Some(7) => queue(&name, 1).into(),
         Some(parent) => below(&format!("q{parent}"), &name).into(),
     }

@@ -17,7 +17,7 @@ use super::merge::{merge, note_version};
 use super::prepare::prepare;
 use super::reply::{Problem, Reply, read};
 use super::request::{Context, Moment, build, get_pod};
-use super::{Depth, Job, Outbox, PvcSeen, QueueSeen, Work, Write};
+use super::{Depth, Job, Outbox, PvcSeen, QueueSeen, VolumeSeen, Work, Write};
 use crate::extender::Clients;
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
@@ -38,8 +38,8 @@ pub enum Input {
     Queue(Arc<str>, QueueSeen),
     /// A claim was seen.
     Pvc(Key, PvcSeen),
-    /// A volume was seen, with its version.
-    Volume(Arc<str>, Arc<str>),
+    /// A volume was seen.
+    Volume(Arc<str>, VolumeSeen),
     /// Something to tell about an object.
     Note(Note),
     /// Send what must be sent and return; the rest is dropped at the deadline.
@@ -146,7 +146,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
                 let failed = self.outbox.pvc_seen(&key, seen, now);
                 self.tell(failed);
             }
-            Input::Volume(volume, version) => self.outbox.volume_seen(volume, version),
+            Input::Volume(volume, seen) => self.outbox.volume_seen(volume, seen),
             Input::Note(note) => self.outbox.note(note, now),
             Input::Finish(_) => {}
         }

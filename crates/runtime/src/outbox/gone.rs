@@ -23,13 +23,13 @@ impl Outbox {
                     }
                     self.pod_gone(uid);
                 }
-                Event::PvcGone(key) => unclaimed.append(&mut self.volumes.claim_gone(key)),
-                Event::VolumeGone(name) => self.volumes.volume_gone(name),
+                Event::PvcGone { claim, uid } => unclaimed.append(&mut self.volumes.claim_gone(claim, uid)),
+                Event::VolumeGone { name, uid } => self.volumes.volume_gone(name, uid),
                 Event::PodGroupGone(key) => {
                     self.lacking.forget(key);
                     self.writes.forget(&Target::PodGroup(key.clone()));
                 }
-                Event::QueueGone(name) => self.writes.forget(&Target::Queue(Arc::clone(name))),
+                Event::QueueGone { name, uid } => self.writes.queue_gone(name, uid),
                 _ => {}
             }
         }

@@ -22,6 +22,7 @@ pub mod request;
 mod retries;
 mod status;
 mod volumes;
+mod waits;
 mod window;
 mod work;
 mod writes;
@@ -46,7 +47,7 @@ pub use request::SELECTED_NODE;
 use retries::Retries;
 pub use status::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
 use volumes::Volumes;
-pub use volumes::{PvcSeen, PvcWrite};
+pub use volumes::{PvcSeen, PvcWrite, VolumeSeen};
 use window::Window;
 pub use work::{Depth, Eviction, Job, OutboxOptions, Work};
 use writes::Writes;
@@ -339,8 +340,11 @@ impl Outbox {
                 self.evicted(job, eviction, reply, now)
             }
             Work::OpenGate(pod) => {
-                let uid = Arc::clone(&pod.uid);
-                self.again(job, reply, now).map(|_| Event::GateFailed(uid))
+                let pod = Arc::clone(pod);
+                let message = self.again(job, reply, now)?;
+                let why = format!("its scheduling gate cannot be taken off: {message}");
+                self.note(Note::failed_scheduling(&pod, &why, now), now);
+                Some(Event::GateFailed(Arc::clone(&pod.uid)))
             }
             Work::Write(write) => {
                 self.writes.done(write, &reply, now);

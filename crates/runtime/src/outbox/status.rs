@@ -43,6 +43,8 @@ pub struct QueuePatch {
 /// What stands in a queue's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueSeen {
+    /// Its UID.
+    pub uid: Arc<str>,
     /// Names in `allocated`.
     pub names: Vec<Arc<str>>,
     /// It has no `state`.

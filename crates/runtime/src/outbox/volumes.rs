@@ -7,6 +7,7 @@ use phalanx_core::decision::{Binding, VolumeBinding};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::reply::Reply;
+use super::waits::Waits;
 use super::{Job, Outbox, Work};
 
 /// What stands on a claim.
@@ -18,6 +19,15 @@ pub struct PvcSeen {
     pub bound: bool,
     /// A node was selected for it.
     pub selected: bool,
+}
+
+/// A volume as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeSeen {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Its resourceVersion.
+    pub version: Arc<str>,
 }
 
 /// A claim of a pod that is to be bound.
@@ -33,100 +43,92 @@ pub struct PvcWrite {
     pub version: Option<Arc<str>>,
 }
 
-#[derive(Debug)]
-struct Waiting {
-    binding: Binding,
-    until: Instant,
-}
-
 /// What is known of claims and volumes, and who waits for them.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
     seen: FxHashMap<Key, PvcSeen>,
-    versions: FxHashMap<Arc<str>, Arc<str>>,
-    waiting: Vec<Waiting>,
+    volumes: FxHashMap<Arc<str>, VolumeSeen>,
+    waits: Waits,
 }
 
 impl Volumes {
     /// The write for a claim of a pod; `None` behind the last.
     pub(super) fn write(&self, binding: Binding, from: usize) -> Result<PvcWrite, Binding> {
-        let next = binding.volumes().find(|(at, claim)| *at >= from && !self.is_bound(claim));
+        let next = binding.volumes().find(|(at, claim)| *at >= from && !is_bound(&self.seen, claim));
         let Some((at, claim)) = next.map(|(at, claim)| (at, Arc::clone(claim))) else { return Err(binding) };
-        let version = claim.volume.as_ref().and_then(|volume| self.versions.get(volume)).cloned();
+        let volume = claim.volume.as_ref().and_then(|volume| self.volumes.get(volume));
+        let version = volume.map(|seen| Arc::clone(&seen.version));
         Ok(PvcWrite { binding, at, claim, version })
-    }
-
-    fn is_bound(&self, claim: &VolumeBinding) -> bool {
-        self.seen.get(&claim.claim).is_some_and(|seen| seen.bound && seen.uid == claim.uid)
-    }
-
-    fn are_bound(&self, binding: &Binding) -> bool {
-        binding.volumes().all(|(_, claim)| self.is_bound(claim))
     }
 
     /// A pod whose claims have been written; given back when nothing is left to wait for.
     pub(super) fn wait(&mut self, binding: Binding, until: Instant) -> Option<Binding> {
-        if self.are_bound(&binding) {
+        if are_bound(&self.seen, &binding) {
             return Some(binding);
         }
-        self.waiting.push(Waiting { binding, until });
+        self.waits.add(binding, until);
         None
     }
 
     /// A claim was seen: pods that can be bound now, and those whose volume will not be made after all.
     pub(super) fn seen(&mut self, key: &Key, seen: PvcSeen) -> (Vec<Binding>, Vec<Binding>) {
-        let concerns = |binding: &Binding| binding.volumes().any(|(_, claim)| claim.claim == *key);
         let (uid, bound, open) = (Arc::clone(&seen.uid), seen.bound, !seen.bound && !seen.selected);
         let before = self.seen.insert(key.clone(), seen);
         let given_up = open && before.is_some_and(|it| it.uid == uid && it.selected);
         if given_up {
-            return (Vec::new(), self.take(concerns));
+            return (Vec::new(), self.waits.take_of_claim(key, |_| true));
         }
         if !bound {
             return (Vec::new(), Vec::new());
         }
-        let (ready, waiting): (Vec<Waiting>, _) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition(|it: &Waiting| concerns(&it.binding) && self.are_bound(&it.binding));
-        self.waiting = waiting;
-        (ready.into_iter().map(|it| it.binding).collect(), Vec::new())
+        let seen = &self.seen;
+        (self.waits.take_of_claim(key, |binding| are_bound(seen, binding)), Vec::new())
     }
 
-    pub(super) fn volume_seen(&mut self, volume: Arc<str>, version: Arc<str>) {
-        self.versions.insert(volume, version);
+    pub(super) fn volume_seen(&mut self, volume: Arc<str>, seen: VolumeSeen) {
+        self.volumes.insert(volume, seen);
     }
 
-    pub(super) fn claim_gone(&mut self, key: &Key) -> Vec<Binding> {
-        self.seen.remove(key);
-        self.take(|binding| binding.volumes().any(|(_, claim)| claim.claim == *key))
+    /// A successor of the same name may have been seen before the end of this one is told.
+    pub(super) fn claim_gone(&mut self, key: &Key, uid: &str) -> Vec<Binding> {
+        if self.seen.get(key).is_some_and(|seen| *seen.uid == *uid) {
+            self.seen.remove(key);
+        }
+        let of_it =
+            |binding: &Binding| binding.volumes().any(|(_, claim)| claim.claim == *key && *claim.uid == *uid);
+        self.waits.take_of_claim(key, of_it)
     }
 
-    pub(super) fn volume_gone(&mut self, volume: &str) {
-        self.versions.remove(volume);
+    pub(super) fn volume_gone(&mut self, volume: &str, uid: &str) {
+        if self.volumes.get(volume).is_some_and(|seen| *seen.uid == *uid) {
+            self.volumes.remove(volume);
+        }
     }
 
     pub(super) fn pod_gone(&mut self, uid: &str) {
-        self.waiting.retain(|waiting| *waiting.binding.pod.uid != *uid);
+        self.waits.pod_gone(uid);
     }
 
     pub(super) fn nodes_gone(&mut self, nodes: &FxHashSet<&str>) -> Vec<Binding> {
-        self.take(|binding| nodes.contains(&*binding.node))
+        self.waits.take(|binding| nodes.contains(&*binding.node))
     }
 
     /// Pods that waited too long.
     pub(super) fn expired(&mut self, now: Instant) -> Vec<Binding> {
-        let late = |waiting: &mut Waiting| waiting.until <= now;
-        self.waiting.extract_if(.., late).map(|waiting| waiting.binding).collect()
+        self.waits.expired(now)
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {
-        self.waiting.iter().map(|waiting| waiting.until).min()
+        self.waits.wake()
     }
+}
 
-    fn take(&mut self, which: impl Fn(&Binding) -> bool) -> Vec<Binding> {
-        let taken = self.waiting.extract_if(.., |waiting| which(&waiting.binding));
-        taken.map(|waiting| waiting.binding).collect()
-    }
+fn is_bound(seen: &FxHashMap<Key, PvcSeen>, claim: &VolumeBinding) -> bool {
+    seen.get(&claim.claim).is_some_and(|seen| seen.bound && seen.uid == claim.uid)
+}
+
+fn are_bound(seen: &FxHashMap<Key, PvcSeen>, binding: &Binding) -> bool {
+    binding.volumes().all(|(_, claim)| is_bound(seen, claim))
 }
 
 /// Why a pod that waited for its claims goes back.
@@ -156,9 +158,9 @@ impl Outbox {
         self.fail(failed, "its volume cannot be made for this node", BindFault::Place, now)
     }
 
-    /// The version of a volume.
-    pub fn volume_seen(&mut self, volume: Arc<str>, version: Arc<str>) {
-        self.volumes.volume_seen(volume, version);
+    /// What stands on a volume now.
+    pub fn volume_seen(&mut self, volume: Arc<str>, seen: VolumeSeen) {
+        self.volumes.volume_seen(volume, seen);
     }
 
     /// Pods whose claims were not bound in time go back.

@@ -169,6 +169,14 @@ impl Writes {
         self.queues.insert(queue, seen);
     }
 
+    /// A successor of the same name may have been seen before the end of this one is told.
+    pub(super) fn queue_gone(&mut self, queue: &Arc<str>, uid: &str) {
+        if self.queues.get(queue).is_some_and(|seen| *seen.uid == *uid) {
+            self.queues.remove(queue);
+        }
+        self.forget(&Target::Queue(Arc::clone(queue)));
+    }
+
     fn waiting(&self, target: &Target) -> Option<&Write> {
         Some(&self.entries.get(target)?.pending.as_ref()?.write)
     }
@@ -375,9 +383,8 @@ impl Writes {
                 self.phases.remove(group);
                 self.versions.remove(group);
             }
-            Target::Queue(queue) => {
-                self.queues.remove(queue);
-            }
+            // What stands in its status may be that of its successor: see `queue_gone`.
+            Target::Queue(_) => {}
         }
         let Some(entry) = self.entries.get_mut(target) else { return };
         self.pending -= usize::from(entry.pending.take().is_some());

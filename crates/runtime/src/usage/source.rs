@@ -1,6 +1,7 @@
 //! Where figures come from, what is asked there, and what the answers mean.
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -59,7 +60,39 @@ pub enum Place {
 pub struct Server {
     address: String,
     insecure: bool,
-    user: Option<(String, String)>,
+    user: Option<(String, Password)>,
+}
+
+/// How a user logs in.
+#[derive(Clone, PartialEq)]
+enum Password {
+    /// `elasticsearch.password`.
+    Text(String),
+    /// `elasticsearch.passwordFile`.
+    File(PathBuf),
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Text(not shown)"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+        }
+    }
+}
+
+impl Password {
+    async fn read(&self) -> anyhow::Result<String> {
+        match self {
+            Self::Text(text) => Ok(text.clone()),
+            Self::File(path) => {
+                let of = path.clone();
+                let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(of)).await?;
+                let text = text.with_context(|| format!("elasticsearch.passwordFile {}", path.display()))?;
+                Ok(text.trim_end().to_owned())
+            }
+        }
+    }
 }
 
 impl Source {
@@ -70,12 +103,15 @@ impl Source {
             return Ok(None);
         }
         let text = |key: &str| conf.metrics.get(key).filter(|text| !text.is_empty()).cloned();
+        let password = || {
+            let file = text("elasticsearch.passwordFile").map(|path| Password::File(path.into()));
+            file.unwrap_or_else(|| Password::Text(text("elasticsearch.password").unwrap_or_default()))
+        };
         let server = || {
             Ok::<_, anyhow::Error>(Server {
                 address: text("address").context("metrics.address is missing")?,
                 insecure: text("tls.insecureSkipVerify").as_deref() == Some("true"),
-                user: text("elasticsearch.username")
-                    .map(|user| (user, text("elasticsearch.password").unwrap_or_default())),
+                user: text("elasticsearch.username").map(|user| (user, password())),
             })
         };
         let place = match text("type").as_deref() {
@@ -95,10 +131,10 @@ impl Source {
     }
 
     /// A client for it.
-    pub fn client(&self, api: &Client) -> anyhow::Result<Client> {
+    pub async fn client(&self, api: &Client) -> anyhow::Result<Client> {
         match &self.place {
             Place::MetricsApi | Place::CustomMetrics => Ok(api.clone()),
-            Place::Prometheus(server) | Place::Elasticsearch { server, .. } => server.client(),
+            Place::Prometheus(server) | Place::Elasticsearch { server, .. } => server.client().await,
         }
     }
 
@@ -147,14 +183,14 @@ impl Source {
 }
 
 impl Server {
-    fn client(&self) -> anyhow::Result<Client> {
+    async fn client(&self) -> anyhow::Result<Client> {
         let address = self.address.parse().with_context(|| format!("metrics.address {:?}", self.address))?;
         let mut config = Config::new(address);
         config.accept_invalid_certs = self.insecure;
         config.default_retry = false;
         if let Some((user, password)) = &self.user {
             config.auth_info.username = Some(user.clone());
-            config.auth_info.password = Some(password.clone().into());
+            config.auth_info.password = Some(password.read().await?.into());
         }
         Client::try_from(config).with_context(|| format!("metrics.address {:?}", self.address))
     }
@@ -248,11 +284,12 @@ fn items<'a>(answer: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_framework::conf::{PluginConf, Tier};
+    use phalanx_framework::conf::{MetricsConf, PluginConf, Tier};
 
     fn conf(plugin: &str, metrics: &[(&str, &str)]) -> Conf {
         let plugins = vec![PluginConf { name: plugin.into(), ..PluginConf::default() }];
         let metrics = metrics.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        let metrics = MetricsConf(metrics);
         Conf { tiers: vec![Tier { plugins }], metrics, ..Conf::default() }
     }
 
@@ -275,8 +312,11 @@ mod tests {
         let user =
             [("elasticsearch.username", "me"), ("tls.insecureSkipVerify", "true"), ("type", "elasticsearch")];
         let elastic = place(&[user[0], user[1], user[2], address, ("elasticsearch.index", "i")]);
-        let server =
-            Server { insecure: true, user: Some(("me".into(), String::new())), ..server("http://p:9090") };
+        let server = Server {
+            insecure: true,
+            user: Some(("me".into(), Password::Text(String::new()))),
+            ..server("http://p:9090")
+        };
         assert_eq!(elastic, Place::Elasticsearch { server, index: "i".into(), host: "host.hostname".into() });
         for (metrics, problem) in [
             (vec![("type", "prometheus")], "metrics.address is missing"),
@@ -284,6 +324,28 @@ mod tests {
         ] {
             assert_eq!(Source::of(&conf("usage", &metrics)).unwrap_err().to_string(), problem);
         }
+    }
+
+    #[tokio::test]
+    async fn a_password_is_shown_to_nobody_and_may_stand_in_a_file() {
+        let elastic = |metrics: &[(&str, &str)]| {
+            let all = [("type", "elasticsearch"), ("address", "http://e"), ("elasticsearch.username", "me")];
+            Source::of(&conf("usage", &[&all, metrics].concat())).unwrap().unwrap()
+        };
+        let shown = format!("{:?}", elastic(&[("elasticsearch.password", "hunter2")]));
+        assert!(!shown.contains("hunter2"), "{shown}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "hunter2\n").unwrap();
+        let path = file.path().to_str().unwrap();
+        let both = [("elasticsearch.password", "old"), ("elasticsearch.passwordFile", path)];
+        let Place::Elasticsearch { server, .. } = elastic(&both).place else {
+            panic!("expected Elasticsearch")
+        };
+        assert_eq!(server.user.unwrap().1.read().await.unwrap(), "hunter2");
+        let missing = elastic(&[("elasticsearch.passwordFile", "/nowhere")]);
+        let Place::Elasticsearch { server, .. } = missing.place else { panic!("expected Elasticsearch") };
+        let error = server.client().await.err().map(|error| error.to_string());
+        assert_eq!(error.as_deref(), Some("elasticsearch.passwordFile /nowhere"));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! kube's own read JSON only. The API server writes an event anew for each format and watcher, and protobuf costs it and
 //! us a fraction of JSON, so kinds that have it are asked for in protobuf.
 use std::fmt::Display;
-use std::io;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use serde::de::Error as _;
 use tracing::debug;
 
 use super::Watched;
+use crate::client::within;
 
 /// Objects of a page of a list. Large pages cost memory for a moment, small ones a round trip each.
 const PAGE: u32 = 2000;
@@ -137,10 +137,9 @@ impl<K: Watched> Source<K> {
 }
 
 /// What is not answered in time is asked again, as after any other fault of the connection.
+/// All kinds say the same: it is told once.
 async fn answered<T, E: Into<kube::Error>>(answer: impl Future<Output = Result<T, E>>) -> kube::Result<T> {
-    let silence = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {ANSWER:?}"));
-    let answer = tokio::time::timeout(ANSWER, answer).await;
-    answer.map_err(|_| kube::Error::Service(silence().into()))?.map_err(Into::into)
+    within(ANSWER, format!("no answer within {ANSWER:?}"), answer).await
 }
 
 /// A watch that runs.
@@ -234,7 +233,8 @@ fn refusal(format: Format, code: u16, body: &[u8]) -> Box<Status> {
 #[cfg(test)]
 mod tests {
     use http_body_util::StreamBody;
-    use phalanx_cache::slim;
+    use kube::Resource;
+    use phalanx_cache::{Guarded, slim};
 
     use super::*;
 
@@ -247,11 +247,12 @@ mod tests {
         let (buffer, kind) = (Vec::new(), PhantomData);
         let mut changes = Changes::<slim::Pod, _> { format, body, buffer, read: 0, ended: false, kind };
         let mut told = Vec::new();
+        let name = |pod: &Guarded<slim::Pod>| pod.meta().name.clone().unwrap_or_default();
         while changes.arrive().await {
             while let Some(change) = changes.next() {
                 told.push(match change {
-                    Ok(Change::Applied(pod)) => format!("applied {}", pod.metadata.name.unwrap_or_default()),
-                    Ok(Change::Deleted(pod)) => format!("deleted {}", pod.metadata.name.unwrap_or_default()),
+                    Ok(Change::Applied(pod)) => format!("applied {}", name(&pod)),
+                    Ok(Change::Deleted(pod)) => format!("deleted {}", name(&pod)),
                     Ok(Change::Bookmark(version)) => format!("up to {version}"),
                     Ok(Change::Error(status)) => format!("{} {}", status.code, status.message),
                     Err(error) => format!("unreadable: {error}"),

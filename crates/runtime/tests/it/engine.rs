@@ -11,6 +11,7 @@ use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
+use phalanx_runtime::clock::CycleClock;
 use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::outbox::driver;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -110,6 +111,7 @@ fn after_a_search_ran_out_of_time_binds_leave_and_jobs_not_tried_come_first() {
         metrics: Arc::default(),
         health: Arc::default(),
         leads: true,
+        clock: CycleClock::default(),
     };
     let thread = std::thread::spawn(move || engine.run());
     inputs.send(Input::Events(events())).unwrap();
@@ -164,6 +166,7 @@ fn the_log_has_bound_pods_and_victims_with_their_preemptor() {
         metrics: Arc::default(),
         health: Arc::default(),
         leads: true,
+        clock: CycleClock::default(),
     };
     let lines = Lines::default();
     let log = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).without_time().finish();

@@ -413,12 +413,29 @@ fn a_status_is_sent_again_unless_a_newer_one_waits() {
 fn resources_that_a_queue_no_longer_uses_are_removed_from_its_status() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
-    outbox.queue_seen("q".into(), QueueSeen { names: vec!["cpu".into(), "gpu".into()], stateless: true });
+    outbox.queue_seen(
+        "q".into(),
+        QueueSeen { uid: "u1".into(), names: vec!["cpu".into(), "gpu".into()], stateless: true },
+    );
     let allocated = vec![("cpu".into(), "4".to_owned())];
     outbox.decide(vec![Decision::QueueStatus { queue: "q".into(), allocated }], now);
     let job = outbox.next(now + Duration::from_secs(5)).unwrap();
     let allocated = vec![("cpu".into(), Some("4".to_owned())), ("gpu".into(), None)];
     assert_eq!(job.work, Work::Write(Write::Queue("q".into(), QueuePatch { allocated, open: true })));
+}
+
+/// What a watch sees goes to the outbox at once; what is gone goes through the scheduling thread.
+#[test]
+fn the_late_end_of_a_queue_does_not_remove_its_successor() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    let successor = QueueSeen { uid: "u2".into(), names: vec!["gpu".into()], stateless: true };
+    outbox.queue_seen("q".into(), successor);
+    outbox.gone(&[Event::QueueGone { name: "q".into(), uid: "u1".into() }], now);
+    outbox.decide(vec![Decision::QueueStatus { queue: "q".into(), allocated: vec![] }], now);
+    let job = outbox.next(now + Duration::from_secs(5)).unwrap();
+    let patch = QueuePatch { allocated: vec![("gpu".into(), None)], open: true };
+    assert_eq!(job.work, Work::Write(Write::Queue("q".into(), patch)));
 }
 
 #[test]
@@ -510,10 +527,14 @@ fn a_status_in_conflict_is_sent_again_with_the_newest_content() {
 
     let allocated = vec![("cpu".into(), "4".to_owned())];
     let late = later + Duration::from_secs(5);
-    outbox.queue_seen("q".into(), QueueSeen { names: vec!["cpu".into(), "gpu".into()], stateless: true });
+    outbox.queue_seen(
+        "q".into(),
+        QueueSeen { uid: "u1".into(), names: vec!["cpu".into(), "gpu".into()], stateless: true },
+    );
     outbox.decide(vec![Decision::QueueStatus { queue: "q".into(), allocated }], later);
     let job = outbox.next(late).unwrap();
-    outbox.queue_seen("q".into(), QueueSeen { names: vec!["cpu".into()], stateless: false });
+    outbox
+        .queue_seen("q".into(), QueueSeen { uid: "u1".into(), names: vec!["cpu".into()], stateless: false });
     outbox.done(job, conflict(), late);
     let job = outbox.next(late + Duration::from_secs(1)).unwrap();
     let allocated = vec![("cpu".into(), Some("4".to_owned()))];

@@ -129,7 +129,7 @@ impl Play {
             0 => Event::NodeGone(format!("n{object}").into()),
             1 => Event::PodGone(pod_of(object).uid.clone()),
             2 => Event::PodGroupGone(group_of(object)),
-            3 => Event::QueueGone("q".into()),
+            3 => Event::QueueGone { name: "q".into(), uid: "q".into() },
             _ => {
                 let seen = PvcSeen { uid: "c1".into(), bound: object == 0, selected: object < 3 };
                 self.outbox.pvc_seen(&claim().claim, seen, self.now);

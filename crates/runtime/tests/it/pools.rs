@@ -63,6 +63,7 @@ fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
         metrics: Arc::clone(&metrics),
         health: Arc::default(),
         leads: true,
+        clock: phalanx_runtime::clock::CycleClock::default(),
     };
     let thread = std::thread::spawn(|| engine.run());
     Running { inputs, decisions, metrics, thread }

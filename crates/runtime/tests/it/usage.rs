@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use phalanx_cluster::event::{Event, Measure, NodeUsage};
-use phalanx_framework::conf::{Conf, PluginConf, Tier};
+use phalanx_framework::conf::{Conf, MetricsConf, PluginConf, Tier};
 use phalanx_runtime::usage::{self, Source};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -15,6 +15,7 @@ use crate::loopback::Loopback;
 fn source(metrics: &[(&str, &str)]) -> Source {
     let plugins = vec![PluginConf { name: "usage".into(), ..PluginConf::default() }];
     let metrics = metrics.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    let metrics = MetricsConf(metrics);
     let conf = Conf { tiers: vec![Tier { plugins }], metrics, ..Conf::default() };
     Source::of(&conf).unwrap().expect("the plugin reads figures")
 }
@@ -63,7 +64,7 @@ async fn prometheus_is_queried_twice_for_all_nodes() {
     });
     let source = source(&[("type", "prometheus"), ("address", &server.url)]);
     let (api, _) = api(|_| fails(500, "not this one"));
-    let usages = usage::ask(&source.client(&api).unwrap(), &source).await.unwrap();
+    let usages = usage::ask(&source.client(&api).await.unwrap(), &source).await.unwrap();
     assert_eq!(shown(&usages), [("a", Measure::Part(125_000), Measure::Part(750_000))]);
     let log = server.log();
     assert_eq!(log.len(), 2);
@@ -82,7 +83,7 @@ async fn elasticsearch_is_queried_once_with_its_user() {
     let user = [("elasticsearch.username", "me"), ("elasticsearch.password", "secret")];
     let source = source(&[("type", "elasticsearch"), ("address", &server.url), user[0], user[1]]);
     let (api, _) = api(|_| fails(500, "not this one"));
-    let usages = usage::ask(&source.client(&api).unwrap(), &source).await.unwrap();
+    let usages = usage::ask(&source.client(&api).await.unwrap(), &source).await.unwrap();
     assert_eq!(shown(&usages), [("a", Measure::Part(500_000), Measure::Part(250_000))]);
     let asked = &server.log()[0];
     assert_eq!((asked.method.as_str(), asked.target.as_str()), ("POST", "/metricbeat-*/_search"));

@@ -5,7 +5,7 @@ use std::time::Instant;
 use phalanx_cluster::event::{BindFault, Event, Key, PodRef, Time};
 use phalanx_core::decision::{Binding, Decision, Prepare, VolumeBinding};
 use phalanx_runtime::outbox::reply::Reply;
-use phalanx_runtime::outbox::{Outbox, OutboxOptions, PvcSeen, Work};
+use phalanx_runtime::outbox::{Outbox, OutboxOptions, PvcSeen, VolumeSeen, Work};
 
 const CLAIM: &str = "data";
 
@@ -21,13 +21,21 @@ fn binding(volume: Option<&str>) -> Binding {
     Binding { pod, created: Time(0), node: "n1".into(), by: None, prepare }
 }
 
+fn volume_seen(uid: &str, version: &str) -> VolumeSeen {
+    VolumeSeen { uid: uid.into(), version: version.into() }
+}
+
+fn claim_gone(uid: &str) -> Event {
+    Event::PvcGone { claim: Key::new("ns", CLAIM), uid: uid.into() }
+}
+
 fn seen(uid: &str, bound: bool, selected: bool) -> PvcSeen {
     PvcSeen { uid: uid.into(), bound, selected }
 }
 
 fn decided(volume: Option<&str>, now: Instant) -> Outbox {
     let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, ..OutboxOptions::default() });
-    outbox.volume_seen("v1".into(), "7".into());
+    outbox.volume_seen("v1".into(), volume_seen("1", "7"));
     let pods = vec![binding(volume)];
     outbox.decide(vec![Decision::Bind { job: Key::new("ns", "p"), pods }], now);
     outbox
@@ -93,7 +101,7 @@ fn a_pod_waits_again_when_its_claim_cannot_be_bound() {
 
     let mut outbox = decided(None, now);
     claim_written(&mut outbox, Reply::Done, now);
-    let deleted = outbox.gone(&[Event::PvcGone(Key::new("ns", CLAIM))], now);
+    let deleted = outbox.gone(&[claim_gone("c1")], now);
     assert_eq!(failure(&deleted), "a PersistentVolumeClaim of it was deleted");
 
     let mut outbox = decided(None, now);
@@ -103,4 +111,58 @@ fn a_pod_waits_again_when_its_claim_cannot_be_bound() {
     assert!(outbox.expire(early).is_empty());
     assert!(outbox.wake(early).is_some_and(|wake| wake <= late));
     assert_eq!(failure(&outbox.expire(late)), "its PersistentVolumeClaims were not bound within 600 s");
+}
+
+/// What a watch sees goes to the outbox at once; what is gone goes through the scheduling thread.
+#[test]
+fn the_late_end_of_a_claim_or_a_volume_does_not_remove_its_successor() {
+    let now = Instant::now();
+    let mut outbox = decided(None, now);
+    claim_written(&mut outbox, Reply::Done, now);
+    let mut late = outbox.gone(&[claim_gone("c0")], now);
+    outbox.pvc_seen(&Key::new("ns", CLAIM), seen("c1", true, true), now);
+    late.extend(outbox.gone(&[claim_gone("c0")], now));
+    assert_eq!(late, [], "the pod waits for the claim that there is");
+    assert!(binds(&mut outbox, now));
+
+    let mut outbox = Outbox::new(OutboxOptions::default());
+    outbox.pvc_seen(&Key::new("ns", CLAIM), seen("c1", true, true), now);
+    outbox.gone(&[claim_gone("c0")], now);
+    outbox.decide(vec![Decision::Bind { job: Key::new("ns", "p"), pods: vec![binding(None)] }], now);
+    assert!(binds(&mut outbox, now), "the claim is known to be bound");
+
+    let mut outbox = decided(Some("v1"), now);
+    outbox.gone(&[Event::VolumeGone { name: "v1".into(), uid: "0".into() }], now);
+    claim_written(&mut outbox, Reply::Done, now);
+}
+
+/// Whoever asks what is next also renews the lease. The time allowed is a hundred times what it takes.
+#[test]
+fn many_pods_that_wait_for_claims_keep_nobody_busy() {
+    const PODS: usize = 10_000;
+    let now = Instant::now();
+    let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, ..OutboxOptions::default() });
+    let key = |at: usize| Key::new("ns", &format!("data-{at}"));
+    let waits = |at: usize| {
+        let name: Arc<str> = format!("p-{at}").into();
+        let pod = Arc::new(PodRef { namespace: "ns".into(), name: Arc::clone(&name), uid: name });
+        let (claim, uid) = (key(at), format!("c-{at}").into());
+        let claim = VolumeBinding { claim, uid, volume: None, made_of: None };
+        let prepare = vec![Prepare::Volume(Arc::new(claim))];
+        Binding { pod, created: Time(0), node: "n1".into(), by: None, prepare }
+    };
+    let pods = (0..PODS).map(waits).collect();
+    outbox.decide(vec![Decision::Bind { job: Key::new("ns", "p"), pods }], now);
+    while let Some(job) = outbox.next(now) {
+        outbox.done(job, Reply::Done, now);
+    }
+    let started = Instant::now();
+    for at in 0..PODS {
+        assert!(outbox.wake(now).is_some() && outbox.expire(now).is_empty());
+        let failed = outbox.pvc_seen(&key(at), seen(&format!("c-{at}"), true, true), now);
+        assert_eq!(failed, []);
+        let bind = outbox.next(now).expect("its pod can be bound");
+        outbox.done(bind, Reply::Done, now);
+    }
+    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
 }

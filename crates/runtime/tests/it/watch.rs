@@ -8,10 +8,11 @@ use futures::{StreamExt, stream};
 use http::{Request, Response};
 use http_body_util::StreamBody;
 use hyper::body::{Bytes, Frame};
+use k8s_openapi::api::resource::v1::DeviceClass;
 use kube::Client;
 use kube::client::Body;
 use phalanx_api::v1beta1::{PodGroup, Queue};
-use phalanx_cache::{Guarded, Names, slim};
+use phalanx_cache::{Names, slim};
 use phalanx_cluster::event::Event;
 use phalanx_runtime::engine::Input;
 use phalanx_runtime::faults::Faults;
@@ -103,6 +104,14 @@ fn start<K: Watched>(steps: Vec<Step>, nodes: &[&str]) -> Watching {
 }
 
 impl Watching {
+    /// The next event on an object: its name and the text.
+    async fn note(&mut self) -> String {
+        match self.outbox.recv().await {
+            Some(driver::Input::Note(note)) => format!("{}: {}", note.regarding.key.name, note.text),
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+
     /// All events until the end of the script, as text.
     async fn story(&mut self) -> Vec<String> {
         let mut told = Vec::new();
@@ -140,6 +149,7 @@ fn describe(event: &Event) -> String {
             let invalid = if group.invalid.is_some() { " invalid" } else { "" };
             format!("group {} {}{invalid}", group.key.name, group.min_member)
         }
+        Event::DeviceClass(class) => format!("class {}", class.name),
         other => format!("{other:?}"),
     }
 }
@@ -202,11 +212,65 @@ async fn other_objects_are_kept_when_one_cannot_be_read() {
             vec![event("MODIFIED", group("bad", json!(3))), event("ADDED", group("late", json!(1)))],
         ),
     ];
-    let told = start::<Guarded<PodGroup>>(steps, &[]).story().await;
+    let told = start::<PodGroup>(steps, &[]).story().await;
     assert_eq!(told.len(), 5, "{told:?}");
     assert_eq!(told[0], "group good 2");
     assert!(told[1].starts_with("group bad") && told[1].ends_with("invalid"), "{told:?}");
     assert_eq!(told[2..], ["synced podgroups", "group bad 3", "group late 1"]);
+}
+
+/// A DeviceClass of which `opaque.parameters` nests deeper than serde_json reads.
+fn deep_class(name: &str, version: u32) -> Value {
+    let parameters = (0..130).fold(json!({}), |inner, _| json!({ "a": inner }));
+    let mut class = class(name, version);
+    class["spec"]["config"] = json!([{"opaque": {"driver": "d", "parameters": parameters}}]);
+    class
+}
+
+fn class(name: &str, version: u32) -> Value {
+    json!({
+        "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()},
+        "spec": {"selectors": [{"cel": {"expression": "true"}}]},
+    })
+}
+
+/// The API server takes more levels of JSON than can be read here.
+#[tokio::test]
+async fn an_object_that_nests_too_deep_loses_no_other() {
+    let steps = vec![
+        Step::List(vec![class("a", 1), deep_class("deep", 2), class("b", 3)], 5),
+        Step::Watch(5, vec![event("ADDED", deep_class("deeper", 6)), event("ADDED", class("c", 7))]),
+        Step::Watch(7, vec![event("DELETED", deep_class("deep", 8)), event("ADDED", class("d", 9))]),
+    ];
+    let mut watching = start::<DeviceClass>(steps, &[]);
+    let told = watching.story().await;
+    assert_eq!(told, ["class a", "class b", "synced deviceclasses", "class c", "class d"]);
+    for name in ["deep", "deeper"] {
+        let note = watching.note().await;
+        assert!(note.contains(name) && note.contains("levels"), "{note}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_read_loses_no_other() {
+    let odd = |name: &str, version: u32| {
+        let mut pod = pod(name, "", version);
+        pod["spec"]["containers"] = json!("none");
+        pod
+    };
+    let steps = vec![
+        Step::List(vec![odd("a", 1), pod("b", "", 2)], 5),
+        Step::Watch(5, vec![event("MODIFIED", odd("b", 6)), event("ADDED", pod("c", "", 7))]),
+        Step::Watch(7, vec![event("DELETED", odd("b", 8)), event("MODIFIED", pod("a", "", 9))]),
+    ];
+    let mut watching = start::<slim::Pod>(steps, &[]);
+    let told = watching.story().await;
+    assert_eq!(told, ["pod b -", "synced pods", "pod c -", "gone uid-b", "pod a -"]);
+    for name in ["a", "b"] {
+        let note = watching.note().await;
+        let expected = "spec.containers: found \"none\", expected a list";
+        assert!(note.contains(name) && note.contains(expected), "{note}");
+    }
 }
 
 #[tokio::test]
@@ -232,7 +296,7 @@ async fn the_outbox_gets_the_resources_in_the_status_of_a_queue() {
         "spec": {"weight": 1},
         "status": {"allocated": {"cpu": "4", "nvidia.com/gpu": "1"}},
     });
-    let mut watching = start::<Guarded<Queue>>(vec![Step::List(vec![queue], 5)], &[]);
+    let mut watching = start::<Queue>(vec![Step::List(vec![queue], 5)], &[]);
     watching.story().await;
     match watching.outbox.recv().await {
         Some(driver::Input::Queue(name, seen)) => {

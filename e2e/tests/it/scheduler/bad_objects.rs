@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use phalanx_e2e::{Phalanx, PlaneOptions, crds, fake};
 use serde_json::{Value, json};
@@ -54,4 +55,50 @@ async fn an_invalid_object_gets_an_event_and_others_are_scheduled() -> Result<()
     let fixed = json!({"spec": {"weight": 2}});
     cluster.volcano("Queue").patch("words", &PatchParams::default(), &Patch::Merge(fixed)).await?;
     cluster.until_bound("heavy-", 1).await
+}
+
+/// Opaque parameters that the API server takes and that nest deeper than the scheduler reads.
+async fn deep(cluster: &Cluster, path: &str, object: Value) -> Result<()> {
+    let parameters = format!("{}1{}", "{\"a\":".repeat(140), "}".repeat(140));
+    let text = object.to_string().replace("\"PARAMETERS\"", &parameters);
+    let request = http::Request::post(format!("/apis/resource.k8s.io/v1/{path}"))
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(text.into_bytes())?;
+    cluster.client.request_text(request).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn claims_that_nest_too_deep_are_told_so_and_stop_nobody() -> Result<()> {
+    let nodes = fake::Nodes::new(1).cpu("8");
+    let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
+    let config = json!([{"opaque": {"driver": "gpu.example.com", "parameters": "PARAMETERS"}}]);
+    let class = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
+        "metadata": {"name": "deep"}, "spec": {"config": config},
+    });
+    deep(&cluster, "deviceclasses", class).await?;
+    let claim = |name: &str| {
+        let request = json!({"name": "gpu", "exactly": {"deviceClassName": "deep"}});
+        json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+            "metadata": {"name": name}, "spec": {"devices": {"requests": [request], "config": config}},
+        })
+    };
+    let claims = "namespaces/default/resourceclaims";
+    deep(&cluster, claims, claim("listed")).await?;
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[]).await?);
+    deep(&cluster, claims, claim("watched")).await?;
+    cluster.gang("good", 2, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("good-", 2).await?;
+    for object in ["deep", "listed", "watched"] {
+        cluster.until_event_with("Invalid", object, "levels of lists and mappings").await?;
+    }
+    for claim in ["listed", "watched"] {
+        let mut pod = PodSpec::cpu(1).single(&format!("of-{claim}"));
+        pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": claim}]);
+        cluster.create::<Pod>(pod).await?;
+        cluster.until_waits(&format!("of-{claim}"), claim).await?;
+    }
+    Ok(())
 }

@@ -1,11 +1,13 @@
 //! The manifests of `deploy/`: what they grant is enough, and what they run works.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ServiceAccount};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::{
     Api, Client, Config, Discovery,
     api::{DynamicObject, Patch, PatchParams, PostParams},
@@ -19,9 +21,31 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, PodSpec, SOON};
 use super::podgroups;
+use super::volumes::with_claim;
 
-fn manifests() -> Result<Vec<Value>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("deploy");
+/// What the scheduler asks for in situations that the test does not bring about.
+const SOMETIMES: [(&str, &str); 8] = [
+    ("get /pods", "after a conflict of a bind"),
+    ("get scheduling.volcano.sh/podgroups", "after a conflict of a status"),
+    ("patch scheduling.volcano.sh/podgroups/status", "where the definition has the subresource"),
+    ("get apps/statefulsets", "as for ReplicaSets"),
+    ("get apps/daemonsets", "as for ReplicaSets"),
+    ("get batch/jobs", "as for ReplicaSets"),
+    (
+        "update resource.k8s.io/resourceclaims/binding",
+        "checked with updates of the status, where that is a right",
+    ),
+    ("patch events.k8s.io/events", "when an event is repeated"),
+];
+const ACCOUNT: &str = "system:serviceaccount:volcano-system:phalanx-scheduler";
+
+/// The objects of `deploy/`, of those in `deploy/optional/` none.
+pub(super) fn manifests() -> Result<Vec<Value>> {
+    manifests_in("")
+}
+
+pub(super) fn manifests_in(folder: &str) -> Result<Vec<Value>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("deploy").join(folder);
     let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     let mut files: Vec<_> =
         entries.into_iter().filter(|path| path.extension().is_some_and(|ext| ext == "yaml")).collect();
@@ -35,7 +59,7 @@ fn manifests() -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
+pub(super) async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
     let discovery = Discovery::new(client.clone()).run().await?;
     for object in objects {
         let object: DynamicObject = serde_json::from_value(object.clone())?;
@@ -81,10 +105,26 @@ fn arguments(objects: &[Value], conf: &Path) -> Result<Vec<String>> {
     Ok(args[1..].iter().map(|arg| arg.replace(mounted, &conf.display().to_string())).collect())
 }
 
+/// The rights in roles, as [`phalanx_e2e::Plane::audited`] writes requests.
+fn granted(objects: &[Value]) -> BTreeSet<String> {
+    let texts = |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap_or_default() };
+    let mut rights = BTreeSet::new();
+    for rule in objects.iter().filter_map(|object| object["rules"].as_array()).flatten() {
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                let verbs = texts(&rule["verbs"]).into_iter();
+                rights.extend(verbs.map(|verb| format!("{verb} {group}/{resource}")));
+            }
+        }
+    }
+    rights
+}
+
 #[tokio::test]
 async fn the_manifests_grant_exactly_the_rights_that_the_scheduler_needs() -> Result<()> {
     let nodes = fake::Nodes::new(1).cpu("4");
-    let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
+    let options = PlaneOptions { controllers: true, audit: true, ..PlaneOptions::default() };
+    let mut cluster = Cluster::without_scheduler(options, nodes).await?;
     let objects = manifests()?;
     apply(&cluster.client, &objects).await?;
     let conf = objects.iter().find(|object| object["kind"] == "ConfigMap").context("a ConfigMap")?;
@@ -117,9 +157,92 @@ async fn the_manifests_grant_exactly_the_rights_that_the_scheduler_needs() -> Re
     podgroups::pods_of(&cluster, &owner, 1, &PodSpec::cpu(9)).await?;
     cluster.until_event("Invalid", "web").await?;
     evict_one(&cluster, &path).await?;
+    bind_volume_and_device(&cluster).await?;
     let log = cluster.phalanx().log_text();
     ensure!(!log.contains("forbidden"), "{log}");
-    Ok(())
+
+    let (granted, used) = (granted(&objects), cluster.plane.audited(ACCOUNT)?);
+    let sometimes = SOMETIMES.map(|(right, _)| right.to_owned()).into();
+    let beyond = |one: &BTreeSet<String>, other| one.difference(other).cloned().collect::<BTreeSet<_>>();
+    let (denied, idle) = (beyond(&used, &granted), beyond(&granted, &used));
+    ensure!(denied.is_empty(), "asked for without a right: {denied:?}");
+    ensure!(
+        beyond(&idle, &sometimes).is_empty(),
+        "rights that nothing uses: {:?}",
+        beyond(&idle, &sometimes)
+    );
+    ensure!(sometimes.is_subset(&granted), "no longer granted: {:?}", beyond(&sometimes, &granted));
+    open_a_gate(&cluster).await
+}
+
+/// A pod with a claim to a volume, one with a claim to a device, and one whose volume nobody makes.
+async fn bind_volume_and_device(cluster: &Cluster) -> Result<()> {
+    want_a_volume_made(cluster).await?;
+    cluster.local_class().await?;
+    cluster.local_volume("volume", "node-0", "1Gi").await?;
+    cluster.claim("data", "1Gi").await?;
+    cluster.create::<Pod>(with_claim(PodSpec::cpu(0).single("stores"), "data")).await?;
+    cluster.until_bound("stores", 1).await?;
+    let class = json!({"metadata": {"name": "gpu"}, "spec": {}});
+    let class: DeviceClass = serde_json::from_value(class)?;
+    Api::all(cluster.client.clone()).create(&PostParams::default(), &class).await?;
+    let slice = json!({
+        "metadata": {"name": "node-0"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "node-0",
+            "pool": {"name": "node-0", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+        },
+    });
+    let slice: ResourceSlice = serde_json::from_value(slice)?;
+    Api::all(cluster.client.clone()).create(&PostParams::default(), &slice).await?;
+    let request = json!({"name": "gpu", "exactly": {"deviceClassName": "gpu"}});
+    let claim = json!({"metadata": {"name": "gpu"}, "spec": {"devices": {"requests": [request]}}});
+    cluster.create::<ResourceClaim>(claim).await?;
+    let mut pod = PodSpec::cpu(0).single("computes");
+    pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
+    cluster.create::<Pod>(pod).await?;
+    cluster.until_bound("computes", 1).await
+}
+
+async fn want_a_volume_made(cluster: &Cluster) -> Result<()> {
+    let class = json!({
+        "metadata": {"name": "made"},
+        "provisioner": "example.com/none",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    let class: StorageClass = serde_json::from_value(class)?;
+    Api::all(cluster.client.clone()).create(&PostParams::default(), &class).await?;
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "made",
+        "resources": {"requests": {"storage": "1Gi"}},
+    });
+    let claim = json!({"metadata": {"name": "made"}, "spec": spec});
+    cluster.create::<PersistentVolumeClaim>(claim).await?;
+    cluster.create::<Pod>(with_claim(PodSpec::cpu(0).single("asks"), "made")).await?;
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client.clone());
+    wait::until(SOON, "a node to be selected for the claim", async || {
+        let annotations = claims.get("made").await?.metadata.annotations.unwrap_or_default();
+        ensure!(annotations.contains_key("volume.kubernetes.io/selected-node"), "{annotations:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// That needs the optional role.
+async fn open_a_gate(cluster: &Cluster) -> Result<()> {
+    const GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
+    let mut pod = PodSpec::cpu(0).single("gated");
+    pod["metadata"]["annotations"] = json!({GATE: "true"});
+    pod["spec"]["schedulingGates"] = json!([{"name": GATE}]);
+    cluster.create::<Pod>(pod).await?;
+    cluster.until_event_with("FailedScheduling", "gated", "its scheduling gate cannot be taken off").await?;
+    let optional = manifests_in("optional")?;
+    let of_gates = |object: &&Value| object["metadata"]["name"] == "phalanx-scheduler-gates";
+    apply(&cluster.client, &optional.iter().filter(of_gates).cloned().collect::<Vec<_>>()).await?;
+    cluster.until_bound("gated", 1).await
 }
 
 /// The metrics API for the plugins `usage` and `rescheduling`: it is not served here, but requests are not forbidden.

@@ -12,6 +12,7 @@ mod gangs;
 mod outside;
 mod places;
 mod podgroups;
+mod policies;
 mod pools;
 mod queues;
 mod quiet;

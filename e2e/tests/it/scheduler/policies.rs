@@ -1,0 +1,150 @@
+//! What the API server refuses by the policies of `deploy/`: queues of other tenants, and system priorities.
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use phalanx_e2e::{PlaneOptions, fake, wait};
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, PodSpec, SOON};
+use super::deploy::{apply, manifests, manifests_in};
+
+/// A cluster with these manifests' policies in force.
+async fn with_policies(objects: Vec<Value>) -> Result<Cluster> {
+    let cluster = Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1)).await?;
+    let is_policy =
+        |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmission"));
+    let policies: Vec<Value> = objects.into_iter().filter(is_policy).collect();
+    apply(&cluster.client, &policies).await?;
+    cluster.namespace("free", json!({})).await?;
+    cluster.namespace("team", json!({"scheduling.volcano.sh/queues": "team-a, team-b"})).await?;
+    Ok(cluster)
+}
+
+impl Cluster {
+    async fn namespace(&self, name: &str, annotations: Value) -> Result<()> {
+        let namespace = json!({"metadata": {"name": name, "annotations": annotations}});
+        let namespace: Namespace = serde_json::from_value(namespace)?;
+        Api::all(self.client.clone()).create(&PostParams::default(), &namespace).await?;
+        Ok(())
+    }
+
+    /// Why the API server refuses a PodGroup; `None` if it takes it.
+    async fn refuses(&self, namespace: &str, name: &str, spec: Value) -> Result<Option<String>> {
+        let path = format!("/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups");
+        let group = json!({
+            "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+            "metadata": {"name": name}, "spec": spec,
+        });
+        let request = http::Request::post(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(serde_json::to_vec(&group)?)?;
+        refusal(self.client.request::<Value>(request).await)
+    }
+
+    async fn refuses_pod(&self, namespace: &str, name: &str, annotations: Value) -> Result<Option<String>> {
+        let mut pod = PodSpec::cpu(1).single(name);
+        pod["metadata"]["annotations"] = annotations;
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        refusal(pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await)
+    }
+
+    /// A policy is in force some time after it was made.
+    async fn until_refused(&self, namespace: &str, spec: Value) -> Result<String> {
+        let tried = std::cell::Cell::new(0);
+        wait::until(SOON, "a policy to be in force", async || {
+            tried.set(tried.get() + 1);
+            let refused = self.refuses(namespace, &format!("try-{}", tried.get()), spec.clone()).await?;
+            refused.context("it is not refused")
+        })
+        .await
+    }
+}
+
+fn refusal<T>(answer: kube::Result<T>) -> Result<Option<String>> {
+    match answer {
+        Ok(_) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(Some(status.message)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_names_its_queues_uses_no_other() -> Result<()> {
+    let cluster = with_policies(manifests()?).await?;
+    let why = cluster.until_refused("team", json!({"minMember": 1, "queue": "other"})).await?;
+    let expected = "queue other is not one of the queues of namespace team: team-a, team-b \
+                    (annotation scheduling.volcano.sh/queues of the namespace)";
+    ensure!(why.contains(expected), "{why}");
+    let why = cluster.refuses("team", "unnamed", json!({"minMember": 1})).await?;
+    ensure!(why.as_ref().is_some_and(|why| why.contains("queue default is not one")), "{why:?}");
+    for (namespace, queue) in [("team", "team-a"), ("team", "team-b"), ("free", "other"), ("default", "x")] {
+        let refused = cluster.refuses(namespace, queue, json!({"minMember": 1, "queue": queue})).await?;
+        ensure!(refused.is_none(), "{namespace} {queue}: {refused:?}");
+    }
+    let queue = |name: &str| json!({"scheduling.volcano.sh/queue-name": name});
+    ensure!(cluster.refuses_pod("team", "mine", queue("team-a")).await?.is_none());
+    ensure!(cluster.refuses_pod("team", "other", queue("other")).await?.is_some());
+    ensure!(cluster.refuses_pod("team", "unnamed", json!({})).await?.is_some());
+    let member = json!({"scheduling.k8s.io/group-name": "team-a"});
+    ensure!(cluster.refuses_pod("team", "member", member).await?.is_none(), "the PodGroup has the queue");
+    ensure!(cluster.refuses_pod("free", "any", queue("other")).await?.is_none());
+
+    // What was there before goes on: the scheduler writes statuses, and nobody may move it to a foreign queue.
+    let annotation = json!({"metadata": {"annotations": {"scheduling.volcano.sh/queues": "team-b"}}});
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    namespaces.patch("team", &PatchParams::default(), &Patch::Merge(annotation)).await?;
+    cluster.until_refused("team", json!({"minMember": 1, "queue": "team-a"})).await?;
+    let patch = async |spec: Value| {
+        let path = "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/team-a";
+        let request = http::Request::patch(path)
+            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(serde_json::to_vec(&spec)?)?;
+        refusal(cluster.client.request::<Value>(request).await)
+    };
+    ensure!(patch(json!({"status": {"phase": "Inqueue"}})).await?.is_none());
+    ensure!(patch(json!({"spec": {"queue": "other"}})).await?.is_some());
+    ensure!(patch(json!({"spec": {"queue": "team-b"}})).await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn system_priorities_are_for_kube_system_only() -> Result<()> {
+    let cluster = with_policies(manifests()?).await?;
+    for class in ["system-node-critical", "system-cluster-critical"] {
+        let spec = json!({"minMember": 1, "priorityClassName": class});
+        let why = cluster.until_refused("free", spec.clone()).await?;
+        ensure!(
+            why.contains(&format!("priorityClassName {class} is for namespace kube-system only")),
+            "{why}"
+        );
+        let refused = cluster.refuses("kube-system", class, spec).await?;
+        ensure!(refused.is_none(), "{refused:?}");
+    }
+    let other = json!({"minMember": 1, "priorityClassName": "urgent"});
+    ensure!(cluster.refuses("free", "urgent", other).await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn where_queues_are_required_a_namespace_without_any_uses_none() -> Result<()> {
+    let mut objects = manifests()?;
+    objects.extend(manifests_in("optional")?);
+    let cluster = with_policies(objects).await?;
+    let why = cluster.until_refused("free", json!({"minMember": 1, "queue": "q"})).await?;
+    let expected = "namespace free may use no queue: it has no annotation scheduling.volcano.sh/queues";
+    ensure!(why.contains(expected), "{why}");
+    ensure!(cluster.refuses("team", "mine", json!({"minMember": 1, "queue": "team-a"})).await?.is_none());
+    let label = json!({"metadata": {"labels": {"scheduling.volcano.sh/any-queue": "true"}}});
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    namespaces.patch("free", &PatchParams::default(), &Patch::Merge(label)).await?;
+    wait::until(SOON, "the label to count", async || {
+        let refused = cluster.refuses("free", "any", json!({"minMember": 1, "queue": "q"})).await?;
+        ensure!(refused.is_none(), "{refused:?}");
+        Ok(())
+    })
+    .await
+}
