@@ -2,7 +2,7 @@
 //!
 //! A holder counts as gone when its record has not changed for as long as it promised, by *our* clock: clocks of other
 //! machines are never compared with ours.
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::faults::Faults;
+use crate::fence::{BootTime, Gatekeeper};
 
 /// How long a server that did not answer lately may take for the release.
 const RELEASE_IN_SILENCE: Duration = Duration::from_millis(500);
@@ -70,8 +71,8 @@ pub enum Action {
 /// What we know of the Lease.
 #[derive(Clone, Debug, Default)]
 pub struct Elector {
-    seen: Option<(Record, Instant)>,
-    renewed: Option<Instant>,
+    seen: Option<(Record, BootTime)>,
+    renewed: Option<BootTime>,
 }
 
 impl Elector {
@@ -81,29 +82,34 @@ impl Elector {
     }
 
     /// Our write went through. `started` is when it was sent: others count from then at the earliest.
-    pub fn wrote(&mut self, started: Instant) {
+    pub fn wrote(&mut self, started: BootTime) {
         self.renewed = Some(started);
     }
 
+    /// When our time ends unless we renew: before others count us as gone, so that what we wrote has arrived by then.
+    pub fn ends(&self, options: &LeaseOptions) -> Option<BootTime> {
+        Some(self.renewed? + options.renew_deadline)
+    }
+
     /// Whether the time to renew has run out.
-    pub fn expired(&self, options: &LeaseOptions, now: Instant) -> bool {
-        self.renewed.is_some_and(|renewed| now.saturating_duration_since(renewed) >= options.renew_deadline)
+    pub fn expired(&self, options: &LeaseOptions, now: BootTime) -> bool {
+        self.ends(options).is_some_and(|end| now >= end)
     }
 
     /// How long until the next try: not longer than the deadline leaves, for then we stop, whether the API server answers
     /// or not.
-    fn pause(&self, options: &LeaseOptions, now: Instant) -> Duration {
+    fn pause(&self, options: &LeaseOptions, now: BootTime) -> Duration {
         options.retry_period.min(self.patience(options, now))
     }
 
     /// How long a try may take: as long as the deadline leaves.
-    fn patience(&self, options: &LeaseOptions, now: Instant) -> Duration {
-        let since = self.renewed.map_or(Duration::ZERO, |renewed| now.saturating_duration_since(renewed));
+    fn patience(&self, options: &LeaseOptions, now: BootTime) -> Duration {
+        let since = self.renewed.map_or(Duration::ZERO, |renewed| now.since(renewed));
         options.renew_deadline.saturating_sub(since)
     }
 
     /// Decides on what was read: `None` when there is no Lease.
-    pub fn step(&mut self, options: &LeaseOptions, read: Option<&Record>, now: Instant) -> Action {
+    pub fn step(&mut self, options: &LeaseOptions, read: Option<&Record>, now: BootTime) -> Action {
         if self.expired(options, now) {
             return Action::Lost;
         }
@@ -123,9 +129,9 @@ impl Elector {
         }
     }
 
-    fn stale(&self, record: &Record, now: Instant) -> bool {
+    fn stale(&self, record: &Record, now: BootTime) -> bool {
         let promised = Duration::from_secs(record.duration_seconds.max(0) as u64);
-        self.seen.as_ref().is_some_and(|(_, since)| now.saturating_duration_since(*since) >= promised)
+        self.seen.as_ref().is_some_and(|(_, since)| now.since(*since) >= promised)
     }
 }
 
@@ -134,6 +140,7 @@ pub async fn hold(
     client: kube::Client,
     options: LeaseOptions,
     faults: &Faults,
+    fence: Gatekeeper,
     leads: impl FnOnce(),
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), LeaseLost> {
@@ -150,6 +157,9 @@ pub async fn hold(
                 break;
             }
         }
+        if let Some(end) = elector.ends(&options) {
+            fence.open_until(end);
+        }
         if elector.leads()
             && let Some(tell) = leads.take()
         {
@@ -158,12 +168,13 @@ pub async fn hold(
         }
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => break,
-            () = tokio::time::sleep(elector.pause(&options, Instant::now())) => {}
+            () = tokio::time::sleep(elector.pause(&options, BootTime::now())) => {}
         }
-        if elector.expired(&options, Instant::now()) {
+        if elector.expired(&options, BootTime::now()) {
             return Err(lost(&options));
         }
     }
+    fence.close();
     // A turn that was cut short may have taken the lease.
     if elector.leads() || (cut_short && !faults.is_silent()) {
         release(&api, &options, faults).await;
@@ -188,10 +199,10 @@ async fn turn(
     waits_for: &mut String,
     faults: &Faults,
 ) -> Result<(), LeaseLost> {
-    let started = Instant::now();
+    let started = BootTime::now();
     let attempt = tokio::time::timeout(elector.patience(options, started), async {
         let record = api.get_opt(&options.name).await?.map(|lease| record_of(&lease));
-        let action = elector.step(options, record.as_ref(), Instant::now());
+        let action = elector.step(options, record.as_ref(), BootTime::now());
         match (&action, record) {
             (Action::Create, _) => create(api, options).await?,
             (Action::Write(transitions), Some(record)) => write(api, options, &record, *transitions).await?,
@@ -227,7 +238,7 @@ async fn turn(
         Ok(Err(error)) => faults.failed(&what, &error),
         Err(_) => faults.silent(&format!("{what}: none in time")),
     }
-    if elector.expired(options, Instant::now()) { Err(lost(options)) } else { Ok(()) }
+    if elector.expired(options, BootTime::now()) { Err(lost(options)) } else { Ok(()) }
 }
 
 fn lost(options: &LeaseOptions) -> LeaseLost {
@@ -334,7 +345,7 @@ mod tests {
     struct Turn(u64, Option<Record>, Action, bool);
 
     fn play(name: &str, turns: Vec<Turn>) {
-        let (start, options) = (Instant::now(), options());
+        let (start, options) = (BootTime::now(), options());
         let mut elector = Elector::default();
         for Turn(second, read, expected, wrote) in turns {
             let now = start + Duration::from_secs(second);

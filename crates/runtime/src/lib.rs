@@ -11,6 +11,7 @@ pub mod client;
 pub mod engine;
 pub mod extender;
 pub mod faults;
+pub mod fence;
 mod journal;
 pub mod lease;
 pub mod limiter;

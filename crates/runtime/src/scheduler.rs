@@ -28,6 +28,7 @@ use tracing::{error, info, warn};
 use crate::engine::{Clock, Engine, Input, Pace};
 use crate::extender::{Clients, HttpExtender};
 use crate::faults::Faults;
+use crate::fence::Gatekeeper;
 use crate::lease::{self, LeaseOptions};
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
@@ -187,12 +188,14 @@ impl Process {
         };
         let engine_ended = spawn_engine(scheduling)?;
         let (close, closing) = tokio_watch::channel(false);
+        let (gatekeeper, fence) = Gatekeeper::new();
+        let wire = wire.behind(fence);
         let ready = ready(client.clone(), Arc::clone(&faults), closing);
         let outbox_ended =
             spawn_outbox(&options, wire, clients, ready, outputs, engine.clone(), Arc::clone(&metrics));
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
         let (stop, stopped) = tokio_watch::channel(false);
-        lead(&mut tasks, options, client, Arc::clone(&faults), engine.clone(), stopped);
+        lead(&mut tasks, options, client, Arc::clone(&faults), gatekeeper, engine.clone(), stopped);
         Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, faults })
     }
 
@@ -453,6 +456,7 @@ fn lead(
     options: SchedulerOptions,
     client: Client,
     faults: Arc<Faults>,
+    fence: Gatekeeper,
     engine: std_mpsc::Sender<Input>,
     mut stop: tokio_watch::Receiver<bool>,
 ) {
@@ -462,8 +466,9 @@ fn lead(
             tokio::spawn(begin(queues, options.default_queue, of_queues, engine));
         };
         if let Some(lease) = options.lease {
-            return Ok(lease::hold(client, lease, &faults, begin, stop).await?);
+            return Ok(lease::hold(client, lease, &faults, fence, begin, stop).await?);
         }
+        fence.open();
         begin();
         // The sender lives until the process ends.
         let _ = stop.wait_for(|stop| *stop).await;

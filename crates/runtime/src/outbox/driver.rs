@@ -19,6 +19,7 @@ use super::reply::{Problem, Reply, read};
 use super::request::{Context, Moment, build, get_pod};
 use super::{Depth, Job, Outbox, PvcSeen, QueueSeen, Work, Write};
 use crate::extender::Clients;
+use crate::fence::Fenced;
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
 use crate::recorder::Note;
@@ -68,16 +69,22 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
     pub async fn run(mut self, wire: Wire, mut inputs: mpsc::UnboundedReceiver<Input>) {
         let mut running = FuturesUnordered::new();
         let mut finish: Option<Instant> = None;
+        let mut fence = wire.fence().clone();
         loop {
             let now = Instant::now();
             let late = self.outbox.expire(now);
             self.tell(late);
             let clients = self.clients.clone();
-            let limited = self.hand_out(now, |job, request| {
-                running.push(exchange(wire.clone(), clients.clone(), job, request));
-            });
+            let open = fence.is_open();
+            let limited = if open {
+                self.hand_out(now, |job, request| {
+                    running.push(exchange(wire.clone(), clients.clone(), job, request));
+                })
+            } else {
+                None
+            };
             self.metrics.outbox(&self.outbox.depth());
-            if finish.is_some_and(|deadline| now >= deadline || idle(&self.outbox.depth())) {
+            if finish.is_some_and(|deadline| now >= deadline || !open || idle(&self.outbox.depth())) {
                 break;
             }
             let wake = [self.outbox.wake(now), limited, finish].into_iter().flatten().min();
@@ -95,6 +102,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
                     Some(input) => self.take_in(input),
                     None => break,
                 },
+                () = fence.changed() => {}
                 () = sleep_until(wake) => {}
             }
         }
@@ -179,6 +187,9 @@ async fn exchange(wire: Wire, clients: Clients, mut job: Job, request: Request<B
     if let Work::Bind(binding) = &job.work
         && let Some(endpoint) = &binding.by
     {
+        if !wire.fence().is_open() {
+            return (job, Reply::Passing { message: Fenced.to_string(), after: None });
+        }
         let reply = match clients.bind(endpoint, binding).await {
             Ok(()) => Reply::Done,
             // It may have done it nevertheless.

@@ -49,7 +49,7 @@ pub(crate) fn quick() -> OutboxOptions {
     }
 }
 
-fn asked(log: &Log, method: &Method) -> Vec<Seen> {
+pub(crate) fn asked(log: &Log, method: &Method) -> Vec<Seen> {
     log.lock().unwrap().iter().filter(|seen| seen.method == *method).cloned().collect()
 }
 
@@ -232,8 +232,12 @@ async fn what_is_wrong_with_a_queue_is_an_event() {
 
 /// One that waits for little, and whose reports nobody reads.
 fn quick_driver() -> Driver<fn(Vec<Event>)> {
+    quick_driver_with(quick())
+}
+
+pub(crate) fn quick_driver_with(options: OutboxOptions) -> Driver<fn(Vec<Event>)> {
     Driver {
-        outbox: Outbox::new(quick()),
+        outbox: Outbox::new(options),
         context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
         limiter: None,
         metrics: Arc::default(),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use kube::Client;
 use phalanx_runtime::faults::Faults;
+use phalanx_runtime::fence::{Fence, Gatekeeper};
 use phalanx_runtime::lease::{LeaseOptions, hold};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
@@ -71,6 +72,7 @@ fn options(identity: &str) -> LeaseOptions {
 struct Candidate {
     leads: oneshot::Receiver<()>,
     stop: watch::Sender<bool>,
+    fence: Fence,
     running: tokio::task::JoinHandle<bool>,
 }
 
@@ -82,11 +84,12 @@ fn campaign(client: &Client, options: LeaseOptions) -> Candidate {
     let (tell, leads) = oneshot::channel();
     let (stop, stopped) = watch::channel(false);
     let client = client.clone();
+    let (keeper, fence) = Gatekeeper::new();
     let running = tokio::spawn(async move {
         let faults = Faults::new("http://fake");
-        hold(client, options, &faults, move || tell.send(()).unwrap(), stopped).await.is_ok()
+        hold(client, options, &faults, keeper, move || tell.send(()).unwrap(), stopped).await.is_ok()
     });
-    Candidate { leads, stop, running }
+    Candidate { leads, stop, fence, running }
 }
 
 #[tokio::test]
@@ -95,10 +98,12 @@ async fn one_leads_and_a_release_lets_the_other_in_at_once() {
     let first = candidate(&client, "a");
     first.leads.await.unwrap();
     let mut second = candidate(&client, "b");
+    assert!(first.fence.is_open() && !second.fence.is_open(), "the leader alone writes");
     let early = tokio::time::timeout(Duration::from_millis(1500), &mut second.leads).await;
     assert!(early.is_err(), "the first one renews");
     first.stop.send(true).unwrap();
     assert!(first.running.await.unwrap(), "released");
+    assert!(!first.fence.is_open());
     tokio::time::timeout(Duration::from_millis(500), second.leads).await.expect("no need to wait").unwrap();
     assert_eq!(store.lock().unwrap().lease.as_ref().unwrap()["spec"]["leaseTransitions"], 1);
     second.stop.send(true).unwrap();
@@ -111,6 +116,9 @@ async fn a_leader_that_cannot_renew_stops() {
     let only = candidate(&client, "a");
     only.leads.await.unwrap();
     store.lock().unwrap().down = true;
+    // Though the task of the lease has not had its turn yet.
+    std::thread::sleep(options("a").renew_deadline);
+    assert!(!only.fence.is_open());
     let lost = tokio::time::timeout(Duration::from_secs(3), only.running).await.expect("it must stop");
     assert!(!lost.unwrap(), "the lease was lost");
 }

@@ -6,6 +6,7 @@ mod driver;
 mod engine;
 mod extender;
 mod fake;
+mod fence;
 mod lease;
 mod loopback;
 mod outbox;
