@@ -15,6 +15,7 @@ use tracing::{info, warn};
 
 use crate::faults::Faults;
 use crate::fence::{BootTime, Gatekeeper};
+use crate::pulse::Pulse;
 
 /// How long a server that did not answer lately may take for the release.
 const RELEASE_IN_SILENCE: Duration = Duration::from_millis(500);
@@ -141,6 +142,7 @@ pub async fn hold(
     options: LeaseOptions,
     faults: &Faults,
     fence: Gatekeeper,
+    pulse: &Pulse,
     leads: impl FnOnce(),
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), LeaseLost> {
@@ -150,6 +152,9 @@ pub async fn hold(
     let mut waits_for = String::new();
     let mut cut_short = false;
     loop {
+        if let Some(why) = pulse.hangs() {
+            return Err(LeaseLost::Hangs(why));
+        }
         tokio::select! {
             done = turn(&api, &options, &mut elector, &mut waits_for, faults) => done?,
             _ = stop.wait_for(|stop| *stop) => {
@@ -182,13 +187,22 @@ pub async fn hold(
     Ok(())
 }
 
-/// Another process leads, or the API server could not be reached for too long.
+/// This process must not lead.
 #[derive(Debug, thiserror::Error)]
-#[error("lost the lease {namespace}/{name}: not renewed within {deadline:?}, or held by another process")]
-pub struct LeaseLost {
-    namespace: String,
-    name: String,
-    deadline: Duration,
+pub enum LeaseLost {
+    /// Another process leads, or the API server could not be reached for too long.
+    #[error("lost the lease {namespace}/{name}: not renewed within {deadline:?}, or held by another process")]
+    NotRenewed {
+        /// Namespace of the Lease.
+        namespace: String,
+        /// Name of the Lease.
+        name: String,
+        /// How long we tried to renew it.
+        deadline: Duration,
+    },
+    /// It would keep others from scheduling.
+    #[error("giving the lease up: {0}")]
+    Hangs(String),
 }
 
 /// Reads, decides, writes. A failed request is only logged: the deadline decides.
@@ -242,7 +256,7 @@ async fn turn(
 }
 
 fn lost(options: &LeaseOptions) -> LeaseLost {
-    LeaseLost {
+    LeaseLost::NotRenewed {
         namespace: options.namespace.clone(),
         name: options.name.clone(),
         deadline: options.renew_deadline,

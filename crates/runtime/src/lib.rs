@@ -18,6 +18,7 @@ pub mod limiter;
 pub mod metrics;
 pub mod outbox;
 pub mod owners;
+pub mod pulse;
 pub mod recorder;
 pub mod reload;
 pub mod scheduler;

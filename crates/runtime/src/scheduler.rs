@@ -170,7 +170,11 @@ impl Process {
         let clients = Clients::default();
         let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
         scheduler.set_sampling(options.sampling);
-        scheduler.set_extender(Arc::new(HttpExtender::new(Handle::current(), clients.clone())));
+        scheduler.set_extender(Arc::new(HttpExtender::new(
+            Handle::current(),
+            clients.clone(),
+            Arc::clone(&health),
+        )));
         scheduler.set_stopwatch(Arc::new(Clock::default()));
         let scheduling = Engine {
             cluster: Cluster::new(ClusterOptions {
@@ -183,7 +187,7 @@ impl Process {
             inputs,
             outbox: outbox.clone(),
             metrics: Arc::clone(&metrics),
-            health,
+            health: Arc::clone(&health),
             leads: false,
         };
         let engine_ended = spawn_engine(scheduling)?;
@@ -195,7 +199,8 @@ impl Process {
             spawn_outbox(&options, wire, clients, ready, outputs, engine.clone(), Arc::clone(&metrics));
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
         let (stop, stopped) = tokio_watch::channel(false);
-        lead(&mut tasks, options, client, Arc::clone(&faults), gatekeeper, engine.clone(), stopped);
+        let cycles = (engine.clone(), Arc::clone(&health));
+        lead(&mut tasks, options, client, Arc::clone(&faults), gatekeeper, cycles, stopped);
         Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, faults })
     }
 
@@ -457,7 +462,7 @@ fn lead(
     client: Client,
     faults: Arc<Faults>,
     fence: Gatekeeper,
-    engine: std_mpsc::Sender<Input>,
+    (engine, health): (std_mpsc::Sender<Input>, Arc<Health>),
     mut stop: tokio_watch::Receiver<bool>,
 ) {
     tasks.spawn(async move {
@@ -466,7 +471,7 @@ fn lead(
             tokio::spawn(begin(queues, options.default_queue, of_queues, engine));
         };
         if let Some(lease) = options.lease {
-            return Ok(lease::hold(client, lease, &faults, fence, begin, stop).await?);
+            return Ok(lease::hold(client, lease, &faults, fence, &health.pulse, begin, stop).await?);
         }
         fence.open();
         begin();

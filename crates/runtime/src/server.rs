@@ -16,15 +16,23 @@ use tracing::{debug, info};
 
 use crate::client::BadFlag;
 use crate::metrics::Metrics;
+use crate::pulse::Pulse;
 
 /// What the servers show.
 #[derive(Debug, Default)]
 pub struct Health {
     /// The first lists are in: cycles can run.
     ready: AtomicBool,
+    /// Of the scheduling thread.
+    pub pulse: Pulse,
 }
 
 impl Health {
+    /// With a pulse of one's own.
+    pub fn new(pulse: Pulse) -> Self {
+        Self { pulse, ..Self::default() }
+    }
+
     /// The first lists are in.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
@@ -90,7 +98,10 @@ fn answer(path: &str, pages: &Pages) -> Response<Full<Bytes>> {
     const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     match (path, &pages.metrics, &pages.health) {
         ("/metrics", Some(metrics), _) => page(StatusCode::OK, METRICS, metrics.render()),
-        ("/healthz" | "/livez", _, Some(_)) => page(StatusCode::OK, TEXT, "ok".to_owned()),
+        ("/healthz" | "/livez", _, Some(health)) => match health.pulse.hangs() {
+            None => page(StatusCode::OK, TEXT, "ok".to_owned()),
+            Some(why) => page(StatusCode::SERVICE_UNAVAILABLE, TEXT, why),
+        },
         ("/readyz", _, Some(health)) if health.is_ready() => page(StatusCode::OK, TEXT, "ok".to_owned()),
         ("/readyz", _, Some(_)) => {
             page(StatusCode::SERVICE_UNAVAILABLE, TEXT, "waiting for the first lists".to_owned())
@@ -133,6 +144,20 @@ mod tests {
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/metrics").await.contains("phalanx_cycles_total 0"));
         assert!(get(address, "/secrets").await.starts_with("HTTP/1.1 404"));
+    }
+
+    #[tokio::test]
+    async fn a_scheduling_thread_that_hangs_is_no_longer_live() {
+        let health = Arc::new(Health::new(Pulse::new(std::time::Duration::ZERO)));
+        let pages = Pages { health: Some(Arc::clone(&health)), metrics: None };
+        let address = serve("--healthz-address", "127.0.0.1:0", pages).await.unwrap();
+        assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"), "it waits for something to do");
+        health.pulse.cycle();
+        for path in ["/healthz", "/livez"] {
+            assert!(get(address, path).await.starts_with("HTTP/1.1 503"), "{path}");
+        }
+        health.pulse.rest();
+        assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"));
     }
 
     #[test]

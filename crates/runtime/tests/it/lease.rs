@@ -7,6 +7,7 @@ use kube::Client;
 use phalanx_runtime::faults::Faults;
 use phalanx_runtime::fence::{Fence, Gatekeeper};
 use phalanx_runtime::lease::{LeaseOptions, hold};
+use phalanx_runtime::pulse::Pulse;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
@@ -81,13 +82,18 @@ fn candidate(client: &Client, identity: &str) -> Candidate {
 }
 
 fn campaign(client: &Client, options: LeaseOptions) -> Candidate {
+    campaign_with(client, options, Arc::default())
+}
+
+fn campaign_with(client: &Client, options: LeaseOptions, pulse: Arc<Pulse>) -> Candidate {
     let (tell, leads) = oneshot::channel();
     let (stop, stopped) = watch::channel(false);
     let client = client.clone();
     let (keeper, fence) = Gatekeeper::new();
     let running = tokio::spawn(async move {
         let faults = Faults::new("http://fake");
-        hold(client, options, &faults, keeper, move || tell.send(()).unwrap(), stopped).await.is_ok()
+        let leads = move || tell.send(()).unwrap();
+        hold(client, options, &faults, keeper, &pulse, leads, stopped).await.is_ok()
     });
     Candidate { leads, stop, fence, running }
 }
@@ -140,4 +146,19 @@ async fn a_leader_stops_at_the_deadline_and_not_at_the_try_after_it() {
     store.lock().unwrap().down = true;
     assert!(!only.running.await.unwrap(), "the lease was lost");
     assert!(started.elapsed() < retry * 2, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_process_whose_scheduling_thread_hangs_lets_another_one_lead() {
+    let (client, store) = server();
+    let pulse = Arc::new(Pulse::new(Duration::from_millis(200)));
+    let hanging = campaign_with(&client, options("a"), Arc::clone(&pulse));
+    hanging.leads.await.unwrap();
+    pulse.cycle();
+    let lost = tokio::time::timeout(Duration::from_secs(3), hanging.running).await.expect("it must stop");
+    assert!(!lost.unwrap() && !hanging.fence.is_open());
+    let next = candidate(&client, "b");
+    tokio::time::timeout(Duration::from_secs(3), next.leads).await.expect("nobody renews").unwrap();
+    assert_eq!(store.lock().unwrap().lease.as_ref().unwrap()["spec"]["holderIdentity"], "b");
+    next.stop.send(true).unwrap();
 }
