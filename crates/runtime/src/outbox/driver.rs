@@ -1,4 +1,5 @@
 //! Sends what the outbox hands out and tells the scheduling thread what became of it.
+use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use futures::future::FutureExt;
 use futures::stream::FuturesUnordered;
 use http::Request;
 use hyper::body::Bytes;
+use hyper_util::client::legacy;
 use phalanx_cluster::event::{Event, Key};
 use phalanx_core::decision::{Binding, Decision};
 use serde::Deserialize;
@@ -15,7 +17,7 @@ use tracing::{debug, info};
 
 use super::merge::{merge, note_version};
 use super::prepare::prepare;
-use super::reply::{Problem, Reply, read};
+use super::reply::{Problem, Reply, Trouble, read};
 use super::request::{Context, Moment, build, get_pod};
 use super::{Depth, Job, Outbox, PvcSeen, QueueSeen, Work, Write};
 use crate::extender::Clients;
@@ -178,17 +180,21 @@ async fn sleep_until(at: Option<Instant>) {
 }
 
 async fn exchange(wire: Wire, clients: Clients, mut job: Job, request: Request<Bytes>) -> (Job, Reply) {
+    if let Work::Settle(binding, message) = &job.work {
+        let reply = settle(&wire, binding, message.to_string()).await;
+        return (job, reply);
+    }
     if let Work::Bind(binding) = &job.work
         && let Err(reply) = prepare(&wire, binding).await
     {
         debug!(work = ?job.work, attempt = job.attempt, ?reply, "what comes before a bind failed");
-        return (job, reply);
+        return (job, reply.before_another());
     }
     if let Work::Bind(binding) = &job.work
         && let Some(endpoint) = &binding.by
     {
         if !wire.fence().is_open() {
-            return (job, Reply::Passing { message: Fenced.to_string(), after: None });
+            return (job, not_taken(Fenced.to_string()));
         }
         let reply = match clients.bind(endpoint, binding).await {
             Ok(()) => Reply::Done,
@@ -230,7 +236,9 @@ async fn conflict(wire: &Wire, work: &Work, message: String) -> Reply {
             Err(_) => Reply::Gone(message),
         },
         Work::Write(Write::PodGroup(_) | Write::Queue(..)) => Reply::Conflict(message),
-        Work::Pvc(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Post(_) => Reply::Gone(message),
+        Work::Settle(..) | Work::Pvc(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Post(_) => {
+            Reply::Gone(message)
+        }
     }
 }
 
@@ -267,11 +275,13 @@ struct SeenSpec {
     node_name: String,
 }
 
+/// Reads what became of a bind: as long as that cannot be read, the bind may have been carried out.
 async fn settle(wire: &Wire, binding: &Binding, message: String) -> Reply {
     let Ok(request) = get_pod(&binding.pod) else { return Reply::Gone(message) };
     match look(wire, request).await {
         Ok(pod) => judge(&pod, binding, message),
-        Err(reply) => reply,
+        Err(gone @ Reply::Gone(_)) => gone,
+        Err(_) => Reply::Passing { message, trouble: Trouble::Unknown, after: None },
     }
 }
 
@@ -281,6 +291,7 @@ async fn look(wire: &Wire, request: Request<Bytes>) -> Result<Seen, Reply> {
     match read(status, &headers, &body) {
         Ok(()) => serde_json::from_slice(&body).map_err(|error| Reply::Passing {
             message: format!("cannot read the object: {error}"),
+            trouble: Trouble::Unknown,
             after: None,
         }),
         Err(Problem::Other(reply)) => Err(reply),
@@ -296,7 +307,11 @@ fn judge(pod: &Seen, binding: &Binding, message: String) -> Reply {
         return Reply::Done;
     }
     let lost = !pod.spec.node_name.is_empty() || pod.metadata.deletion_timestamp.is_some();
-    if lost { Reply::Gone(message) } else { Reply::Passing { message, after: None } }
+    if lost {
+        Reply::Gone(message)
+    } else {
+        Reply::Passing { message, trouble: Trouble::Object, after: None }
+    }
 }
 
 pub(super) async fn ask(wire: &Wire, request: Request<Bytes>) -> Result<Result<Bytes, Problem>, Reply> {
@@ -305,16 +320,32 @@ pub(super) async fn ask(wire: &Wire, request: Request<Bytes>) -> Result<Result<B
 }
 
 pub(super) async fn fetch(wire: &Wire, request: Request<Bytes>) -> Result<Answer, Reply> {
-    let passing = |message: String| Reply::Passing { message, after: None };
+    let unknown = |message: String| Reply::Passing { message, trouble: Trouble::Unknown, after: None };
     match tokio::time::timeout(REQUEST_TIMEOUT, wire.send(request)).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(passing(chain(&*error))),
-        Err(_) => Err(passing(format!("no answer within {REQUEST_TIMEOUT:?}"))),
+        Ok(Err(error)) if was_not_sent(&*error) => Err(not_taken(chain(&*error))),
+        Ok(Err(error)) => Err(unknown(chain(&*error))),
+        Err(_) => Err(unknown(format!("no answer within {REQUEST_TIMEOUT:?}"))),
     }
 }
 
+fn not_taken(message: String) -> Reply {
+    Reply::Passing { message, trouble: Trouble::NotTaken, after: None }
+}
+
+/// There was no connection, or the fence was closed.
+fn was_not_sent(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| (*error).source());
+    causes.any(|cause| {
+        let refused = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+        cause.is::<Fenced>()
+            || cause.downcast_ref::<legacy::Error>().is_some_and(legacy::Error::is_connect)
+            || cause.downcast_ref().is_some_and(refused)
+    })
+}
+
 /// An error with its causes, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -58,7 +58,7 @@ impl Outbox {
         self.writes.forget(&Target::Pod(Arc::clone(uid)));
     }
 
-    fn retain(&mut self, mut keep: impl FnMut(&Job) -> bool) {
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&Job) -> bool) {
         self.binds.retain(&mut keep);
         self.held.retain(|_, job| keep(job));
         self.retries.retain(keep);

@@ -11,10 +11,12 @@ pub enum Reply {
     Done,
     /// The object is gone, or is another one now: nothing to try again.
     Gone(String),
-    /// The server is busy, restarting or out of reach; the time is what it asked us to wait.
+    /// It may be tried again; the time is what the server asked us to wait.
     Passing {
         /// What it said.
         message: String,
+        /// What is wrong.
+        trouble: Trouble,
         /// `Retry-After`.
         after: Option<Duration>,
     },
@@ -22,6 +24,34 @@ pub enum Reply {
     Conflict(String),
     /// The server will not do it.
     Refused(String),
+}
+
+/// What is wrong for a while, and what became of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The server is busy or out of reach: it has not carried out the request.
+    NotTaken,
+    /// The server is in trouble, or does not answer: it may have carried out the request.
+    Unknown,
+    /// It concerns this object alone, as a webhook that does not answer: the request was not carried out.
+    Object,
+}
+
+impl Reply {
+    /// Whether the request may have been carried out.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Reply::Passing { trouble: Trouble::Unknown, .. })
+    }
+
+    /// To a request that came before another one: that one was not sent.
+    pub(super) fn before_another(self) -> Self {
+        match self {
+            Reply::Passing { message, after, trouble: Trouble::Unknown } => {
+                Reply::Passing { message, after, trouble: Trouble::NotTaken }
+            }
+            other => other,
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -83,22 +113,23 @@ pub fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), 
         _ if protected => Problem::Other(Reply::Refused(message)),
         StatusCode::NOT_FOUND => Problem::NotFound(message),
         StatusCode::CONFLICT => Problem::Conflict(message),
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-            passing(message, headers, failure.details)
-        }
         // A token that is being rotated, or an API server that has not loaded its authorizer yet.
-        StatusCode::UNAUTHORIZED => passing(message, headers, failure.details),
-        _ if status.is_server_error() => passing(message, headers, failure.details),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::UNAUTHORIZED => {
+            passing(message, Trouble::NotTaken, headers, failure.details)
+        }
+        _ if status == StatusCode::REQUEST_TIMEOUT || status.is_server_error() => {
+            passing(message, Trouble::Unknown, headers, failure.details)
+        }
         _ => Problem::Other(Reply::Refused(message)),
     })
 }
 
-fn passing(message: String, headers: &HeaderMap, details: Option<Details>) -> Problem {
+fn passing(message: String, trouble: Trouble, headers: &HeaderMap, details: Option<Details>) -> Problem {
     let header = headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let seconds: Option<u32> = header.or_else(|| details?.retry_after_seconds);
     // A server that says "in an hour" is asked again before that: it may have been restarted.
     let after = seconds.map(|seconds| Duration::from_secs(u64::from(seconds.min(10))));
-    Problem::Other(Reply::Passing { message, after })
+    Problem::Other(Reply::Passing { message, trouble, after })
 }
 
 #[cfg(test)]
@@ -115,18 +146,22 @@ mod tests {
 
     #[test]
     fn answers() {
-        let passing = |message: &str, seconds: Option<u64>| {
+        let passing = |message: &str, trouble, seconds: Option<u64>| {
             let (message, after) = (message.to_owned(), seconds.map(Duration::from_secs));
-            Err(Problem::Other(Reply::Passing { message, after }))
+            Err(Problem::Other(Reply::Passing { message, trouble, after }))
         };
+        let (busy, unknown) = (Trouble::NotTaken, Trouble::Unknown);
         let status = r#"{"kind":"Status","message":"slow down","details":{"retryAfterSeconds":2}}"#;
         assert_eq!(meaning(201, None, "{}"), Ok(()));
-        assert_eq!(meaning(429, None, status), passing("slow down", Some(2)));
-        assert_eq!(meaning(429, Some("1"), "Too many requests\n"), passing("Too many requests", Some(1)));
-        assert_eq!(meaning(503, Some("3600"), status), passing("slow down", Some(10)));
+        assert_eq!(meaning(429, None, status), passing("slow down", busy, Some(2)));
+        assert_eq!(
+            meaning(429, Some("1"), "Too many requests\n"),
+            passing("Too many requests", busy, Some(1))
+        );
+        assert_eq!(meaning(503, Some("3600"), status), passing("slow down", unknown, Some(10)));
         assert_eq!(
             meaning(500, None, ""),
-            passing("the API server answered 500 Internal Server Error", None)
+            passing("the API server answered 500 Internal Server Error", unknown, None)
         );
         let budget = r#"{"message":"budget","details":{"retryAfterSeconds":10,"causes":[{"reason":"DisruptionBudget"}]}}"#;
         assert_eq!(meaning(429, None, budget), Err(Problem::Other(Reply::Refused("budget".into()))));

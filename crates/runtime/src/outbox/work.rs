@@ -59,6 +59,8 @@ pub struct Eviction {
 pub enum Work {
     /// Bind a pod.
     Bind(Binding),
+    /// Read what became of a bind that may have been carried out; with why it was not tried again.
+    Settle(Binding, Arc<str>),
     /// Evict a pod.
     Evict(Eviction),
     /// Take the gate of its queue off a pod.
@@ -75,14 +77,18 @@ impl Work {
     /// The pod and its node, if it is on its way to one.
     pub(super) fn binding(&self) -> Option<&Binding> {
         match self {
-            Work::Bind(binding) | Work::Pvc(PvcWrite { binding, .. }) => Some(binding),
+            Work::Bind(binding) | Work::Settle(binding, _) | Work::Pvc(PvcWrite { binding, .. }) => {
+                Some(binding)
+            }
             Work::Evict(..) | Work::OpenGate(_) | Work::Write(_) | Work::Post(_) => None,
         }
     }
 
     pub(super) fn lane(&self) -> Lane {
         match self {
-            Work::Bind(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Pvc(_) => Lane::Binds,
+            Work::Bind(_) | Work::Settle(..) | Work::Evict(..) | Work::OpenGate(_) | Work::Pvc(_) => {
+                Lane::Binds
+            }
             Work::Write(_) => Lane::Writes,
             Work::Post(_) => Lane::Events,
         }
@@ -98,6 +104,8 @@ pub struct Job {
     pub attempt: u32,
     /// When it was first sent.
     pub first: Instant,
+    /// An attempt may have been carried out, though nobody said so.
+    pub in_doubt: bool,
     /// The order of the decisions.
     pub number: u64,
 }

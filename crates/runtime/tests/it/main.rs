@@ -13,6 +13,7 @@ mod outbox;
 mod outbox_events;
 mod outbox_gone;
 mod outbox_refused;
+mod outbox_unknown;
 mod outbox_wakes;
 mod owners;
 mod pools;

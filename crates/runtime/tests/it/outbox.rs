@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use phalanx_cluster::event::GroupRef;
 use phalanx_cluster::event::{BindFault, Event, GroupStatus, Key, Phase, PodRef, Time};
 use phalanx_core::decision::{Binding, Cause, Decision};
-use phalanx_runtime::outbox::reply::Reply;
+use phalanx_runtime::outbox::reply::{Reply, Trouble};
 use phalanx_runtime::outbox::request::{Context, Moment, build};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, QueuePatch, QueueSeen, Work, Write};
 use phalanx_runtime::recorder::Posting;
@@ -47,13 +47,14 @@ pub(super) fn options() -> OutboxOptions {
 }
 
 pub(super) fn passing() -> Reply {
-    Reply::Passing { message: "etcdserver: leader changed".into(), after: None }
+    Reply::Passing { message: "etcdserver: leader changed".into(), trouble: Trouble::NotTaken, after: None }
 }
 
 /// A short name of what is sent.
 pub(super) fn name(job: &Job) -> String {
     match &job.work {
         Work::Bind(binding) => format!("bind {}", binding.pod.name),
+        Work::Settle(binding, _) => format!("settle {}", binding.pod.name),
         Work::Pvc(write) => format!("claim {}", write.claim.claim.name),
         Work::Evict(eviction) => format!("evict {}", eviction.pod.name),
         Work::OpenGate(pod) => format!("gate {}", pod.name),
@@ -252,7 +253,10 @@ fn the_server_says_how_long_to_wait() {
     outbox.decide(vec![gang("a", 1)], now);
     let job = outbox.next(now).unwrap();
     let after = Some(Duration::from_secs(2));
-    assert_eq!(outbox.done(job, Reply::Passing { message: "busy".into(), after }, now), None);
+    assert_eq!(
+        outbox.done(job, Reply::Passing { message: "busy".into(), trouble: Trouble::NotTaken, after }, now),
+        None
+    );
     assert_eq!(outbox.next(now + Duration::from_millis(1999)), None);
     assert!(outbox.next(now + Duration::from_secs(2)).is_some());
 }
