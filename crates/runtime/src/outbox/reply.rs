@@ -110,7 +110,8 @@ pub fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), 
     };
     let protected = failure.details.as_ref().is_some_and(Details::protected);
     Err(match status {
-        _ if protected => Problem::Other(Reply::Refused(message)),
+        _ if protected || denied(&message) => Problem::Other(Reply::Refused(message)),
+        _ if webhook_fails(&message) => passing(message, Trouble::Object, headers, failure.details),
         StatusCode::NOT_FOUND => Problem::NotFound(message),
         StatusCode::CONFLICT => Problem::Conflict(message),
         // A token that is being rotated, or an API server that has not loaded its authorizer yet.
@@ -122,6 +123,16 @@ pub fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), 
         }
         _ => Problem::Other(Reply::Refused(message)),
     })
+}
+
+/// A webhook chooses the status with which it denies, 429 and 503 among others: that says nothing about the server.
+fn denied(message: &str) -> bool {
+    message.starts_with("admission webhook ") && message.contains(" denied the request")
+}
+
+/// Answered with 500, though the server is well.
+fn webhook_fails(message: &str) -> bool {
+    message.contains("failed calling webhook ")
 }
 
 fn passing(message: String, trouble: Trouble, headers: &HeaderMap, details: Option<Details>) -> Problem {
@@ -171,5 +182,19 @@ mod tests {
         );
         assert_eq!(meaning(404, None, r#"{"message":"no pod"}"#), Err(Problem::NotFound("no pod".into())));
         assert_eq!(meaning(409, None, r#"{"message":"taken"}"#), Err(Problem::Conflict("taken".into())));
+    }
+
+    #[test]
+    fn what_a_webhook_says_is_about_its_object() {
+        let fails = "Internal error occurred: failed calling webhook \"pods.example.com\": failed to call webhook: \
+            Post \\\"https://x.y.svc:443/pods?timeout=10s\\\": context deadline exceeded";
+        let told = meaning(500, None, &serde_json::json!({"message": fails}).to_string());
+        let Err(Problem::Other(Reply::Passing { trouble, .. })) = told else { panic!("{told:?}") };
+        assert_eq!(trouble, Trouble::Object);
+        let denies = "admission webhook \"pods.example.com\" denied the request: not today";
+        for status in [403, 404, 409, 429, 500, 503] {
+            let told = meaning(status, Some("1"), &serde_json::json!({"message": denies}).to_string());
+            assert_eq!(told, Err(Problem::Other(Reply::Refused(denies.into()))), "{status}");
+        }
     }
 }
