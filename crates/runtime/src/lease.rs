@@ -2,11 +2,13 @@
 //!
 //! A holder counts as gone when its record has not changed for as long as it promised, by *our* clock: clocks of other
 //! machines are never compared with ours.
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use rand::Rng;
 use rand_pcg::Pcg64;
 use serde_json::json;
@@ -56,6 +58,12 @@ pub struct Record {
     pub version: String,
 }
 
+impl Record {
+    fn promise(&self) -> Duration {
+        Duration::from_secs(self.duration_seconds.max(0) as u64)
+    }
+}
+
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -98,9 +106,18 @@ impl Elector {
     }
 
     /// How long until the next try: not longer than the deadline leaves, for then we stop, whether the API server answers
-    /// or not.
+    /// or not; nor longer than the holder's promise lasts.
     fn pause(&self, options: &LeaseOptions, now: BootTime) -> Duration {
-        options.retry_period.min(self.patience(options, now))
+        let usual = options.retry_period.min(self.patience(options, now));
+        let promise =
+            self.awaited().map(|(record, since)| record.promise().saturating_sub(now.since(*since)));
+        // One that is over and was not taken over: the try failed.
+        promise.filter(|left| !left.is_zero()).map_or(usual, |left| left.min(usual))
+    }
+
+    /// What another process holds, and since when we know.
+    fn awaited(&self) -> Option<&(Record, BootTime)> {
+        self.seen.as_ref().filter(|_| !self.leads())
     }
 
     /// How long a try may take: as long as the deadline leaves.
@@ -131,8 +148,7 @@ impl Elector {
     }
 
     fn stale(&self, record: &Record, now: BootTime) -> bool {
-        let promised = Duration::from_secs(record.duration_seconds.max(0) as u64);
-        self.seen.as_ref().is_some_and(|(_, since)| now.since(*since) >= promised)
+        self.seen.as_ref().is_some_and(|(_, since)| now.since(*since) >= record.promise())
     }
 }
 
@@ -173,6 +189,7 @@ pub async fn hold(
         }
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => break,
+            () = changed(&api, &options, &elector) => {}
             () = tokio::time::sleep(elector.pause(&options, BootTime::now())) => {}
         }
         if elector.expired(&options, BootTime::now()) {
@@ -185,6 +202,21 @@ pub async fn hold(
         release(&api, &options, faults).await;
     }
     Ok(())
+}
+
+/// Waits until the Lease that another process holds is renewed, released or taken: so we know at once, and count from
+/// then. For ever where nobody holds it, or where it may not be watched: then only the tries see it.
+async fn changed(api: &Api<Lease>, options: &LeaseOptions, elector: &Elector) {
+    if let Some((record, _)) = elector.awaited() {
+        let params =
+            WatchParams::default().fields(&format!("metadata.name={}", options.name)).disable_bookmarks();
+        if let Ok(events) = api.watch(&params, &record.version).await
+            && let Some(Ok(WatchEvent::Modified(_) | WatchEvent::Deleted(_))) = pin!(events).next().await
+        {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 /// This process must not lead.
@@ -380,6 +412,17 @@ mod tests {
     fn a_promise_is_not_cut_short() {
         let cases = [(15_000, 15), (1500, 2), (500, 1)];
         assert!(cases.iter().all(|(ms, seconds)| promised(Duration::from_millis(*ms)) == *seconds));
+    }
+
+    #[test]
+    fn a_candidate_tries_when_the_promise_of_the_holder_ends() {
+        let (start, options) = (BootTime::now(), options());
+        let mut elector = Elector::default();
+        elector.step(&options, Some(&held_by("other", 1)), start);
+        for (second, pause) in [(0, 2), (13, 2), (14, 1), (16, 2)] {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(elector.pause(&options, now), Duration::from_secs(pause), "second {second}");
+        }
     }
 
     #[test]
