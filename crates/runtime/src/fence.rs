@@ -93,7 +93,7 @@ impl Fence {
     /// Waits until it is opened or closed.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

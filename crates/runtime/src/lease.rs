@@ -216,7 +216,7 @@ async fn changed(api: &Api<Lease>, options: &LeaseOptions, elector: &Elector) {
             return;
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// This process must not lead.

@@ -3,6 +3,9 @@
 //! That client hands each request through a queue to a task of its own and traces it. For tens of thousands of small
 //! requests that is a good part of the work, so the outbox has a stack of its own on the same configuration. It prefers
 //! HTTP/2, which costs the API server less than as many connections.
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -80,10 +83,20 @@ impl Wire {
 
     /// Sends a request; reads pass the fence.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Answer, BoxError> {
-        if request.method() != Method::GET && !self.fence.is_open() {
+        let reads = request.method() == Method::GET;
+        if !reads && !self.fence.is_open() {
             return Err(Fenced.into());
         }
-        self.service.clone().oneshot(request).await
+        let mut sending = pin!(self.service.clone().oneshot(request));
+        // One that waits for a connection has not left yet.
+        poll_fn(|context| {
+            if reads || self.fence.is_open() {
+                sending.as_mut().poll(context)
+            } else {
+                Poll::Ready(Err("this process ceased to lead before there was an answer".into()))
+            }
+        })
+        .await
     }
 }
 

@@ -1,15 +1,18 @@
 //! Writes of a process that does not lead any more.
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use http::Method;
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
 use phalanx_core::decision::Decision;
 use phalanx_runtime::fence::{BootTime, Gatekeeper};
 use phalanx_runtime::outbox::OutboxOptions;
 use phalanx_runtime::outbox::driver::Input;
 use phalanx_runtime::wire::Wire;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::claims::{Store, decision, fresh};
 use crate::driver::{asked, quick, quick_driver_with};
@@ -17,7 +20,7 @@ use crate::fake::{Log, Seen, api, created};
 use crate::outbox::gang;
 
 /// Long enough to tell whether anybody waits for it.
-const FLUSH: Duration = Duration::from_secs(60);
+const FLUSH: Duration = Duration::from_mins(1);
 
 /// Ends a driver that has all this to send; returns what was sent.
 async fn flush(wire: Wire, log: Log, decisions: Vec<Decision>, options: OutboxOptions) -> Vec<Seen> {
@@ -86,4 +89,32 @@ async fn what_waits_is_sent_once_this_process_leads() {
     }
     drop(inputs);
     running.await.unwrap();
+}
+
+/// The lease is lost while there is no connection yet.
+#[tokio::test]
+async fn a_write_that_waits_for_a_connection_does_not_leave_any_more() {
+    let (keeper, fence) = Gatekeeper::new();
+    keeper.open();
+    let (connect, connected) = watch::channel(false);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let (mut connected, count) = (connected.clone(), Arc::clone(&count));
+        async move {
+            connected.wait_for(|connected| *connected).await.unwrap();
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        }
+    });
+    let wire = Wire::from(Client::new(service, "default")).behind(fence);
+    let write = Request::post("/api/v1/namespaces/ns/pods/p/binding").body("{}".into()).unwrap();
+    let sending = tokio::spawn(async move { wire.send(write).await });
+    while connect.receiver_count() < 2 {
+        tokio::task::yield_now().await;
+    }
+    keeper.close();
+    connect.send_replace(true);
+    assert!(sending.await.unwrap().is_err());
+    assert_eq!(sent.load(Ordering::Relaxed), 0);
 }

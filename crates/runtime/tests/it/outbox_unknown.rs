@@ -71,7 +71,7 @@ fn a_bind_keeps_its_room_until_its_pod_was_read() {
         match bind.answer("settle", &read, 1) {
             (_, Some(Event::Bound(_))) => assert!(bound),
             (_, Some(Event::BindFailed(_, why))) => {
-                assert!(!bound && why.fault == BindFault::Denied, "{why:?}")
+                assert!(!bound && why.fault == BindFault::Denied, "{why:?}");
             }
             other => panic!("{other:?}"),
         }
