@@ -6,7 +6,7 @@ use phalanx_cluster::event::{BindFailure, BindFault, Event};
 use phalanx_core::decision::Binding;
 
 use super::reply::Reply;
-use super::{Job, Outbox, Work};
+use super::{Job, Outbox, Settle, Then, Work};
 use crate::recorder::Note;
 
 impl Outbox {
@@ -36,29 +36,49 @@ impl Outbox {
         Some(Event::BindFailed(uid, failure))
     }
 
-    /// Why a pod is not bound and will not be, once that is known. The pod keeps its room as long as an attempt may have
-    /// been carried out: a refusal of the next one says nothing about that, but the pod does.
-    fn not_bound(&mut self, mut job: Job, binding: &Binding, reply: Reply, now: Instant) -> Option<String> {
-        if let Work::Settle(_, why) = &job.work {
-            if !reply.is_unknown() {
-                return Some(why.to_string());
+    /// Why a pod is not bound and will not be, once that is known. Until then it keeps its room.
+    fn not_bound(&mut self, job: Job, binding: &Binding, reply: Reply, now: Instant) -> Option<String> {
+        match &job.work {
+            Work::Settle(_) if reply.is_unknown() => {
+                let wait = self.wait(&job, None);
+                self.retry(job, now + wait);
+                None
             }
-            let wait = self.wait(&job, None);
-            self.retry(job, now + wait);
-            return None;
+            Work::Settle(settle) => self.settled(settle.clone(), now),
+            _ => self.not_done(job, binding, reply, now),
         }
+    }
+
+    /// A bind that is not tried again for now has its pod read where an attempt may have been carried out, for a refusal of
+    /// the last attempt says nothing about the first; and where the server was in trouble all the time, to know when that
+    /// is over.
+    fn not_done(&mut self, mut job: Job, binding: &Binding, reply: Reply, now: Instant) -> Option<String> {
         job.in_doubt |= reply.is_unknown();
-        let (in_doubt, refused) = (job.in_doubt, matches!(reply, Reply::Refused(_)));
-        let message = self.again(job, reply, now)?;
-        if in_doubt {
-            if !self.writes.is_hurried() {
-                self.queue(Work::Settle(binding.clone(), message.into()), now);
+        let Job { in_doubt, tried_anew, .. } = job;
+        let (refused, trouble) = (matches!(reply, Reply::Refused(_)), reply.is_trouble() && !tried_anew);
+        let why = self.again(job, reply, now)?;
+        if !in_doubt && !trouble {
+            if refused {
+                self.denied.insert(Arc::clone(&binding.pod.uid));
             }
-            return None;
+            return Some(why);
         }
-        if refused {
-            self.denied.insert(Arc::clone(&binding.pod.uid));
+        if !self.writes.is_hurried() {
+            let then = if trouble { Then::Bind } else { Then::Report };
+            self.queue(Work::Settle(Settle { binding: binding.clone(), why: why.into(), then }), now);
         }
-        Some(message)
+        None
+    }
+
+    /// The pod was read, and has no node.
+    fn settled(&mut self, settle: Settle, now: Instant) -> Option<String> {
+        match settle.then {
+            Then::Report => Some(settle.why.to_string()),
+            Then::Bind => {
+                let job = self.job(Work::Bind(settle.binding), now);
+                self.binds.push_back(Job { tried_anew: true, ..job });
+                None
+            }
+        }
     }
 }

@@ -180,8 +180,8 @@ async fn sleep_until(at: Option<Instant>) {
 }
 
 async fn exchange(wire: Wire, clients: Clients, mut job: Job, request: Request<Bytes>) -> (Job, Reply) {
-    if let Work::Settle(binding, message) = &job.work {
-        let reply = settle(&wire, binding, message.to_string()).await;
+    if let Work::Settle(it) = &job.work {
+        let reply = settle(&wire, &it.binding, it.why.to_string()).await;
         return (job, reply);
     }
     if let Work::Bind(binding) = &job.work
@@ -236,7 +236,7 @@ async fn conflict(wire: &Wire, work: &Work, message: String) -> Reply {
             Err(_) => Reply::Gone(message),
         },
         Work::Write(Write::PodGroup(_) | Write::Queue(..)) => Reply::Conflict(message),
-        Work::Settle(..) | Work::Pvc(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Post(_) => {
+        Work::Settle(_) | Work::Pvc(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Post(_) => {
             Reply::Gone(message)
         }
     }

@@ -49,7 +49,7 @@ pub use status::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
 use volumes::Volumes;
 pub use volumes::{PvcSeen, PvcWrite};
 use window::Window;
-pub use work::{Depth, Eviction, Job, OutboxOptions, Work};
+pub use work::{Depth, Eviction, Job, OutboxOptions, Settle, Then, Work};
 use writes::Writes;
 
 /// The first wait after a passing error, and the longest.
@@ -183,7 +183,7 @@ impl Outbox {
 
     fn job(&mut self, work: Work, now: Instant) -> Job {
         self.sequence += 1;
-        Job { work, attempt: 0, first: now, in_doubt: false, number: self.sequence }
+        Job { work, attempt: 0, first: now, in_doubt: false, tried_anew: false, number: self.sequence }
     }
 
     /// Tells people about an object: later, if too much is to be told now, unless it would have been told only once.
@@ -327,7 +327,7 @@ impl Outbox {
         let window = if job.work.lane() == Lane::Events { &mut self.talk } else { &mut self.window };
         window.observe(&reply);
         match &job.work {
-            Work::Bind(binding) | Work::Settle(binding, _) => {
+            Work::Bind(binding) | Work::Settle(Settle { binding, .. }) => {
                 let binding = binding.clone();
                 self.bound(job, &binding, reply, now)
             }
@@ -448,7 +448,7 @@ impl Outbox {
     /// The process is about to end: statuses no longer wait to be still, and events are dropped. What became of binds is
     /// for the next process, which reads all pods.
     pub fn hurry(&mut self, now: Instant) {
-        self.retain(|job| !matches!(job.work, Work::Settle(..)));
+        self.retain(|job| !matches!(job.work, Work::Settle(_)));
         self.writes.hurry(now);
         self.events.clear();
         self.lacking = Lacking::default();

@@ -43,6 +43,11 @@ impl Reply {
         matches!(self, Reply::Passing { trouble: Trouble::Unknown, .. })
     }
 
+    /// Whether the server is in trouble, or out of reach.
+    pub(super) fn is_trouble(&self) -> bool {
+        matches!(self, Reply::Passing { trouble: Trouble::NotTaken | Trouble::Unknown, .. })
+    }
+
     /// To a request that came before another one: that one was not sent.
     pub(super) fn before_another(self) -> Self {
         match self {

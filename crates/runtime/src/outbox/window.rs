@@ -1,5 +1,5 @@
 //! How many requests may be in flight.
-use super::reply::{Reply, Trouble};
+use super::reply::Reply;
 
 /// Halves when the API server is in trouble and opens by one on each success: the server is not hammered, and one that
 /// restarts is probed by single requests.
@@ -21,8 +21,8 @@ impl Window {
 
     pub(super) fn observe(&mut self, reply: &Reply) {
         self.limit = match reply {
-            Reply::Passing { trouble: Trouble::NotTaken | Trouble::Unknown, .. } => (self.limit / 2).max(1),
-            Reply::Passing { trouble: Trouble::Object, .. } => self.limit,
+            trouble if trouble.is_trouble() => (self.limit / 2).max(1),
+            Reply::Passing { .. } => self.limit,
             Reply::Done | Reply::Gone(_) | Reply::Conflict(_) | Reply::Refused(_) => {
                 (self.limit + 1).min(self.max)
             }
@@ -32,6 +32,7 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reply::Trouble;
     use super::*;
 
     #[test]

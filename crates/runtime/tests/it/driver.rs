@@ -91,7 +91,6 @@ async fn answers_to_a_bind() {
         ("not bound at all", conflict(), seen("uid-a-0", "", false), Some(false)),
         ("gone", fails(404, "pods \"a-0\" not found"), fails(500, "not asked"), Some(true)),
         ("forbidden", fails(403, "no"), fails(500, "not asked"), Some(false)),
-        ("busy all the time", fails(429, "slow down"), fails(500, "not asked"), Some(false)),
     ];
     for (name, bind, pod, failure) in cases {
         let (client, _) =
