@@ -1,8 +1,10 @@
-//! Until when this process may write: the lease opens the fence for a while with each renewal, and every write looks at it.
+//! Until when this process may write: the lease opens the fence for a while with each renewal, and every write looks at
+//! it.
 //!
-//! The API server knows nothing of the lease, so it carries out whatever arrives. A process that was stopped for a while
-//! wakes up with writes at hand, and before the task of the lease has found out that another process leads. What is already
-//! in the buffers of the kernel is out of reach; neither is a stop seen of a virtual machine whose clocks stop with it.
+//! The API server knows nothing of the lease, so it carries out whatever arrives. A process that was stopped for a
+//! while wakes up with writes at hand, and before the task of the lease has found out that another process leads. What
+//! is already in the buffers of the kernel is out of reach; neither is a stop seen of a virtual machine whose clocks
+//! stop with it.
 use std::ops::Add;
 use std::time::Duration;
 

@@ -49,9 +49,9 @@ impl Outbox {
         }
     }
 
-    /// A bind that is not tried again for now has its pod read where an attempt may have been carried out, for a refusal of
-    /// the last attempt says nothing about the first; and where the server was in trouble all the time, to know when that
-    /// is over.
+    /// A bind that is not tried again for now has its pod read where an attempt may have been carried out, for a
+    /// refusal of the last attempt says nothing about the first; and where the server was in trouble all the time, to
+    /// know when that is over.
     fn not_done(&mut self, mut job: Job, binding: &Binding, reply: Reply, now: Instant) -> Option<String> {
         job.in_doubt |= reply.is_unknown();
         let Job { in_doubt, tried_anew, .. } = job;

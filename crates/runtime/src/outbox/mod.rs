@@ -445,8 +445,8 @@ impl Outbox {
         }
     }
 
-    /// The process is about to end: statuses no longer wait to be still, and events are dropped. What became of binds is
-    /// for the next process, which reads all pods.
+    /// The process is about to end: statuses no longer wait to be still, and events are dropped. What became of binds
+    /// is for the next process, which reads all pods.
     pub fn hurry(&mut self, now: Instant) {
         self.retain(|job| !matches!(job.work, Work::Settle(_)));
         self.writes.hurry(now);

@@ -15,8 +15,8 @@ use super::{
     proxy::{Fate, Link, Proxy, Write},
 };
 
-/// How long servers are away and links are held, in seconds: more than 45 covers requests that time out, and binds whose
-/// outcome is not known when they are given up.
+/// How long servers are away and links are held, in seconds: more than 45 covers requests that time out, and binds
+/// whose outcome is not known when they are given up.
 const OUTAGE: &str = "PHALANX_E2E_OUTAGE_SECONDS";
 /// Binding takes long enough to be in the middle of it.
 const SLOW: [&str; 2] = ["--kube-api-qps=20", "--kube-api-burst=1"];

@@ -20,8 +20,8 @@ struct Gang {
 }
 
 impl Cluster {
-    /// Waits until no gang is bound in part, none has lost a pod, none waits that fits, no node holds more than it has, and
-    /// the queue counts what is bound.
+    /// Waits until no gang is bound in part, none has lost a pod, none waits that fits, no node holds more than it has,
+    /// and the queue counts what is bound.
     pub(super) async fn until_sound(&self) -> Result<()> {
         wait::until(SOON, "a sound cluster", async || {
             let free = self.free().await?;
