@@ -354,7 +354,7 @@ mod tests {
         let pod = PodRef { namespace: "ns".into(), name: "p".into(), uid: "u".into() };
         let binding =
             Binding { pod: Arc::new(pod), created, node: "n".into(), by: None, prepare: Vec::new() };
-        Job { work: Work::Bind(binding), attempt: 0, first, in_doubt: false, tried_anew: false, number: 1 }
+        Job { work: Work::Bind(binding), attempt: 0, first, in_doubt: false, number: 1 }
     }
 
     /// The time that a pod waits for room counts, as in Volcano; the request's own time has a name of its own.

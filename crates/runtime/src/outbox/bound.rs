@@ -16,6 +16,7 @@ impl Outbox {
         let failure = match reply {
             Reply::Done => {
                 self.denied.remove(&uid);
+                self.anew.remove(&uid);
                 self.writes.bind_ended(&uid, true);
                 self.recorder.settled(&uid);
                 if self.options.scheduled_events {
@@ -54,20 +55,30 @@ impl Outbox {
     /// know when that is over.
     fn not_done(&mut self, mut job: Job, binding: &Binding, reply: Reply, now: Instant) -> Option<String> {
         job.in_doubt |= reply.is_unknown();
-        let Job { in_doubt, tried_anew, .. } = job;
-        let (refused, trouble) = (matches!(reply, Reply::Refused(_)), reply.is_trouble() && !tried_anew);
+        let (in_doubt, refused) = (job.in_doubt, matches!(reply, Reply::Refused(_)));
+        let then = self.after(binding, &reply);
         let why = self.again(job, reply, now)?;
-        if !in_doubt && !trouble {
-            if refused {
-                self.denied.insert(Arc::clone(&binding.pod.uid));
-            }
-            return Some(why);
+        if in_doubt || then == Then::Bind {
+            self.settle(binding, why, then, now);
+            return None;
         }
+        if refused {
+            self.denied.insert(Arc::clone(&binding.pod.uid));
+        }
+        Some(why)
+    }
+
+    /// What to do after this last answer.
+    pub(super) fn after(&self, binding: &Binding, reply: &Reply) -> Then {
+        let anew = reply.is_trouble() && !self.anew.contains(&binding.pod.uid);
+        if anew { Then::Bind } else { Then::Report }
+    }
+
+    /// Has the pod read. When the process ends, that is for the next one.
+    pub(super) fn settle(&mut self, binding: &Binding, why: String, then: Then, now: Instant) {
         if !self.writes.is_hurried() {
-            let then = if trouble { Then::Bind } else { Then::Report };
             self.queue(Work::Settle(Settle { binding: binding.clone(), why: why.into(), then }), now);
         }
-        None
     }
 
     /// The pod was read, and has no node.
@@ -75,8 +86,8 @@ impl Outbox {
         match settle.then {
             Then::Report => Some(settle.why.to_string()),
             Then::Bind => {
-                let job = self.job(Work::Bind(settle.binding), now);
-                self.binds.push_back(Job { tried_anew: true, ..job });
+                self.anew.insert(Arc::clone(&settle.binding.pod.uid));
+                self.bind_volumes(settle.binding, 0, now);
                 None
             }
         }

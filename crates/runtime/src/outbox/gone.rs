@@ -53,6 +53,7 @@ impl Outbox {
 
     fn pod_gone(&mut self, uid: &Arc<str>) {
         self.denied.remove(uid);
+        self.anew.remove(uid);
         self.volumes.pod_gone(uid);
         self.recorder.settled(uid);
         self.writes.forget(&Target::Pod(Arc::clone(uid)));

@@ -74,6 +74,8 @@ pub struct Outbox {
     retries: Retries,
     /// Pods of which a bind was refused to the end: the next is tried once, for the scheduler waits in between.
     denied: FxHashSet<Arc<str>>,
+    /// Pods that are bound anew after an outage: not a second time.
+    anew: FxHashSet<Arc<str>>,
     volumes: Volumes,
     writes: Writes,
     events: VecDeque<Job>,
@@ -100,6 +102,7 @@ impl Outbox {
             binds: VecDeque::new(),
             held: FxHashMap::default(),
             denied: FxHashSet::default(),
+            anew: FxHashSet::default(),
             retries: Retries::default(),
             volumes: Volumes::default(),
             events: VecDeque::new(),
@@ -159,6 +162,7 @@ impl Outbox {
     /// A pod that is bound needs no word about why it waits.
     fn bind(&mut self, binding: Binding, now: Instant) {
         self.writes.bind_begins(&binding.pod.uid);
+        self.anew.remove(&binding.pod.uid);
         if binding.volumes().next().is_none() {
             return self.queue(Work::Bind(binding), now);
         }
@@ -183,7 +187,7 @@ impl Outbox {
 
     fn job(&mut self, work: Work, now: Instant) -> Job {
         self.sequence += 1;
-        Job { work, attempt: 0, first: now, in_doubt: false, tried_anew: false, number: self.sequence }
+        Job { work, attempt: 0, first: now, in_doubt: false, number: self.sequence }
     }
 
     /// Tells people about an object: later, if too much is to be told now, unless it would have been told only once.

@@ -7,7 +7,7 @@ use phalanx_core::decision::{Binding, VolumeBinding};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::reply::Reply;
-use super::{Job, Outbox, Work};
+use super::{Job, Outbox, Then, Work};
 
 /// What stands on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,7 +185,15 @@ impl Outbox {
             }
             // Somebody else has the volume, or the claim is another one.
             Reply::Gone(message) | Reply::Conflict(message) => (message, BindFault::Place),
-            other => (self.again(job, other, now)?, BindFault::Denied),
+            other => {
+                let then = self.after(&write.binding, &other);
+                let why = self.again(job, other, now)?;
+                if then == Then::Bind {
+                    self.settle(&write.binding, why, then, now);
+                    return None;
+                }
+                (why, BindFault::Denied)
+            }
         };
         self.fail(vec![write.binding.clone()], &message, fault, now).pop()
     }

@@ -126,8 +126,6 @@ pub struct Job {
     pub first: Instant,
     /// An attempt may have been carried out, though nobody said so.
     pub in_doubt: bool,
-    /// It was tried before, until the pod was read.
-    pub tried_anew: bool,
     /// The order of the decisions.
     pub number: u64,
 }

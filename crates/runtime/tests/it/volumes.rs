@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use phalanx_cluster::event::{BindFault, Event, Key, PodRef, Time};
 use phalanx_core::decision::{Binding, Decision, Prepare, VolumeBinding};
-use phalanx_runtime::outbox::reply::Reply;
+use phalanx_runtime::outbox::reply::{Reply, Trouble};
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, PvcSeen, Work};
 
 const CLAIM: &str = "data";
@@ -103,4 +103,26 @@ fn a_pod_goes_back_when_its_claim_cannot_be_bound() {
     assert!(outbox.expire(early).is_empty());
     assert!(outbox.wake(early).is_some_and(|wake| wake <= late));
     assert_eq!(failure(&outbox.expire(late)), "its PersistentVolumeClaims were not bound within 600 s");
+}
+
+#[test]
+fn an_outage_while_a_claim_is_written_is_no_reason_to_give_the_room_away() {
+    let trouble = || Reply::Passing { message: "503".into(), trouble: Trouble::Unknown, after: None };
+    let no_node = Reply::Passing { message: "503".into(), trouble: Trouble::Object, after: None };
+    let mut now = Instant::now();
+    let mut outbox = decided(None, now);
+    let job = loop {
+        let Some(job) = outbox.next(now) else {
+            now = outbox.wake(now).expect("it is tried again");
+            continue;
+        };
+        if matches!(job.work, Work::Settle(_)) {
+            break job;
+        }
+        assert_eq!(outbox.done(job, trouble(), now), None);
+    };
+    assert_eq!(outbox.done(job, no_node, now), None);
+    assert_eq!(claim_written(&mut outbox, Reply::Done, now), None);
+    outbox.pvc_seen(&Key::new("ns", CLAIM), seen("c1", true, true), now);
+    assert!(binds(&mut outbox, now));
 }
