@@ -1,7 +1,8 @@
 //! Leader election on a coordination.k8s.io Lease: a pure step, and a thin loop around it.
 //!
 //! A holder counts as gone when its record has not changed for as long as it promised, by *our* clock: clocks of other
-//! machines are never compared with ours.
+//! machines are never compared with ours. A candidate watches the Lease and tries when the promise ends: a leader that
+//! was killed is succeeded after `duration` at most, and `retry_period` later where the Lease may not be watched.
 use std::pin::pin;
 use std::time::Duration;
 
