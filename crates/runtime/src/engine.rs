@@ -132,7 +132,7 @@ pub struct Engine {
     pub outbox: UnboundedSender<driver::Input>,
     /// Counters.
     pub metrics: Arc<Metrics>,
-    /// Readiness.
+    /// Readiness, and the pulse of this thread.
     pub health: Arc<Health>,
     /// This process leads.
     pub leads: bool,
@@ -146,7 +146,10 @@ impl Engine {
         self.metrics.leads(self.leads);
         self.cluster.stand_by(!self.leads);
         loop {
-            let goes_on = match self.wait() {
+            self.health.pulse.rest();
+            let waited = self.wait();
+            self.health.pulse.work();
+            let goes_on = match waited {
                 Waited::Input(input) => self.take_in(input),
                 Waited::Due => self.drain(),
                 Waited::End => false,
@@ -185,6 +188,7 @@ impl Engine {
 
     /// False for the end.
     fn take_in(&mut self, input: Input) -> bool {
+        self.health.pulse.work();
         match input {
             Input::Events(events) => self.apply(events),
             Input::Synced(kind) => self.synced(kind),
@@ -248,6 +252,7 @@ impl Engine {
     /// Decides.
     fn cycle(&mut self) {
         self.pace.started();
+        self.health.pulse.cycle();
         let started = Instant::now();
         let now = self.clock.now();
         let Self { scheduler, cluster, outbox, metrics, clock, .. } = self;

@@ -7,8 +7,8 @@ mod kube;
 mod objects;
 mod volcano;
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use ::kube::client::Body;
 use ::kube::{Client, Config};
@@ -24,11 +24,14 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use crate::outbox::driver::chain;
+use crate::server::Health;
 
 /// The largest answer that is read. Source: Volcano.
 const LARGEST: usize = 10 << 20;
 /// Requests for one task at a time, where each node is asked about by itself. Source: Volcano.
 const AT_ONCE: usize = 16;
+/// How long a cycle waits for all extenders together; it goes on as if they did not answer.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Connections to servers, one client each.
 #[derive(Clone, Default)]
@@ -118,12 +121,49 @@ fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
 pub struct HttpExtender {
     runtime: Handle,
     clients: Clients,
+    /// Tells one cycle from the next.
+    health: Arc<Health>,
+    longest: Duration,
+    waited: Mutex<Waited>,
+}
+
+/// How long a cycle has waited for extenders.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waited {
+    cycle: u64,
+    time: Duration,
 }
 
 impl HttpExtender {
     /// On an async runtime, of which the thread that asks is no part.
-    pub fn new(runtime: Handle, clients: Clients) -> Self {
-        Self { runtime, clients }
+    pub fn new(runtime: Handle, clients: Clients, health: Arc<Health>) -> Self {
+        Self { runtime, clients, health, longest: LONGEST, waited: Mutex::default() }
+    }
+
+    /// The same with another limit on all the waiting of a cycle.
+    pub fn with_limit(self, longest: Duration) -> Self {
+        Self { longest, ..self }
+    }
+
+    /// Waits for an answer, as long as the cycle may still wait.
+    fn wait<T>(&self, exchange: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+        let late =
+            |_| Err(format!("the cycle has waited {:?} for extenders, and waits no more", self.longest));
+        let left = self.longest.saturating_sub(self.waited().time);
+        let started = Instant::now();
+        let answer = self.runtime.block_on(async { tokio::time::timeout(left, exchange).await });
+        self.waited().time += started.elapsed();
+        answer.unwrap_or_else(late)
+    }
+
+    /// In this cycle.
+    fn waited(&self) -> MutexGuard<'_, Waited> {
+        let cycle = self.health.pulse.cycles();
+        let mut waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        if waited.cycle != cycle {
+            *waited = Waited { cycle, time: Duration::ZERO };
+        }
+        waited
     }
 
     /// Asks about one node at a time; a failure is that node's.
@@ -170,6 +210,6 @@ impl Extender for HttpExtender {
             let answer = self.clients.post(&url, timeout, &body).await?;
             kube::answer(cluster, ask, &answer).unwrap_or_else(|| volcano::answer(cluster, ask, &answer))
         };
-        self.runtime.block_on(exchange).map_err(|error: String| error.into())
+        self.wait(exchange).map_err(|error: String| error.into())
     }
 }

@@ -1,12 +1,15 @@
 //! Leader election on a coordination.k8s.io Lease: a pure step, and a thin loop around it.
 //!
 //! A holder counts as gone when its record has not changed for as long as it promised, by *our* clock: clocks of other
-//! machines are never compared with ours.
-use std::time::{Duration, Instant};
+//! machines are never compared with ours. A candidate watches the Lease and tries when the promise ends: a leader that
+//! was killed is succeeded after `duration` at most, and `retry_period` later where the Lease may not be watched.
+use std::pin::pin;
+use std::time::Duration;
 
+use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use rand::Rng;
 use rand_pcg::Pcg64;
 use serde_json::json;
@@ -14,6 +17,8 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::faults::Faults;
+use crate::fence::{BootTime, Gatekeeper};
+use crate::pulse::Pulse;
 
 /// How long a server that did not answer lately may take for the release.
 const RELEASE_IN_SILENCE: Duration = Duration::from_millis(500);
@@ -54,6 +59,12 @@ pub struct Record {
     pub version: String,
 }
 
+impl Record {
+    fn promise(&self) -> Duration {
+        Duration::from_secs(self.duration_seconds.max(0) as u64)
+    }
+}
+
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -70,8 +81,8 @@ pub enum Action {
 /// What we know of the Lease.
 #[derive(Clone, Debug, Default)]
 pub struct Elector {
-    seen: Option<(Record, Instant)>,
-    renewed: Option<Instant>,
+    seen: Option<(Record, BootTime)>,
+    renewed: Option<BootTime>,
 }
 
 impl Elector {
@@ -81,29 +92,43 @@ impl Elector {
     }
 
     /// Our write went through. `started` is when it was sent: others count from then at the earliest.
-    pub fn wrote(&mut self, started: Instant) {
+    pub fn wrote(&mut self, started: BootTime) {
         self.renewed = Some(started);
     }
 
+    /// When our time ends unless we renew: before others count us as gone, so that what we wrote has arrived by then.
+    pub fn ends(&self, options: &LeaseOptions) -> Option<BootTime> {
+        Some(self.renewed? + options.renew_deadline)
+    }
+
     /// Whether the time to renew has run out.
-    pub fn expired(&self, options: &LeaseOptions, now: Instant) -> bool {
-        self.renewed.is_some_and(|renewed| now.saturating_duration_since(renewed) >= options.renew_deadline)
+    pub fn expired(&self, options: &LeaseOptions, now: BootTime) -> bool {
+        self.ends(options).is_some_and(|end| now >= end)
     }
 
     /// How long until the next try: not longer than the deadline leaves, for then we stop, whether the API server answers
-    /// or not.
-    fn pause(&self, options: &LeaseOptions, now: Instant) -> Duration {
-        options.retry_period.min(self.patience(options, now))
+    /// or not; nor longer than the holder's promise lasts.
+    fn pause(&self, options: &LeaseOptions, now: BootTime) -> Duration {
+        let usual = options.retry_period.min(self.patience(options, now));
+        let promise =
+            self.awaited().map(|(record, since)| record.promise().saturating_sub(now.since(*since)));
+        // One that is over and was not taken over: the try failed.
+        promise.filter(|left| !left.is_zero()).map_or(usual, |left| left.min(usual))
+    }
+
+    /// What another process holds, and since when we know.
+    fn awaited(&self) -> Option<&(Record, BootTime)> {
+        self.seen.as_ref().filter(|_| !self.leads())
     }
 
     /// How long a try may take: as long as the deadline leaves.
-    fn patience(&self, options: &LeaseOptions, now: Instant) -> Duration {
-        let since = self.renewed.map_or(Duration::ZERO, |renewed| now.saturating_duration_since(renewed));
+    fn patience(&self, options: &LeaseOptions, now: BootTime) -> Duration {
+        let since = self.renewed.map_or(Duration::ZERO, |renewed| now.since(renewed));
         options.renew_deadline.saturating_sub(since)
     }
 
     /// Decides on what was read: `None` when there is no Lease.
-    pub fn step(&mut self, options: &LeaseOptions, read: Option<&Record>, now: Instant) -> Action {
+    pub fn step(&mut self, options: &LeaseOptions, read: Option<&Record>, now: BootTime) -> Action {
         if self.expired(options, now) {
             return Action::Lost;
         }
@@ -123,9 +148,8 @@ impl Elector {
         }
     }
 
-    fn stale(&self, record: &Record, now: Instant) -> bool {
-        let promised = Duration::from_secs(record.duration_seconds.max(0) as u64);
-        self.seen.as_ref().is_some_and(|(_, since)| now.saturating_duration_since(*since) >= promised)
+    fn stale(&self, record: &Record, now: BootTime) -> bool {
+        self.seen.as_ref().is_some_and(|(_, since)| now.since(*since) >= record.promise())
     }
 }
 
@@ -134,6 +158,8 @@ pub async fn hold(
     client: kube::Client,
     options: LeaseOptions,
     faults: &Faults,
+    fence: Gatekeeper,
+    pulse: &Pulse,
     leads: impl FnOnce(),
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), LeaseLost> {
@@ -143,12 +169,18 @@ pub async fn hold(
     let mut waits_for = String::new();
     let mut cut_short = false;
     loop {
+        if let Some(why) = pulse.hangs() {
+            return Err(LeaseLost::Hangs(why));
+        }
         tokio::select! {
             done = turn(&api, &options, &mut elector, &mut waits_for, faults) => done?,
             _ = stop.wait_for(|stop| *stop) => {
                 cut_short = true;
                 break;
             }
+        }
+        if let Some(end) = elector.ends(&options) {
+            fence.open_until(end);
         }
         if elector.leads()
             && let Some(tell) = leads.take()
@@ -158,12 +190,14 @@ pub async fn hold(
         }
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => break,
-            () = tokio::time::sleep(elector.pause(&options, Instant::now())) => {}
+            () = changed(&api, &options, &elector) => {}
+            () = tokio::time::sleep(elector.pause(&options, BootTime::now())) => {}
         }
-        if elector.expired(&options, Instant::now()) {
+        if elector.expired(&options, BootTime::now()) {
             return Err(lost(&options));
         }
     }
+    fence.close();
     // A turn that was cut short may have taken the lease.
     if elector.leads() || (cut_short && !faults.is_silent()) {
         release(&api, &options, faults).await;
@@ -171,13 +205,37 @@ pub async fn hold(
     Ok(())
 }
 
-/// Another process leads, or the API server could not be reached for too long.
+/// Waits until the Lease that another process holds is renewed, released or taken: so we know at once, and count from
+/// then. For ever where nobody holds it, or where it may not be watched: then only the tries see it.
+async fn changed(api: &Api<Lease>, options: &LeaseOptions, elector: &Elector) {
+    if let Some((record, _)) = elector.awaited() {
+        let params =
+            WatchParams::default().fields(&format!("metadata.name={}", options.name)).disable_bookmarks();
+        if let Ok(events) = api.watch(&params, &record.version).await
+            && let Some(Ok(WatchEvent::Modified(_) | WatchEvent::Deleted(_))) = pin!(events).next().await
+        {
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// This process must not lead.
 #[derive(Debug, thiserror::Error)]
-#[error("lost the lease {namespace}/{name}: not renewed within {deadline:?}, or held by another process")]
-pub struct LeaseLost {
-    namespace: String,
-    name: String,
-    deadline: Duration,
+pub enum LeaseLost {
+    /// Another process leads, or the API server could not be reached for too long.
+    #[error("lost the lease {namespace}/{name}: not renewed within {deadline:?}, or held by another process")]
+    NotRenewed {
+        /// Namespace of the Lease.
+        namespace: String,
+        /// Name of the Lease.
+        name: String,
+        /// How long we tried to renew it.
+        deadline: Duration,
+    },
+    /// It would keep others from scheduling.
+    #[error("giving the lease up: {0}")]
+    Hangs(String),
 }
 
 /// Reads, decides, writes. A failed request is only logged: the deadline decides.
@@ -188,10 +246,10 @@ async fn turn(
     waits_for: &mut String,
     faults: &Faults,
 ) -> Result<(), LeaseLost> {
-    let started = Instant::now();
+    let started = BootTime::now();
     let attempt = tokio::time::timeout(elector.patience(options, started), async {
         let record = api.get_opt(&options.name).await?.map(|lease| record_of(&lease));
-        let action = elector.step(options, record.as_ref(), Instant::now());
+        let action = elector.step(options, record.as_ref(), BootTime::now());
         match (&action, record) {
             (Action::Create, _) => create(api, options).await?,
             (Action::Write(transitions), Some(record)) => write(api, options, &record, *transitions).await?,
@@ -227,11 +285,11 @@ async fn turn(
         Ok(Err(error)) => faults.failed(&what, &error),
         Err(_) => faults.silent(&format!("{what}: none in time")),
     }
-    if elector.expired(options, Instant::now()) { Err(lost(options)) } else { Ok(()) }
+    if elector.expired(options, BootTime::now()) { Err(lost(options)) } else { Ok(()) }
 }
 
 fn lost(options: &LeaseOptions) -> LeaseLost {
-    LeaseLost {
+    LeaseLost::NotRenewed {
         namespace: options.namespace.clone(),
         name: options.name.clone(),
         deadline: options.renew_deadline,
@@ -334,7 +392,7 @@ mod tests {
     struct Turn(u64, Option<Record>, Action, bool);
 
     fn play(name: &str, turns: Vec<Turn>) {
-        let (start, options) = (Instant::now(), options());
+        let (start, options) = (BootTime::now(), options());
         let mut elector = Elector::default();
         for Turn(second, read, expected, wrote) in turns {
             let now = start + Duration::from_secs(second);
@@ -355,6 +413,17 @@ mod tests {
     fn the_duration_of_a_lease_is_rounded_up_to_seconds() {
         let cases = [(15_000, 15), (1500, 2), (500, 1)];
         assert!(cases.iter().all(|(ms, seconds)| promised(Duration::from_millis(*ms)) == *seconds));
+    }
+
+    #[test]
+    fn a_candidate_tries_when_the_promise_of_the_holder_ends() {
+        let (start, options) = (BootTime::now(), options());
+        let mut elector = Elector::default();
+        elector.step(&options, Some(&held_by("other", 1)), start);
+        for (second, pause) in [(0, 2), (13, 2), (14, 1), (16, 2)] {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(elector.pause(&options, now), Duration::from_secs(pause), "second {second}");
+        }
     }
 
     #[test]

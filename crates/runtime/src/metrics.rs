@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::outbox::reply::Reply;
 use crate::outbox::request::Moment;
-use crate::outbox::{Depth, Job, Work};
+use crate::outbox::{Depth, Job, Settle, Work};
 use crate::reload::InForce;
 
 /// One label.
@@ -272,6 +272,7 @@ impl Metrics {
         };
         let kind = match &job.work {
             Work::Bind(_) => "bind",
+            Work::Settle(_) => "settle",
             Work::Pvc(_) => "claim",
             Work::Evict(..) => "evict",
             Work::OpenGate(_) => "gate",
@@ -279,7 +280,8 @@ impl Metrics {
             Work::Post(_) => "event",
         };
         self.requests.get_or_create(&Answer { kind, result }).inc();
-        if let (Work::Bind(binding), Reply::Done) = (&job.work, reply) {
+        if let (Work::Bind(binding) | Work::Settle(Settle { binding, .. }), Reply::Done) = (&job.work, reply)
+        {
             self.bound.inc();
             self.bind_seconds.observe(now.instant.saturating_duration_since(job.first).as_secs_f64());
             let waited = now.wall.as_millisecond().saturating_sub(binding.created.0).max(0);
@@ -352,7 +354,7 @@ mod tests {
         let pod = PodRef { namespace: "ns".into(), name: "p".into(), uid: "u".into() };
         let binding =
             Binding { pod: Arc::new(pod), created, node: "n".into(), by: None, prepare: Vec::new() };
-        Job { work: Work::Bind(binding), attempt: 0, first, number: 1 }
+        Job { work: Work::Bind(binding), attempt: 0, first, in_doubt: false, number: 1 }
     }
 
     /// The time that a pod waits for room counts, as in Volcano; the request's own time has a name of its own.

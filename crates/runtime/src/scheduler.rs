@@ -29,6 +29,7 @@ use crate::clock::CycleClock;
 use crate::engine::{Clock, Engine, Input, Pace};
 use crate::extender::{Clients, HttpExtender};
 use crate::faults::Faults;
+use crate::fence::Gatekeeper;
 use crate::lease::{self, LeaseOptions};
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
@@ -175,7 +176,11 @@ impl Process {
         let clients = Clients::default();
         let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
         scheduler.set_sampling(options.sampling);
-        scheduler.set_extender(Arc::new(HttpExtender::new(Handle::current(), clients.clone())));
+        scheduler.set_extender(Arc::new(HttpExtender::new(
+            Handle::current(),
+            clients.clone(),
+            Arc::clone(&health),
+        )));
         scheduler.set_stopwatch(Arc::new(Clock::default()));
         let scheduling = Engine {
             cluster: Cluster::new(ClusterOptions {
@@ -188,18 +193,21 @@ impl Process {
             inputs,
             outbox: outbox.clone(),
             metrics: Arc::clone(&metrics),
-            health,
+            health: Arc::clone(&health),
             leads: false,
             clock: CycleClock::default(),
         };
         let engine_ended = spawn_engine(scheduling)?;
         let (close, closing) = tokio_watch::channel(false);
+        let (gatekeeper, fence) = Gatekeeper::new();
+        let wire = wire.behind(fence);
         let ready = ready(client.clone(), Arc::clone(&faults), closing);
         let outbox_ended =
             spawn_outbox(&options, wire, clients, ready, outputs, engine.clone(), Arc::clone(&metrics));
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
         let (stop, stopped) = tokio_watch::channel(false);
-        lead(&mut tasks, options, client, Arc::clone(&faults), engine.clone(), stopped);
+        let cycles = (engine.clone(), Arc::clone(&health));
+        lead(&mut tasks, options, client, Arc::clone(&faults), gatekeeper, cycles, stopped);
         Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, faults })
     }
 
@@ -472,7 +480,8 @@ fn lead(
     options: SchedulerOptions,
     client: Client,
     faults: Arc<Faults>,
-    engine: std_mpsc::Sender<Input>,
+    fence: Gatekeeper,
+    (engine, health): (std_mpsc::Sender<Input>, Arc<Health>),
     mut stop: tokio_watch::Receiver<bool>,
 ) {
     tasks.spawn(async move {
@@ -481,8 +490,9 @@ fn lead(
             tokio::spawn(begin(queues, options.default_queue, of_queues, engine));
         };
         if let Some(lease) = options.lease {
-            return Ok(lease::hold(client, lease, &faults, begin, stop).await?);
+            return Ok(lease::hold(client, lease, &faults, fence, &health.pulse, begin, stop).await?);
         }
+        fence.open();
         begin();
         // The sender lives until the process ends.
         let _ = stop.wait_for(|stop| *stop).await;

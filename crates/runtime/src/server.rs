@@ -21,6 +21,7 @@ use tracing::{debug, info};
 
 use crate::client::BadFlag;
 use crate::metrics::Metrics;
+use crate::pulse::Pulse;
 
 /// A client sends a request's headers within this time, or the connection is closed.
 const HEADERS: Duration = Duration::from_secs(10);
@@ -38,9 +39,16 @@ const CONNECTIONS_MAX: usize = 64;
 pub struct Health {
     /// Kinds whose first list is not in; `None` before anybody says so.
     waits_for: Mutex<Option<BTreeSet<&'static str>>>,
+    /// Of the scheduling thread.
+    pub pulse: Pulse,
 }
 
 impl Health {
+    /// With a pulse of its own.
+    pub fn new(pulse: Pulse) -> Self {
+        Self { pulse, ..Self::default() }
+    }
+
     /// Kinds whose first list is not in: cycles run once there is none.
     pub fn wait_for(&self, kinds: &BTreeSet<&'static str>) {
         *self.waits_for() = Some(kinds.clone());
@@ -173,7 +181,10 @@ fn answer(path: &str, pages: &Pages) -> Response<Full<Bytes>> {
     const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     match (path, &pages.metrics, &pages.health) {
         ("/metrics", Some(metrics), _) => page(StatusCode::OK, METRICS, metrics.render()),
-        ("/healthz" | "/livez", _, Some(_)) => page(StatusCode::OK, TEXT, "ok".to_owned()),
+        ("/healthz" | "/livez", _, Some(health)) => match health.pulse.hangs() {
+            None => page(StatusCode::OK, TEXT, "ok".to_owned()),
+            Some(why) => page(StatusCode::SERVICE_UNAVAILABLE, TEXT, why),
+        },
         ("/readyz", _, Some(health)) => match health.missing() {
             None => page(StatusCode::OK, TEXT, "ok".to_owned()),
             Some(missing) => page(StatusCode::SERVICE_UNAVAILABLE, TEXT, missing),
@@ -218,6 +229,20 @@ mod tests {
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/metrics").await.contains("phalanx_cycles_total 0"));
         assert!(get(address, "/secrets").await.starts_with("HTTP/1.1 404"));
+    }
+
+    #[tokio::test]
+    async fn a_scheduling_thread_that_hangs_is_no_longer_live() {
+        let health = Arc::new(Health::new(Pulse::new(std::time::Duration::ZERO)));
+        let pages = Pages { health: Some(Arc::clone(&health)), metrics: None };
+        let address = serve("--healthz-address", "127.0.0.1:0", pages).await.unwrap();
+        assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"), "it waits for something to do");
+        health.pulse.cycle();
+        for path in ["/healthz", "/livez"] {
+            assert!(get(address, path).await.starts_with("HTTP/1.1 503"), "{path}");
+        }
+        health.pulse.rest();
+        assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"));
     }
 
     #[test]

@@ -3,10 +3,13 @@
 //! That client hands each request through a queue to a task of its own and traces it. For tens of thousands of small
 //! requests that is a good part of the work, so the outbox has a stack of its own on the same configuration. It prefers
 //! HTTP/2, which costs the API server less than as many connections.
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes};
 use hyper_rustls::builderstates::WantsProtocols1;
@@ -19,9 +22,14 @@ use kube::{Client, Config};
 use tower::util::{BoxCloneSyncService, service_fn};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
+use crate::fence::{Fence, Fenced};
+
 /// Whatever carries requests to the API server, and brings back the whole answer.
 #[derive(Clone, Debug)]
-pub struct Wire(BoxCloneSyncService<Request<Bytes>, Answer, BoxError>);
+pub struct Wire {
+    service: BoxCloneSyncService<Request<Bytes>, Answer, BoxError>,
+    fence: Fence,
+}
 
 /// The whole answer: a body that is not read to its end would cost the connection.
 pub type Answer = (StatusCode, HeaderMap, Bytes);
@@ -60,12 +68,35 @@ impl Wire {
             let body = body.collect().await.map_err(Into::into)?.to_bytes();
             Ok((parts.status, parts.headers, body))
         });
-        Self(BoxCloneSyncService::new(whole))
+        Self { service: BoxCloneSyncService::new(whole), fence: Fence::none() }
     }
 
-    /// Sends a request.
+    /// The same with a fence before its writes.
+    pub fn behind(self, fence: Fence) -> Self {
+        Self { fence, ..self }
+    }
+
+    /// What its writes have to pass.
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// Sends a request; reads pass the fence.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Answer, BoxError> {
-        self.0.clone().oneshot(request).await
+        let reads = request.method() == Method::GET;
+        if !reads && !self.fence.is_open() {
+            return Err(Fenced.into());
+        }
+        let mut sending = pin!(self.service.clone().oneshot(request));
+        // One that waits for a connection has not left yet.
+        poll_fn(|context| {
+            if reads || self.fence.is_open() {
+                sending.as_mut().poll(context)
+            } else {
+                Poll::Ready(Err("this process ceased to lead before there was an answer".into()))
+            }
+        })
+        .await
     }
 }
 

@@ -104,9 +104,13 @@ impl Daemon {
 
     /// Asks the process to end, without waiting.
     pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
         // An unreaped child keeps its id, so this cannot hit another process.
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, signal);
         }
     }
 

@@ -20,6 +20,7 @@ use kube::{
     Api, Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -173,6 +174,16 @@ impl Plane {
         ensure!(self.apiserver.is_none(), "the API server is running");
         self.apiserver = Some(self.site.start_apiserver(&self.etcd_url, self.port, &self.config).await?);
         Ok(())
+    }
+
+    /// Keeps etcd from running until [`Plane::resume_etcd`]: the API server answers, but cannot read or write.
+    pub fn pause_etcd(&self) {
+        self.etcd.signal(Signal::STOP);
+    }
+
+    /// Lets etcd go on after [`Plane::pause_etcd`].
+    pub fn resume_etcd(&self) {
+        self.etcd.signal(Signal::CONT);
     }
 
     /// Runs kube-scheduler, as `default-scheduler`, until the guard is dropped. Its watches are synced

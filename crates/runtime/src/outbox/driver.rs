@@ -1,4 +1,5 @@
 //! Sends what the outbox hands out and tells the scheduling thread what became of it.
+use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use futures::future::FutureExt;
 use futures::stream::FuturesUnordered;
 use http::Request;
 use hyper::body::Bytes;
+use hyper_util::client::legacy;
 use phalanx_cluster::event::{Event, Key};
 use phalanx_core::decision::{Binding, Decision};
 use serde::Deserialize;
@@ -15,10 +17,11 @@ use tracing::{debug, info};
 
 use super::merge::{merge, note_version};
 use super::prepare::prepare;
-use super::reply::{Problem, Reply, read};
+use super::reply::{Problem, Reply, Trouble, read};
 use super::request::{Context, Moment, build, get_pod};
 use super::{Depth, Job, Outbox, PvcSeen, QueueSeen, VolumeSeen, Work, Write};
 use crate::extender::Clients;
+use crate::fence::Fenced;
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
 use crate::recorder::Note;
@@ -68,16 +71,22 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
     pub async fn run(mut self, wire: Wire, mut inputs: mpsc::UnboundedReceiver<Input>) {
         let mut running = FuturesUnordered::new();
         let mut finish: Option<Instant> = None;
+        let mut fence = wire.fence().clone();
         loop {
             let now = Instant::now();
             let late = self.outbox.expire(now);
             self.tell(late);
             let clients = self.clients.clone();
-            let limited = self.hand_out(now, |job, request| {
-                running.push(exchange(wire.clone(), clients.clone(), job, request));
-            });
+            let open = fence.is_open();
+            let limited = if open {
+                self.hand_out(now, |job, request| {
+                    running.push(exchange(wire.clone(), clients.clone(), job, request));
+                })
+            } else {
+                None
+            };
             self.metrics.outbox(&self.outbox.depth());
-            if finish.is_some_and(|deadline| now >= deadline || idle(&self.outbox.depth())) {
+            if finish.is_some_and(|deadline| now >= deadline || !open || idle(&self.outbox.depth())) {
                 break;
             }
             let wake = [self.outbox.wake(now), limited, finish].into_iter().flatten().min();
@@ -95,6 +104,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
                     Some(input) => self.take_in(input),
                     None => break,
                 },
+                () = fence.changed() => {}
                 () = sleep_until(wake) => {}
             }
         }
@@ -170,15 +180,22 @@ async fn sleep_until(at: Option<Instant>) {
 }
 
 async fn exchange(wire: Wire, clients: Clients, mut job: Job, request: Request<Bytes>) -> (Job, Reply) {
+    if let Work::Settle(it) = &job.work {
+        let reply = settle(&wire, &it.binding, it.why.to_string()).await;
+        return (job, reply);
+    }
     if let Work::Bind(binding) = &job.work
         && let Err(reply) = prepare(&wire, binding).await
     {
         debug!(work = ?job.work, attempt = job.attempt, ?reply, "what comes before a bind failed");
-        return (job, reply);
+        return (job, reply.before_another());
     }
     if let Work::Bind(binding) = &job.work
         && let Some(endpoint) = &binding.by
     {
+        if !wire.fence().is_open() {
+            return (job, not_taken(Fenced.to_string()));
+        }
         let reply = match clients.bind(endpoint, binding).await {
             Ok(()) => Reply::Done,
             // It may have done it nevertheless.
@@ -219,7 +236,9 @@ async fn conflict(wire: &Wire, work: &Work, message: String) -> Reply {
             Err(_) => Reply::Gone(message),
         },
         Work::Write(Write::PodGroup(_) | Write::Queue(..)) => Reply::Conflict(message),
-        Work::Pvc(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Post(_) => Reply::Gone(message),
+        Work::Settle(_) | Work::Pvc(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Post(_) => {
+            Reply::Gone(message)
+        }
     }
 }
 
@@ -256,11 +275,13 @@ struct SeenSpec {
     node_name: String,
 }
 
+/// Reads what became of a bind: as long as that cannot be read, the bind may have been carried out.
 async fn settle(wire: &Wire, binding: &Binding, message: String) -> Reply {
     let Ok(request) = get_pod(&binding.pod) else { return Reply::Gone(message) };
     match look(wire, request).await {
         Ok(pod) => judge(&pod, binding, message),
-        Err(reply) => reply,
+        Err(gone @ Reply::Gone(_)) => gone,
+        Err(_) => Reply::Passing { message, trouble: Trouble::Unknown, after: None },
     }
 }
 
@@ -270,6 +291,7 @@ async fn look(wire: &Wire, request: Request<Bytes>) -> Result<Seen, Reply> {
     match read(status, &headers, &body) {
         Ok(()) => serde_json::from_slice(&body).map_err(|error| Reply::Passing {
             message: format!("cannot read the object: {error}"),
+            trouble: Trouble::Unknown,
             after: None,
         }),
         Err(Problem::Other(reply)) => Err(reply),
@@ -285,7 +307,11 @@ fn judge(pod: &Seen, binding: &Binding, message: String) -> Reply {
         return Reply::Done;
     }
     let lost = !pod.spec.node_name.is_empty() || pod.metadata.deletion_timestamp.is_some();
-    if lost { Reply::Gone(message) } else { Reply::Passing { message, after: None } }
+    if lost {
+        Reply::Gone(message)
+    } else {
+        Reply::Passing { message, trouble: Trouble::Object, after: None }
+    }
 }
 
 pub(super) async fn ask(wire: &Wire, request: Request<Bytes>) -> Result<Result<Bytes, Problem>, Reply> {
@@ -294,16 +320,32 @@ pub(super) async fn ask(wire: &Wire, request: Request<Bytes>) -> Result<Result<B
 }
 
 pub(super) async fn fetch(wire: &Wire, request: Request<Bytes>) -> Result<Answer, Reply> {
-    let passing = |message: String| Reply::Passing { message, after: None };
+    let unknown = |message: String| Reply::Passing { message, trouble: Trouble::Unknown, after: None };
     match tokio::time::timeout(REQUEST_TIMEOUT, wire.send(request)).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(passing(chain(&*error))),
-        Err(_) => Err(passing(format!("no answer within {REQUEST_TIMEOUT:?}"))),
+        Ok(Err(error)) if was_not_sent(&*error) => Err(not_taken(chain(&*error))),
+        Ok(Err(error)) => Err(unknown(chain(&*error))),
+        Err(_) => Err(unknown(format!("no answer within {REQUEST_TIMEOUT:?}"))),
     }
 }
 
+fn not_taken(message: String) -> Reply {
+    Reply::Passing { message, trouble: Trouble::NotTaken, after: None }
+}
+
+/// There was no connection, or the fence was closed.
+fn was_not_sent(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| (*error).source());
+    causes.any(|cause| {
+        let refused = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+        cause.is::<Fenced>()
+            || cause.downcast_ref::<legacy::Error>().is_some_and(legacy::Error::is_connect)
+            || cause.downcast_ref().is_some_and(refused)
+    })
+}
+
 /// An error with its causes, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -53,12 +53,13 @@ impl Outbox {
 
     fn pod_gone(&mut self, uid: &Arc<str>) {
         self.denied.remove(uid);
+        self.anew.remove(uid);
         self.volumes.pod_gone(uid);
         self.recorder.settled(uid);
         self.writes.forget(&Target::Pod(Arc::clone(uid)));
     }
 
-    fn retain(&mut self, mut keep: impl FnMut(&Job) -> bool) {
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&Job) -> bool) {
         self.binds.retain(&mut keep);
         self.held.retain(|_, job| keep(job));
         self.retries.retain(keep);

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::driver::{ask, fetch};
-use super::reply::{Problem, Reply, read};
+use super::reply::{Problem, Reply, Trouble, read};
 use super::request::{get_pod_group, group_status_over};
 use super::status::GroupWrite;
 use crate::wire::Wire;
@@ -81,6 +81,7 @@ fn parse(status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Result<Seen, 
     match read(status, headers, body) {
         Ok(()) => serde_json::from_slice(body).map_err(|error| Reply::Passing {
             message: format!("cannot read the PodGroup: {error}"),
+            trouble: Trouble::Unknown,
             after: None,
         }),
         Err(Problem::Other(reply)) => Err(reply),

@@ -11,6 +11,7 @@
 //! - Events are sent when no bind that may go and no due status waits. When there are too many, those that are told once
 //!   are dropped, and the others told later. How many are in flight follows their own answers too, and never the binds'.
 
+mod bound;
 pub mod driver;
 mod gone;
 mod lacking;
@@ -49,7 +50,7 @@ pub use status::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
 use volumes::Volumes;
 pub use volumes::{PvcSeen, PvcWrite, VolumeSeen};
 use window::Window;
-pub use work::{Depth, Eviction, Job, OutboxOptions, Work};
+pub use work::{Depth, Eviction, Job, OutboxOptions, Settle, Then, Work};
 use writes::Writes;
 
 /// The first wait after a passing error, and the longest.
@@ -74,6 +75,8 @@ pub struct Outbox {
     retries: Retries,
     /// Pods of which a bind was refused to the end: the next is tried once, for the scheduler waits in between.
     denied: FxHashSet<Arc<str>>,
+    /// Pods that are bound anew after an outage: not a second time.
+    anew: FxHashSet<Arc<str>>,
     volumes: Volumes,
     writes: Writes,
     events: VecDeque<Job>,
@@ -100,6 +103,7 @@ impl Outbox {
             binds: VecDeque::new(),
             held: FxHashMap::default(),
             denied: FxHashSet::default(),
+            anew: FxHashSet::default(),
             retries: Retries::default(),
             volumes: Volumes::default(),
             events: VecDeque::new(),
@@ -159,6 +163,7 @@ impl Outbox {
     /// A pod that is bound needs no word about why it waits.
     fn bind(&mut self, binding: Binding, now: Instant) {
         self.writes.bind_begins(&binding.pod.uid);
+        self.anew.remove(&binding.pod.uid);
         if binding.volumes().next().is_none() {
             return self.queue(Work::Bind(binding), now);
         }
@@ -183,7 +188,7 @@ impl Outbox {
 
     fn job(&mut self, work: Work, now: Instant) -> Job {
         self.sequence += 1;
-        Job { work, attempt: 0, first: now, number: self.sequence }
+        Job { work, attempt: 0, first: now, in_doubt: false, number: self.sequence }
     }
 
     /// Tells people about an object: later, if too much is to be told now, unless it would have been told only once.
@@ -327,7 +332,7 @@ impl Outbox {
         let window = if job.work.lane() == Lane::Events { &mut self.talk } else { &mut self.window };
         window.observe(&reply);
         match &job.work {
-            Work::Bind(binding) => {
+            Work::Bind(binding) | Work::Settle(Settle { binding, .. }) => {
                 let binding = binding.clone();
                 self.bound(job, &binding, reply, now)
             }
@@ -386,35 +391,6 @@ impl Outbox {
         }
     }
 
-    fn bound(&mut self, job: Job, binding: &Binding, reply: Reply, now: Instant) -> Option<Event> {
-        let uid = Arc::clone(&binding.pod.uid);
-        let failure = match reply {
-            Reply::Done => {
-                self.denied.remove(&uid);
-                self.writes.bind_ended(&uid, true);
-                self.recorder.settled(&uid);
-                if self.options.scheduled_events {
-                    self.note(Note::scheduled(&binding.pod, &binding.node, now), now);
-                }
-                return Some(Event::Bound(uid));
-            }
-            Reply::Gone(message) => BindFailure { message: message.into(), fault: BindFault::Gone },
-            // The pod is gone: it is not asked for again.
-            _ if !self.writes.is_binding(&uid) => return None,
-            other => {
-                let refused = matches!(other, Reply::Refused(_));
-                let message = self.again(job, other, now)?;
-                if refused {
-                    self.denied.insert(Arc::clone(&uid));
-                }
-                self.note(Note::failed_scheduling(&binding.pod, &message, now), now);
-                BindFailure { message: message.into(), fault: BindFault::Denied }
-            }
-        };
-        self.writes.bind_ended(&uid, false);
-        Some(Event::BindFailed(uid, failure))
-    }
-
     fn evicted(&mut self, job: Job, eviction: Eviction, reply: Reply, now: Instant) -> Option<Event> {
         let Eviction { pod, group, reason } = eviction;
         match reply {
@@ -437,10 +413,10 @@ impl Outbox {
     }
 
     /// Plans another attempt, or says why there is none.
-    fn again(&mut self, mut job: Job, reply: Reply, now: Instant) -> Option<String> {
+    fn again(&mut self, job: Job, reply: Reply, now: Instant) -> Option<String> {
         let refused = matches!(reply, Reply::Refused(_));
         let (message, after, deadline) = match reply {
-            Reply::Passing { message, after } => (message, after, self.options.deadline),
+            Reply::Passing { message, after, .. } => (message, after, self.options.deadline),
             Reply::Conflict(message) => (message, None, self.options.deadline),
             Reply::Refused(message) => (message, None, REFUSED_DEADLINE.min(self.options.deadline)),
             Reply::Done | Reply::Gone(_) => return None,
@@ -448,15 +424,22 @@ impl Outbox {
         if refused && matches!(&job.work, Work::Bind(binding) if self.denied.contains(&binding.pod.uid)) {
             return Some(message);
         }
-        let wait =
-            backoff::wait_for(RETRY.0, RETRY.1, job.attempt, &mut self.chance).max(after.unwrap_or_default());
+        let wait = self.wait(&job, after);
         if now + wait >= job.first + deadline {
             return Some(message);
         }
-        job.attempt += 1;
-        self.sequence += 1;
-        self.retries.push(Due { at: now + wait, sequence: self.sequence, job });
+        self.retry(job, now + wait);
         None
+    }
+
+    fn wait(&mut self, job: &Job, after: Option<Duration>) -> Duration {
+        backoff::wait_for(RETRY.0, RETRY.1, job.attempt, &mut self.chance).max(after.unwrap_or_default())
+    }
+
+    fn retry(&mut self, job: Job, at: Instant) {
+        self.sequence += 1;
+        let job = Job { attempt: job.attempt + 1, ..job };
+        self.retries.push(Due { at, sequence: self.sequence, job });
     }
 
     /// How much waits.
@@ -470,8 +453,10 @@ impl Outbox {
         }
     }
 
-    /// The process is about to end: statuses no longer wait to be still, and events are dropped.
+    /// The process is about to end: statuses no longer wait to be still, and events are dropped. What became of binds
+    /// is for the next process, which reads all pods.
     pub fn hurry(&mut self, now: Instant) {
+        self.retain(|job| !matches!(job.work, Work::Settle(_)));
         self.writes.hurry(now);
         self.events.clear();
         self.lacking = Lacking::default();

@@ -6,7 +6,7 @@ use phalanx_core::decision::{Binding, ClaimWrite, Prepare};
 use serde_json::{Value, json};
 
 use super::driver::fetch;
-use super::reply::{Problem, Reply, read};
+use super::reply::{Problem, Reply, Trouble, read};
 use crate::wire::Wire;
 
 /// Keeps a claim that was given devices until they were taken back. Source: kube-scheduler.
@@ -50,7 +50,7 @@ async fn claim(wire: &Wire, write: &ClaimWrite) -> Result<(), Reply> {
         }
     }
     let message = format!("ResourceClaim {} is written by others all the time", write.key);
-    Err(Reply::Passing { message, after: None })
+    Err(Reply::Passing { message, trouble: Trouble::Object, after: None })
 }
 
 fn refused(write: &ClaimWrite, why: &str) -> Reply {
@@ -215,8 +215,11 @@ async fn put(wire: &Wire, path: &str, object: &Value) -> Result<Option<Value>, R
 }
 
 fn parse(body: &[u8]) -> Result<Value, Reply> {
-    serde_json::from_slice(body)
-        .map_err(|error| Reply::Passing { message: format!("cannot read an object: {error}"), after: None })
+    serde_json::from_slice(body).map_err(|error| Reply::Passing {
+        message: format!("cannot read an object: {error}"),
+        trouble: Trouble::Unknown,
+        after: None,
+    })
 }
 
 #[cfg(test)]

@@ -11,10 +11,12 @@ pub enum Reply {
     Done,
     /// The object is gone, or is another one now: nothing to try again.
     Gone(String),
-    /// The server is busy, restarting or out of reach; the time is what it asked us to wait.
+    /// It may be tried again; the time is what the server asked us to wait.
     Passing {
         /// What it said.
         message: String,
+        /// What is wrong.
+        trouble: Trouble,
         /// `Retry-After`.
         after: Option<Duration>,
     },
@@ -22,6 +24,39 @@ pub enum Reply {
     Conflict(String),
     /// The server will not do it.
     Refused(String),
+}
+
+/// What is wrong for a while, and what became of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The server is busy or out of reach: it has not carried out the request.
+    NotTaken,
+    /// The server is in trouble, or does not answer: it may have carried out the request.
+    Unknown,
+    /// It concerns this object alone, as a webhook that does not answer: the request was not carried out.
+    Object,
+}
+
+impl Reply {
+    /// Whether the request may have been carried out.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Reply::Passing { trouble: Trouble::Unknown, .. })
+    }
+
+    /// Whether the server is in trouble, or out of reach.
+    pub(super) fn is_trouble(&self) -> bool {
+        matches!(self, Reply::Passing { trouble: Trouble::NotTaken | Trouble::Unknown, .. })
+    }
+
+    /// To a request that came before another one: that one was not sent.
+    pub(super) fn before_another(self) -> Self {
+        match self {
+            Reply::Passing { message, after, trouble: Trouble::Unknown } => {
+                Reply::Passing { message, after, trouble: Trouble::NotTaken }
+            }
+            other => other,
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -80,25 +115,37 @@ pub fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), 
     };
     let protected = failure.details.as_ref().is_some_and(Details::protected);
     Err(match status {
-        _ if protected => Problem::Other(Reply::Refused(message)),
+        _ if protected || denied(&message) => Problem::Other(Reply::Refused(message)),
+        _ if webhook_fails(&message) => passing(message, Trouble::Object, headers, failure.details),
         StatusCode::NOT_FOUND => Problem::NotFound(message),
         StatusCode::CONFLICT => Problem::Conflict(message),
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-            passing(message, headers, failure.details)
-        }
         // A token that is being rotated, or an API server that has not loaded its authorizer yet.
-        StatusCode::UNAUTHORIZED => passing(message, headers, failure.details),
-        _ if status.is_server_error() => passing(message, headers, failure.details),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::UNAUTHORIZED => {
+            passing(message, Trouble::NotTaken, headers, failure.details)
+        }
+        _ if status == StatusCode::REQUEST_TIMEOUT || status.is_server_error() => {
+            passing(message, Trouble::Unknown, headers, failure.details)
+        }
         _ => Problem::Other(Reply::Refused(message)),
     })
 }
 
-fn passing(message: String, headers: &HeaderMap, details: Option<Details>) -> Problem {
+/// A webhook chooses the status with which it denies, 429 and 503 among others: that says nothing about the server.
+fn denied(message: &str) -> bool {
+    message.starts_with("admission webhook ") && message.contains(" denied the request")
+}
+
+/// Answered with 500, though the server is well.
+fn webhook_fails(message: &str) -> bool {
+    message.contains("failed calling webhook ")
+}
+
+fn passing(message: String, trouble: Trouble, headers: &HeaderMap, details: Option<Details>) -> Problem {
     let header = headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let seconds: Option<u32> = header.or_else(|| details?.retry_after_seconds);
     // A server that says "in an hour" is asked again before that: it may have been restarted.
     let after = seconds.map(|seconds| Duration::from_secs(u64::from(seconds.min(10))));
-    Problem::Other(Reply::Passing { message, after })
+    Problem::Other(Reply::Passing { message, trouble, after })
 }
 
 #[cfg(test)]
@@ -115,18 +162,22 @@ mod tests {
 
     #[test]
     fn each_answer_of_the_api_server_has_one_meaning() {
-        let passing = |message: &str, seconds: Option<u64>| {
+        let passing = |message: &str, trouble, seconds: Option<u64>| {
             let (message, after) = (message.to_owned(), seconds.map(Duration::from_secs));
-            Err(Problem::Other(Reply::Passing { message, after }))
+            Err(Problem::Other(Reply::Passing { message, trouble, after }))
         };
+        let (busy, unknown) = (Trouble::NotTaken, Trouble::Unknown);
         let status = r#"{"kind":"Status","message":"slow down","details":{"retryAfterSeconds":2}}"#;
         assert_eq!(meaning(201, None, "{}"), Ok(()));
-        assert_eq!(meaning(429, None, status), passing("slow down", Some(2)));
-        assert_eq!(meaning(429, Some("1"), "Too many requests\n"), passing("Too many requests", Some(1)));
-        assert_eq!(meaning(503, Some("3600"), status), passing("slow down", Some(10)));
+        assert_eq!(meaning(429, None, status), passing("slow down", busy, Some(2)));
+        assert_eq!(
+            meaning(429, Some("1"), "Too many requests\n"),
+            passing("Too many requests", busy, Some(1))
+        );
+        assert_eq!(meaning(503, Some("3600"), status), passing("slow down", unknown, Some(10)));
         assert_eq!(
             meaning(500, None, ""),
-            passing("the API server answered 500 Internal Server Error", None)
+            passing("the API server answered 500 Internal Server Error", unknown, None)
         );
         let budget = r#"{"message":"budget","details":{"retryAfterSeconds":10,"causes":[{"reason":"DisruptionBudget"}]}}"#;
         assert_eq!(meaning(429, None, budget), Err(Problem::Other(Reply::Refused("budget".into()))));
@@ -136,5 +187,19 @@ mod tests {
         );
         assert_eq!(meaning(404, None, r#"{"message":"no pod"}"#), Err(Problem::NotFound("no pod".into())));
         assert_eq!(meaning(409, None, r#"{"message":"taken"}"#), Err(Problem::Conflict("taken".into())));
+    }
+
+    #[test]
+    fn what_a_webhook_says_is_about_its_object() {
+        let fails = "Internal error occurred: failed calling webhook \"pods.example.com\": failed to call webhook: \
+            Post \\\"https://x.y.svc:443/pods?timeout=10s\\\": context deadline exceeded";
+        let told = meaning(500, None, &serde_json::json!({"message": fails}).to_string());
+        let Err(Problem::Other(Reply::Passing { trouble, .. })) = told else { panic!("{told:?}") };
+        assert_eq!(trouble, Trouble::Object);
+        let denies = "admission webhook \"pods.example.com\" denied the request: not today";
+        for status in [403, 404, 409, 429, 500, 503] {
+            let told = meaning(status, Some("1"), &serde_json::json!({"message": denies}).to_string());
+            assert_eq!(told, Err(Problem::Other(Reply::Refused(denies.into()))), "{status}");
+        }
     }
 }

@@ -56,6 +56,7 @@ impl Moment {
 pub fn build(job: &Job, context: &Context, moment: Moment) -> Result<Request<Bytes>, http::Error> {
     match &job.work {
         Work::Bind(binding) => bind(binding),
+        Work::Settle(settle) => get_pod(&settle.binding.pod),
         Work::Pvc(write) => pvc(write),
         Work::Evict(eviction) => evict(&eviction.pod),
         Work::OpenGate(pod) => open_gate(pod),

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::reply::Reply;
 use super::waits::Waits;
-use super::{Job, Outbox, Work};
+use super::{Job, Outbox, Then, Work};
 
 /// What stands on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,7 +187,15 @@ impl Outbox {
             }
             // Somebody else has the volume, or the claim is another one.
             Reply::Gone(message) | Reply::Conflict(message) => (message, BindFault::Place),
-            other => (self.again(job, other, now)?, BindFault::Denied),
+            other => {
+                let then = self.after(&write.binding, &other);
+                let why = self.again(job, other, now)?;
+                if then == Then::Bind {
+                    self.settle(&write.binding, why, then, now);
+                    return None;
+                }
+                (why, BindFault::Denied)
+            }
         };
         self.fail(vec![write.binding.clone()], &message, fault, now).pop()
     }

@@ -1,7 +1,7 @@
 //! How many requests may be in flight.
 use super::reply::Reply;
 
-/// Halves on each passing error and opens by one on each success: an API server in trouble is not hammered, and one that
+/// Halves when the API server is in trouble and opens by one on each success: the server is not hammered, and one that
 /// restarts is probed by single requests.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
@@ -21,7 +21,8 @@ impl Window {
 
     pub(super) fn observe(&mut self, reply: &Reply) {
         self.limit = match reply {
-            Reply::Passing { .. } => (self.limit / 2).max(1),
+            trouble if trouble.is_trouble() => (self.limit / 2).max(1),
+            Reply::Passing { .. } => self.limit,
             Reply::Done | Reply::Gone(_) | Reply::Conflict(_) | Reply::Refused(_) => {
                 (self.limit + 1).min(self.max)
             }
@@ -31,12 +32,13 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reply::Trouble;
     use super::*;
 
     #[test]
     fn failures_narrow_the_window_and_successes_open_it() {
         let mut window = Window::new(8);
-        let trouble = Reply::Passing { message: "503".into(), after: None };
+        let trouble = Reply::Passing { message: "503".into(), trouble: Trouble::Unknown, after: None };
         for expected in [4, 2, 1, 1] {
             window.observe(&trouble);
             assert_eq!(window.limit(), expected);
@@ -45,5 +47,13 @@ mod tests {
             window.observe(&Reply::Done);
             assert_eq!(window.limit(), expected);
         }
+    }
+
+    #[test]
+    fn trouble_of_one_object_narrows_nothing() {
+        let mut window = Window::new(8);
+        let trouble = Reply::Passing { message: "its webhook".into(), trouble: Trouble::Object, after: None };
+        window.observe(&trouble);
+        assert_eq!(window.limit(), 8);
     }
 }

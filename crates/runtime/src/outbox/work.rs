@@ -54,11 +54,33 @@ pub struct Eviction {
     pub reason: Arc<str>,
 }
 
+/// A bind that was not answered for good.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settle {
+    /// The pod and its node.
+    pub binding: Binding,
+    /// The last answer.
+    pub why: Arc<str>,
+    /// What to do if the pod has no node.
+    pub then: Then,
+}
+
+/// What to do with a pod that turns out to have no node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The server was in trouble, which is no reason to give the room away: bind it.
+    Bind,
+    /// Report why it has none.
+    Report,
+}
+
 /// One thing to send.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// Bind a pod.
     Bind(Binding),
+    /// Read what became of a bind.
+    Settle(Settle),
     /// Evict a pod.
     Evict(Eviction),
     /// Take the gate of its queue off a pod.
@@ -75,14 +97,18 @@ impl Work {
     /// The pod and its node, if it is on its way to one.
     pub(super) fn binding(&self) -> Option<&Binding> {
         match self {
-            Work::Bind(binding) | Work::Pvc(PvcWrite { binding, .. }) => Some(binding),
+            Work::Bind(binding)
+            | Work::Settle(Settle { binding, .. })
+            | Work::Pvc(PvcWrite { binding, .. }) => Some(binding),
             Work::Evict(..) | Work::OpenGate(_) | Work::Write(_) | Work::Post(_) => None,
         }
     }
 
     pub(super) fn lane(&self) -> Lane {
         match self {
-            Work::Bind(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Pvc(_) => Lane::Binds,
+            Work::Bind(_) | Work::Settle(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Pvc(_) => {
+                Lane::Binds
+            }
             Work::Write(_) => Lane::Writes,
             Work::Post(_) => Lane::Events,
         }
@@ -98,6 +124,8 @@ pub struct Job {
     pub attempt: u32,
     /// When it was first sent.
     pub first: Instant,
+    /// An attempt may have been carried out, though nobody said so.
+    pub in_doubt: bool,
     /// The order of the decisions.
     pub number: u64,
 }

@@ -400,6 +400,11 @@ impl Writes {
         first(&self.prompt).into_iter().chain(first(&self.lazy)).min()
     }
 
+    /// The process ends.
+    pub(super) fn is_hurried(&self) -> bool {
+        self.hurried
+    }
+
     /// Statuses of groups and queues are due now; words about single pods are left to the next leader, and what was refused.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.hurried = true;

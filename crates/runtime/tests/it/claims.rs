@@ -15,14 +15,14 @@ const STATUS: &str = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/st
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// Keeps one claim as an API server does: a write with an old version is refused.
-struct Store {
-    claim: Value,
+pub(crate) struct Store {
+    pub(crate) claim: Value,
     /// The number of writes that fail because of a concurrent write.
-    races: u32,
+    pub(crate) races: u32,
 }
 
 impl Store {
-    fn answer(&mut self, seen: &Seen) -> Answer {
+    pub(crate) fn answer(&mut self, seen: &Seen) -> Answer {
         match (&seen.method, seen.path.as_str()) {
             (&Method::GET, CLAIM) => ok(self.claim.clone()),
             (&Method::GET, path) if path.ends_with("/deviceclasses/gpu") => ok(
@@ -50,7 +50,7 @@ impl Store {
     }
 }
 
-fn fresh() -> Value {
+pub(crate) fn fresh() -> Value {
     let request = json!({"name": "r", "exactly": {"deviceClassName": "gpu"}});
     json!({
         "metadata": {"namespace": "ns", "name": "c", "uid": "u", "resourceVersion": 1},
@@ -60,7 +60,7 @@ fn fresh() -> Value {
 }
 
 /// Pods of one claim; the bind of the first allocates the claim.
-fn decision(pods: usize) -> Decision {
+pub(crate) fn decision(pods: usize) -> Decision {
     let device = DeviceName { driver: "gpu.x".into(), pool: "n1".into(), device: "d0".into() };
     let given = ClaimAllocation { devices: vec![GivenDevice { request: "r".into(), device }], nodes: None };
     let given = Arc::new(given);

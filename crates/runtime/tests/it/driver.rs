@@ -49,7 +49,7 @@ pub(crate) fn quick() -> OutboxOptions {
     }
 }
 
-fn asked(log: &Log, method: &Method) -> Vec<Seen> {
+pub(crate) fn asked(log: &Log, method: &Method) -> Vec<Seen> {
     log.lock().unwrap().iter().filter(|seen| seen.method == *method).cloned().collect()
 }
 
@@ -91,7 +91,6 @@ async fn each_answer_to_a_bind_gives_the_right_event() {
         ("not bound at all", conflict(), seen("uid-a-0", "", false), Some(false)),
         ("gone", fails(404, "pods \"a-0\" not found"), fails(500, "not asked"), Some(true)),
         ("forbidden", fails(403, "no"), fails(500, "not asked"), Some(false)),
-        ("never available", fails(503, "starting"), fails(500, "not asked"), Some(false)),
     ];
     for (name, bind, pod, failure) in cases {
         let (client, _) =
@@ -235,8 +234,12 @@ async fn a_problem_of_a_queue_is_an_event() {
 
 /// Short time-outs, and a report channel that is dropped.
 fn quick_driver() -> Driver<fn(Vec<Event>)> {
+    quick_driver_with(quick())
+}
+
+pub(crate) fn quick_driver_with(options: OutboxOptions) -> Driver<fn(Vec<Event>)> {
     Driver {
-        outbox: Outbox::new(quick()),
+        outbox: Outbox::new(options),
         context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
         limiter: None,
         metrics: Arc::default(),

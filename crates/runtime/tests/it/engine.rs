@@ -14,6 +14,8 @@ use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use phalanx_runtime::clock::CycleClock;
 use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::outbox::driver;
+use phalanx_runtime::pulse::Pulse;
+use phalanx_runtime::server::Health;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -189,4 +191,54 @@ fn the_log_has_bound_pods_and_victims_with_their_preemptor() {
     assert_eq!(count("evicting pod=ns/old-"), 4, "{text}");
     let why = "action=\"preempt\" reason=\"preempted by ns/first (priority 10) in queue default\"";
     assert_eq!(count(why), 4, "{text}");
+}
+
+/// Keeps whoever asks it for the time, until it is let go.
+#[derive(Debug)]
+struct Stuck(Mutex<()>);
+
+impl Stopwatch for Stuck {
+    fn elapsed(&self) -> Duration {
+        drop(self.0.lock());
+        Duration::ZERO
+    }
+}
+
+#[test]
+fn a_cycle_that_does_not_end_is_told_from_a_thread_with_nothing_to_do() {
+    let (inputs, receive) = channel();
+    let (send, _outbox) = unbounded_channel();
+    let stuck = Arc::new(Stuck(Mutex::new(())));
+    let mut scheduler = Scheduler::new(conf(), 7);
+    scheduler.set_stopwatch(stuck.clone());
+    let health = Arc::new(Health::new(Pulse::new(Duration::from_millis(500))));
+    let engine = Engine {
+        cluster: Cluster::new(ClusterOptions::default()),
+        scheduler,
+        pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
+        waits_for: BTreeSet::new(),
+        inputs: receive,
+        outbox: send,
+        metrics: Arc::default(),
+        health: Arc::clone(&health),
+        leads: true,
+        clock: CycleClock::default(),
+    };
+    let thread = std::thread::spawn(move || engine.run());
+    let until = |hangs: bool| {
+        let end = Instant::now() + Duration::from_secs(20);
+        while health.pulse.hangs().is_some() != hangs {
+            assert!(Instant::now() < end, "{:?}", health.pulse.hangs());
+            std::thread::yield_now();
+        }
+    };
+    let held = stuck.0.lock().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(health.pulse.hangs(), None, "it waits");
+    inputs.send(Input::Events(events())).unwrap();
+    until(true);
+    drop(held);
+    until(false);
+    inputs.send(Input::Stop).unwrap();
+    thread.join().unwrap();
 }

@@ -65,7 +65,7 @@ fn cycle(arguments: &str, extender: Arc<dyn Extender>) -> (Vec<Decision>, Report
 }
 
 fn http(runtime: &Runtime) -> Arc<dyn Extender> {
-    Arc::new(HttpExtender::new(runtime.handle().clone(), Clients::default()))
+    Arc::new(HttpExtender::new(runtime.handle().clone(), Clients::default(), Arc::default()))
 }
 
 /// The node of the pod or the reason why it waits, and the requests.
@@ -224,6 +224,21 @@ fn jobs_queues_and_sessions_are_sent_to_the_extender() {
     let server = Loopback::new(|_| Some((200, json!({"status": -1}))));
     let (waits, _) = outcome(&server, "extender.jobEnqueueableVerb: enqueueable");
     assert_eq!(waits, Err("extender, enqueueable: the job may not be admitted".to_owned()));
+}
+
+/// Each question may wait for a minute, and there are several.
+#[test]
+fn a_cycle_does_not_wait_for_ever_for_an_extender_that_does_not_answer() {
+    let server = Loopback::new(|_| None);
+    let verbs = "extender.queueOverusedVerb: overused, extender.jobEnqueueableVerb: enqueueable, \
+        extender.predicateVerb: predicate, extender.ignorable: true";
+    let arguments = format!("extender.urlPrefix: '{}', extender.httpTimeout: 1m, {verbs}", server.url);
+    let runtime = Runtime::new().unwrap();
+    let extender = HttpExtender::new(runtime.handle().clone(), Clients::default(), Arc::default());
+    let started = Instant::now();
+    let (decisions, _) = cycle(&arguments, Arc::new(extender.with_limit(Duration::from_millis(300))));
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert!(decisions.iter().any(|decision| matches!(decision, Decision::Bind { .. })), "{decisions:?}");
 }
 
 #[test]

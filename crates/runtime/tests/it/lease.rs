@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use http::Method;
 use kube::Client;
 use phalanx_runtime::faults::Faults;
+use phalanx_runtime::fence::{Fence, Gatekeeper};
 use phalanx_runtime::lease::{LeaseOptions, hold};
+use phalanx_runtime::pulse::Pulse;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
@@ -71,6 +73,7 @@ fn options(identity: &str) -> LeaseOptions {
 struct Candidate {
     leads: oneshot::Receiver<()>,
     stop: watch::Sender<bool>,
+    fence: Fence,
     running: tokio::task::JoinHandle<bool>,
 }
 
@@ -79,14 +82,20 @@ fn candidate(client: &Client, identity: &str) -> Candidate {
 }
 
 fn campaign(client: &Client, options: LeaseOptions) -> Candidate {
+    campaign_with(client, options, Arc::default())
+}
+
+fn campaign_with(client: &Client, options: LeaseOptions, pulse: Arc<Pulse>) -> Candidate {
     let (tell, leads) = oneshot::channel();
     let (stop, stopped) = watch::channel(false);
     let client = client.clone();
+    let (keeper, fence) = Gatekeeper::new();
     let running = tokio::spawn(async move {
         let faults = Faults::new("http://fake");
-        hold(client, options, &faults, move || tell.send(()).unwrap(), stopped).await.is_ok()
+        let leads = move || tell.send(()).unwrap();
+        hold(client, options, &faults, keeper, &pulse, leads, stopped).await.is_ok()
     });
-    Candidate { leads, stop, running }
+    Candidate { leads, stop, fence, running }
 }
 
 #[tokio::test]
@@ -95,10 +104,12 @@ async fn one_process_leads_and_the_other_takes_a_released_lease_at_once() {
     let first = candidate(&client, "a");
     first.leads.await.unwrap();
     let mut second = candidate(&client, "b");
+    assert!(first.fence.is_open() && !second.fence.is_open(), "the leader alone writes");
     let early = tokio::time::timeout(Duration::from_millis(1500), &mut second.leads).await;
     assert!(early.is_err(), "the first one renews");
     first.stop.send(true).unwrap();
     assert!(first.running.await.unwrap(), "released");
+    assert!(!first.fence.is_open());
     tokio::time::timeout(Duration::from_millis(500), second.leads).await.expect("no need to wait").unwrap();
     assert_eq!(store.lock().unwrap().lease.as_ref().unwrap()["spec"]["leaseTransitions"], 1);
     second.stop.send(true).unwrap();
@@ -111,6 +122,9 @@ async fn a_leader_that_cannot_renew_stops() {
     let only = candidate(&client, "a");
     only.leads.await.unwrap();
     store.lock().unwrap().down = true;
+    // Though the task of the lease has not had its turn yet.
+    std::thread::sleep(options("a").renew_deadline);
+    assert!(!only.fence.is_open());
     let lost = tokio::time::timeout(Duration::from_secs(3), only.running).await.expect("it must stop");
     assert!(!lost.unwrap(), "the lease was lost");
 }
@@ -132,4 +146,19 @@ async fn a_leader_that_cannot_renew_stops_at_the_deadline() {
     store.lock().unwrap().down = true;
     assert!(!only.running.await.unwrap(), "the lease was lost");
     assert!(started.elapsed() < retry * 2, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_process_whose_scheduling_thread_hangs_lets_another_one_lead() {
+    let (client, store) = server();
+    let pulse = Arc::new(Pulse::new(Duration::from_millis(200)));
+    let hanging = campaign_with(&client, options("a"), Arc::clone(&pulse));
+    hanging.leads.await.unwrap();
+    pulse.cycle();
+    let lost = tokio::time::timeout(Duration::from_secs(3), hanging.running).await.expect("it must stop");
+    assert!(!lost.unwrap() && !hanging.fence.is_open());
+    let next = candidate(&client, "b");
+    tokio::time::timeout(Duration::from_secs(3), next.leads).await.expect("nobody renews").unwrap();
+    assert_eq!(store.lock().unwrap().lease.as_ref().unwrap()["spec"]["holderIdentity"], "b");
+    next.stop.send(true).unwrap();
 }

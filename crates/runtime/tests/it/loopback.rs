@@ -18,6 +18,13 @@ pub(crate) struct Asked {
 /// What to answer: a status and a body; nothing leaves the client waiting.
 pub(crate) type Answer = Option<(u16, Value)>;
 
+/// What a server does that does not answer.
+#[derive(Clone, Copy, PartialEq)]
+enum Silence {
+    Waits,
+    HangsUp,
+}
+
 /// Lives as long as it is held.
 pub(crate) struct Loopback {
     pub(crate) url: String,
@@ -28,6 +35,15 @@ pub(crate) struct Loopback {
 impl Loopback {
     /// Serves with a function.
     pub(crate) fn new(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        Self::serving(answer, Silence::Waits)
+    }
+
+    /// One that closes the connection where nothing is answered.
+    pub(crate) fn hanging_up(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        Self::serving(answer, Silence::HangsUp)
+    }
+
+    fn serving(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static, silence: Silence) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (log, stop) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::new(Mutex::new(false)));
@@ -40,7 +56,7 @@ impl Loopback {
                 let (Ok(stream), seen, answer) = (stream, Arc::clone(&seen), Arc::clone(&answer)) else {
                     continue;
                 };
-                std::thread::spawn(move || serve(stream, &seen, &*answer));
+                std::thread::spawn(move || serve(stream, &seen, &*answer, silence));
             }
         });
         Self { url, log, stop }
@@ -61,14 +77,16 @@ impl Drop for Loopback {
 }
 
 /// Requests of one connection, until it is closed.
-fn serve(stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked) -> Answer) {
+fn serve(stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked) -> Answer, silence: Silence) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut writer = stream;
     while let Some(asked) = read(&mut reader) {
         log.lock().unwrap().push(asked.clone());
         let Some((status, body)) = answer(&asked) else {
-            // Until the client gives up.
-            let _ = reader.read(&mut [0]);
+            if silence == Silence::Waits {
+                // Until the client gives up.
+                let _ = reader.read(&mut [0]);
+            }
             return;
         };
         let body = body.to_string();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{Condition, Event, GroupStatus, Key, Phase};
 use phalanx_core::decision::Decision;
-use phalanx_runtime::outbox::reply::Reply;
+use phalanx_runtime::outbox::reply::{Reply, Trouble};
 use phalanx_runtime::outbox::request::{Context, Moment, build};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, Work};
 use phalanx_runtime::recorder::{Note, Posting};
@@ -21,7 +21,7 @@ fn events_are_sent_while_a_bind_waits_for_its_next_attempt() {
     outbox.done(bound, Reply::Done, now);
     assert!(outbox.next(now + BREAK).is_none(), "while it is on its way none is sent");
     let after = Some(Duration::from_secs(5));
-    outbox.done(failing, Reply::Passing { message: "busy".into(), after }, now);
+    outbox.done(failing, Reply::Passing { message: "busy".into(), trouble: Trouble::NotTaken, after }, now);
     assert!(drain(&mut outbox, now).is_empty());
     let talk = outbox.wake(now).unwrap();
     assert!(talk < now + BREAK);

@@ -3,10 +3,10 @@ use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{GroupStatus, Key, Phase};
 use phalanx_core::decision::Decision;
-use phalanx_runtime::outbox::reply::Reply;
+use phalanx_runtime::outbox::reply::{Problem, Reply, read};
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, Work, Write};
 
-use crate::outbox::pod;
+use crate::outbox::{burst, gang, options, pod};
 
 fn condition(name: &str, message: &str) -> Decision {
     Decision::PodUnscheduled { pod: pod(name), reason: "Unschedulable", message: message.into() }
@@ -147,4 +147,19 @@ fn shutdown_does_not_wait_for_refused_writes() {
     play.outbox.hurry(play.now);
     play.until(Duration::from_secs(3), &refusal());
     assert_eq!(play.outbox.depth().writes, 0);
+}
+
+#[test]
+fn a_webhook_that_fails_for_some_pods_slows_no_others() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![gang("a", 4), gang("b", 40)], now);
+    let fails =
+        br#"{"message": "Internal error occurred: failed calling webhook \"x\": Post \"https://x\": EOF"}"#;
+    let answer = read(http::StatusCode::INTERNAL_SERVER_ERROR, &http::HeaderMap::new(), fails);
+    let Err(Problem::Other(reply)) = answer else { panic!("{answer:?}") };
+    for job in burst(&mut outbox, now) {
+        assert_eq!(outbox.done(job, reply.clone(), now), None, "it is tried again");
+    }
+    assert_eq!(burst(&mut outbox, now).len(), options().in_flight);
 }

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{Condition, Event, GroupStatus, Key, Phase};
 use phalanx_core::decision::{Decision, Prepare, VolumeBinding};
-use phalanx_runtime::outbox::reply::Reply;
+use phalanx_runtime::outbox::reply::{Reply, Trouble};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, PvcSeen};
 use phalanx_runtime::recorder::Note;
 use rand::{RngExt, SeedableRng};
@@ -115,7 +115,7 @@ impl Play {
         let after = [None, None, Some(Duration::from_secs(1))][self.one_of(3)];
         let reply = match self.one_of(8) {
             0 => Reply::Gone("not found".into()),
-            1 | 2 => Reply::Passing { message: "starting".into(), after },
+            1 | 2 => Reply::Passing { message: "starting".into(), trouble: Trouble::NotTaken, after },
             3 => Reply::Conflict("modified".into()),
             4 | 5 => Reply::Refused("denied by a webhook".into()),
             _ => Reply::Done,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use phalanx_cluster::event::{BindFault, Event, Key, PodRef, Time};
 use phalanx_core::decision::{Binding, Decision, Prepare, VolumeBinding};
-use phalanx_runtime::outbox::reply::Reply;
+use phalanx_runtime::outbox::reply::{Reply, Trouble};
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, PvcSeen, VolumeSeen, Work};
 
 const CLAIM: &str = "data";
@@ -165,4 +165,26 @@ fn many_pods_that_wait_for_claims_keep_nobody_busy() {
         outbox.done(bind, Reply::Done, now);
     }
     assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+}
+
+#[test]
+fn an_outage_while_a_claim_is_written_is_no_reason_to_give_the_room_away() {
+    let trouble = || Reply::Passing { message: "503".into(), trouble: Trouble::Unknown, after: None };
+    let no_node = Reply::Passing { message: "503".into(), trouble: Trouble::Object, after: None };
+    let mut now = Instant::now();
+    let mut outbox = decided(None, now);
+    let job = loop {
+        let Some(job) = outbox.next(now) else {
+            now = outbox.wake(now).expect("it is tried again");
+            continue;
+        };
+        if matches!(job.work, Work::Settle(_)) {
+            break job;
+        }
+        assert_eq!(outbox.done(job, trouble(), now), None);
+    };
+    assert_eq!(outbox.done(job, no_node, now), None);
+    assert_eq!(claim_written(&mut outbox, Reply::Done, now), None);
+    outbox.pvc_seen(&Key::new("ns", CLAIM), seen("c1", true, true), now);
+    assert!(binds(&mut outbox, now));
 }

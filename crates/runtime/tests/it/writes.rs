@@ -75,7 +75,7 @@ fn kind(work: &Work) -> &'static str {
         Work::Write(Write::Queue(..)) => "queue",
         Work::Write(Write::Pod(..)) => "pod",
         Work::Post(_) => "event",
-        Work::Evict(..) | Work::OpenGate(_) | Work::Pvc(_) => "other",
+        Work::Settle(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Pvc(_) => "other",
     }
 }
 

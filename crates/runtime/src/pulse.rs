@@ -1,0 +1,68 @@
+//! Whether the scheduling thread comes back: when it does not, nothing is scheduled, though all else answers and the
+//! lease is renewed.
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A thread that is at work for so long hangs: longer than any cycle takes, with all that extenders may take of it.
+pub const HANGS_AFTER: Duration = Duration::from_mins(2);
+
+/// What the scheduling thread is at.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beat {
+    /// Since when it has been at one piece of work; none while it waits for something to do.
+    since: Option<Instant>,
+    cycle: u64,
+}
+
+/// Kept by the scheduling thread, and read by health checks, the lease and extenders.
+#[derive(Debug)]
+pub struct Pulse {
+    limit: Duration,
+    beat: Mutex<Beat>,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self::new(HANGS_AFTER)
+    }
+}
+
+impl Pulse {
+    /// Of a thread that hangs when one piece of work takes so long.
+    pub fn new(limit: Duration) -> Self {
+        Self { limit, beat: Mutex::default() }
+    }
+
+    /// A piece of work begins.
+    pub fn work(&self) {
+        self.beat().since = Some(Instant::now());
+    }
+
+    /// A cycle begins.
+    pub fn cycle(&self) {
+        let mut beat = self.beat();
+        *beat = Beat { since: Some(Instant::now()), cycle: beat.cycle + 1 };
+    }
+
+    /// There is nothing to do.
+    pub fn rest(&self) {
+        self.beat().since = None;
+    }
+
+    /// The number of the cycle.
+    pub fn cycles(&self) -> u64 {
+        self.beat().cycle
+    }
+
+    /// Whether the thread does not come back; what to say then.
+    pub fn hangs(&self) -> Option<String> {
+        let since = self.beat().since?;
+        (since.elapsed() >= self.limit)
+            .then(|| format!("the scheduling thread has been at one piece of work for {:?}", self.limit))
+    }
+
+    /// A beat is whole whatever panicked while it was held.
+    fn beat(&self) -> MutexGuard<'_, Beat> {
+        self.beat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,212 @@
+//! What stands between the scheduler and the API server: a proxy that decides on each request, and a link that is cut.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use anyhow::{Context as _, Result};
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt as _;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use kube::{Client, client::Body};
+use serde_json::json;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinHandle,
+};
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is carried out and answered.
+    Passes,
+    /// It never arrives, and nobody answers.
+    IsLost,
+    /// It is carried out, and nobody answers.
+    IsCarriedOut,
+    /// It does not arrive, and this is the answer.
+    IsAnswered(u16),
+    /// It is carried out, and this is the answer.
+    IsCarriedOutAndAnswered(u16),
+}
+
+/// A request that reads nothing, by method and path.
+pub(super) type Write = (Method, String);
+
+/// A proxy on loopback, until it is dropped. Reads always pass.
+pub(super) struct Proxy {
+    address: SocketAddr,
+    writes: Arc<Mutex<Vec<Write>>>,
+    task: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// `fate` is asked about each write.
+    pub(super) async fn start(
+        client: Client,
+        fate: impl Fn(&Write) -> Fate + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let (writes, fate) = (Arc::<Mutex<Vec<Write>>>::default(), Arc::new(fate));
+        let seen = Arc::clone(&writes);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (client, seen, fate) = (client.clone(), Arc::clone(&seen), Arc::clone(&fate));
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let write = (request.method().clone(), request.uri().path().to_owned());
+                    let fate = if write.0 == Method::GET { Fate::Passes } else { fate(&write) };
+                    if write.0 != Method::GET {
+                        seen.lock().expect("no test panics here").push(write);
+                    }
+                    carry(client.clone(), request, fate)
+                });
+                // A connection that breaks off is the scheduler's business.
+                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            }
+        });
+        Ok(Self { address, writes, task })
+    }
+
+    /// The flag by which a scheduler goes through it.
+    pub(super) fn flag(&self) -> String {
+        format!("--master=http://{}", self.address)
+    }
+
+    /// What was to be written so far.
+    pub(super) fn writes(&self) -> Vec<Write> {
+        self.writes.lock().expect("no test panics here").clone()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn carry(client: Client, request: Request<Incoming>, fate: Fate) -> Result<Response<Body>> {
+    match fate {
+        Fate::Passes => forward(client, request).await,
+        Fate::IsAnswered(status) => answer(status),
+        Fate::IsCarriedOutAndAnswered(status) => {
+            forward(client, request).await?;
+            answer(status)
+        }
+        Fate::IsCarriedOut => {
+            forward(client, request).await?;
+            std::future::pending().await
+        }
+        Fate::IsLost => std::future::pending().await,
+    }
+}
+
+/// The client has its own connection and token.
+async fn forward(client: Client, request: Request<Incoming>) -> Result<Response<Body>> {
+    let (mut parts, body) = request.into_parts();
+    for name in [header::HOST, header::CONNECTION, header::AUTHORIZATION] {
+        parts.headers.remove(name);
+    }
+    let body = body.collect().await?.to_bytes();
+    let mut response = client.send(Request::from_parts(parts, Body::from(body.to_vec()))).await?;
+    response.headers_mut().remove(header::TRANSFER_ENCODING);
+    *response.version_mut() = http::Version::HTTP_11;
+    Ok(response)
+}
+
+fn answer(status: u16) -> Result<Response<Body>> {
+    let status = StatusCode::from_u16(status)?;
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status.as_u16(),
+        "message": "answered by the test",
+    });
+    let response = Response::builder().status(status).header(header::CONTENT_TYPE, "application/json");
+    response.body(Body::from(body.to_string().into_bytes())).context("an answer")
+}
+
+/// A TCP link to the API server that can be cut and held up.
+pub(super) struct Link {
+    address: SocketAddr,
+    state: watch::Sender<State>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    held: bool,
+    cuts: u32,
+}
+
+impl Link {
+    /// To the server at this URL.
+    pub(super) async fn to(url: &str) -> Result<Self> {
+        let target: SocketAddr = url.trim_start_matches("https://").parse()?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let (state, seen) = watch::channel(State::default());
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let state = seen.clone();
+                tokio::spawn(async move { connect(stream, target, state).await.unwrap_or_default() });
+            }
+        });
+        Ok(Self { address, state, task })
+    }
+
+    /// The flag by which a scheduler goes through it.
+    pub(super) fn flag(&self) -> String {
+        format!("--master=https://{}", self.address)
+    }
+
+    /// Ends all connections.
+    pub(super) fn cut(&self) {
+        self.state.send_modify(|state| state.cuts += 1);
+    }
+
+    /// Nothing arrives any more, in either direction, and no connection ends.
+    pub(super) fn hold(&self) {
+        self.state.send_modify(|state| state.held = true);
+    }
+
+    /// Everything arrives, late.
+    pub(super) fn let_go(&self) {
+        self.state.send_modify(|state| state.held = false);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn connect(from: TcpStream, target: SocketAddr, mut state: watch::Receiver<State>) -> Result<()> {
+    let cuts = state.borrow().cuts;
+    let (from_read, from_write) = from.into_split();
+    let (to_read, to_write) = TcpStream::connect(target).await?.into_split();
+    tokio::select! {
+        ended = pump(from_read, to_write, state.clone()) => ended,
+        ended = pump(to_read, from_write, state.clone()) => ended,
+        _ = state.wait_for(|state| state.cuts != cuts) => Ok(()),
+    }
+}
+
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut state: watch::Receiver<State>,
+) -> Result<()> {
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        let count = from.read(&mut bytes).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        state.wait_for(|state| !state.held).await?;
+        to.write_all(&bytes[..count]).await?;
+    }
+}
