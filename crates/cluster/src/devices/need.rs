@@ -214,7 +214,7 @@ impl Cluster {
             let shape = self.devices.shape(shape);
             let nobody = !shape.local && shape.everywhere && !self.devices.is_shared(shape);
             let failure = shape.failure.as_ref().filter(|_| nobody);
-            if let Some(why) = shape.selects.as_ref().err().or(failure) {
+            if let Some(why) = shape.problem().or(failure) {
                 return Err(format!("request {}: {why}", request.name).into());
             }
         }

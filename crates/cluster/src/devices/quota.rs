@@ -1,6 +1,7 @@
 //! Devices as queues count them: resource `deviceclass/<class>` is the devices of a class.
 use std::sync::Arc;
 
+use phalanx_cel::Budget;
 use phalanx_resource::{Amounts, DimId, Quantity};
 use rustc_hash::FxHashSet;
 
@@ -144,21 +145,25 @@ impl super::Devices {
         for (class, count) in counts {
             let mut shape = Shape::new(class, &[], 0);
             shape.read(classes.get(class));
+            let mut sum = 0;
             let there = slices.values_mut().filter(|slice| {
                 slice.info.devices.first().is_some_and(|device| table.contains_key(&slice.name_of(device)))
             });
-            *count = there.map(|slice| slice.count(class, &mut shape)).sum();
+            shape.within_steps(|shape, budget| {
+                sum = there.map(|slice| slice.count(class, shape, budget)).sum();
+            });
+            *count = sum;
         }
     }
 }
 
 impl Slice {
     /// How many devices of a class it has.
-    fn count(&mut self, class: &Arc<str>, shape: &mut Shape) -> u32 {
+    fn count(&mut self, class: &Arc<str>, shape: &mut Shape, budget: &mut Budget) -> u32 {
         let Self { info, counts, .. } = self;
         *counts.entry(class.clone()).or_insert_with(|| {
             let usable = info.devices.iter().filter(|device| device.left_out.is_none());
-            usable.filter(|device| shape.takes(&info.driver, device)).count() as u32
+            usable.filter(|device| shape.takes(&info.driver, device, budget)).count() as u32
         })
     }
 }

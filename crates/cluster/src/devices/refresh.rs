@@ -2,9 +2,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use phalanx_cel::Budget;
 use rustc_hash::FxHashMap;
 
-use super::{Device, DeviceDomain, DeviceLocation, Devices, ShapeId, Shapes, Slice, Stock};
+use super::{Device, DeviceDomain, DeviceLocation, Devices, Shape, ShapeId, Shapes, Slice, Stock};
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, LeftOut, NodeTerm, SliceInfo, SliceNodes};
 use crate::id::{ClaimId, JobId, NodeId};
 use crate::{Cluster, Hold};
@@ -13,6 +14,21 @@ impl Slice {
     pub(super) fn name_of(&self, device: &DeviceInfo) -> DeviceName {
         let SliceInfo { driver, pool, .. } = &self.info;
         DeviceName { driver: driver.clone(), pool: pool.clone(), device: device.name.clone() }
+    }
+
+    /// Says of each of its devices whether it is good for a shape.
+    fn judge(&mut self, at: ShapeId, shape: &mut Shape, budget: &mut Budget) {
+        let Self { info, shapes, known, left_out, .. } = self;
+        *known |= 1 << at;
+        for (device, good) in info.devices.iter().zip(shapes) {
+            if let Some(why) = device.left_out {
+                if shape.selects(&info.driver, device, budget) == Ok(true) {
+                    *left_out.entry((at, why)).or_default() += 1;
+                }
+            } else if shape.takes(&info.driver, device, budget) {
+                *good |= 1 << at;
+            }
+        }
     }
 
     /// Shapes that are others now.
@@ -144,7 +160,7 @@ impl Devices {
     fn class_changed(&mut self, name: &str) {
         let mut bits: Shapes = 0;
         for (at, shape) in self.shapes.iter_mut().enumerate().filter(|(_, shape)| *shape.class == *name) {
-            shape.failure = None;
+            shape.forget();
             bits |= 1 << at;
         }
         for slice in self.slices.values_mut() {
@@ -161,20 +177,14 @@ impl Devices {
             all |= 1 << at;
             shape.read(self.classes.get(&shape.class));
         }
-        for slice in self.slices.values_mut() {
-            let open = all & !slice.known;
-            slice.known |= open;
-            for (at, shape) in self.shapes.iter_mut().enumerate().filter(|(at, _)| open & (1 << at) != 0) {
-                for (device, good) in slice.info.devices.iter().zip(&mut slice.shapes) {
-                    if let Some(why) = device.left_out {
-                        if shape.selects(&slice.info.driver, device) == Ok(true) {
-                            *slice.left_out.entry((at as ShapeId, why)).or_default() += 1;
-                        }
-                    } else if shape.takes(&slice.info.driver, device) {
-                        *good |= 1 << at;
-                    }
+        let open = self.slices.values().fold(0, |open, slice| open | (all & !slice.known));
+        let Self { shapes, slices, .. } = self;
+        for (at, shape) in shapes.iter_mut().enumerate().filter(|(at, _)| open & (1 << at) != 0) {
+            shape.within_steps(|shape, budget| {
+                for slice in slices.values_mut().filter(|slice| slice.known & (1 << at) == 0) {
+                    slice.judge(at as ShapeId, shape, budget);
                 }
-            }
+            });
         }
     }
 

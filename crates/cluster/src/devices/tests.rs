@@ -1,4 +1,6 @@
 //! Claims in a Cluster: stocks that are kept by every change, undoing, and devices that nobody else has.
+mod hostile;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
