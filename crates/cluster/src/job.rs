@@ -7,8 +7,9 @@ use super::denied::Denied;
 use super::task::{Counts, Status};
 use super::tree::{Part, Sums};
 use crate::annotation::Annotations;
-use crate::event::{GroupRef, GroupStatus, Key, Phase, SubGroupPolicy, Time};
+use crate::event::{GroupRef, GroupStatus, Key, Phase, Resources, SubGroupPolicy, Time};
 use crate::id::{QueueId, TaskId};
+use crate::unoffered::GroupAmounts;
 
 /// The object of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +60,8 @@ pub struct Job {
     pub min_devices: Amounts,
     /// `minResources` as ResourceQuotas count them.
     pub quota_request: Option<Amounts>,
+    /// `minResources`, when they name what nobody offers.
+    pub(crate) unoffered: Option<Arc<Resources>>,
     /// Priority of its PriorityClass.
     pub priority: i32,
     pub(crate) priority_class: Option<Arc<str>>,
@@ -99,6 +102,20 @@ impl Job {
         seen.then(|| GroupRef { key: self.key.clone(), uid: self.uid.clone() })
     }
 
+    /// Takes in what the PodGroup's `minResources` ask for.
+    pub(crate) fn ask(&mut self, asked: GroupAmounts) {
+        let GroupAmounts { min_resources, min_devices, quota_request, unoffered } = asked;
+        (self.min_resources, self.min_devices) = (min_resources, min_devices);
+        (self.quota_request, self.unoffered) = (quota_request, unoffered);
+    }
+
+    pub(crate) fn asks_for(&self, asked: &GroupAmounts) -> bool {
+        self.min_resources == asked.min_resources
+            && self.min_devices == asked.min_devices
+            && self.quota_request == asked.quota_request
+            && self.unoffered == asked.unoffered
+    }
+
     pub(crate) fn new(key: Key, kind: JobKind, queue: QueueId) -> Self {
         Self {
             key,
@@ -112,6 +129,7 @@ impl Job {
             sub_groups: Vec::new(),
             roles: Vec::new(),
             min_resources: None,
+            unoffered: None,
             min_devices: Amounts::new(),
             quota_request: None,
             priority: 0,

@@ -44,6 +44,7 @@ mod terms;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tree;
+mod unoffered;
 mod usage;
 mod volumes;
 
@@ -56,6 +57,7 @@ pub use denied::backoff;
 pub use devices::{DeviceNeed, DevicesOf, Local, Shared, Wanted, is_part};
 pub use grouping::GroupWait;
 pub use job::{Job, JobKind, Role};
+pub use unoffered::Unoffered;
 
 pub use node::{Node, Stamp, Taken};
 pub use pdb::{Budgets, Pdb};

@@ -13,6 +13,7 @@ impl Cluster {
     /// Takes in an event. True when a cycle may decide differently now.
     pub fn apply(&mut self, event: Event) -> bool {
         let news = self.fold(event);
+        self.meet_resources();
         if news {
             self.note_news();
         }

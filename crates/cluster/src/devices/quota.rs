@@ -6,7 +6,6 @@ use phalanx_resource::{Amounts, DimId, Quantity};
 use rustc_hash::FxHashSet;
 
 use super::{Shape, Slice};
-use crate::event::Resources;
 use crate::id::{ClaimId, JobId, QueueId, TaskId};
 use crate::{Cluster, Status};
 
@@ -20,6 +19,11 @@ pub(super) const WHOLE: i64 = 1_000;
 /// The class whose devices a resource stands for.
 pub(crate) fn class_of(name: &str) -> Option<&str> {
     name.strip_prefix(COUNT)
+}
+
+/// The resource that stands for the devices of a class.
+pub(super) fn resource_of(class: &str) -> String {
+    [COUNT, class].concat()
 }
 
 /// Whether a resource stands for a part of devices.
@@ -52,13 +56,6 @@ impl Cluster {
                 self.devices.dirty = true;
             }
         }
-    }
-
-    /// What a list asks for of device classes.
-    pub fn device_amounts(&mut self, list: &Resources) -> Amounts {
-        let of_devices: Resources =
-            list.iter().filter(|(name, _)| class_of(name).is_some()).cloned().collect();
-        self.amounts(&of_devices)
     }
 
     /// How many devices of these classes a claim asks for, in thousandths.
@@ -139,6 +136,11 @@ impl Cluster {
 }
 
 impl super::Devices {
+    /// Whether a DeviceClass exists.
+    pub(crate) fn has_class(&self, name: &str) -> bool {
+        self.classes.contains_key(name)
+    }
+
     /// Counts the devices of the classes that are named: of the newest generation of each pool, on nodes that exist.
     pub(super) fn count(&mut self) {
         let Self { counts, classes, slices, table, .. } = self;

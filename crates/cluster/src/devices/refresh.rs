@@ -5,6 +5,7 @@ use std::sync::Arc;
 use phalanx_cel::Budget;
 use rustc_hash::FxHashMap;
 
+use super::quota::resource_of;
 use super::{Device, DeviceDomain, DeviceLocation, Devices, Shape, ShapeId, Shapes, Slice, Stock};
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, LeftOut, NodeTerm, SliceInfo, SliceNodes};
 use crate::id::{ClaimId, JobId, NodeId};
@@ -42,6 +43,9 @@ impl Slice {
 impl Cluster {
     pub(crate) fn apply_class(&mut self, info: DeviceClassInfo) -> bool {
         self.devices.class_changed(&info.name);
+        if !self.devices.has_class(&info.name) {
+            self.changes.resources.push(resource_of(&info.name).into());
+        }
         self.devices.classes.insert(info.name.clone(), info.clone()) != Some(info)
     }
 
