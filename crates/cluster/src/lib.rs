@@ -49,6 +49,7 @@ mod usage;
 mod volumes;
 
 pub use allowance::{Allowance, Allowances};
+pub use apply::rendered;
 pub use changed::{Changed, JobChange};
 pub use class::Class;
 pub use cluster::{Before, Cluster, ClusterOptions};

@@ -10,10 +10,11 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_resource::{Amounts, DimId, Dims, InitContainer, PodResources};
+use phalanx_resource::{Amounts, Dims, InitContainer, PodResources};
 
 use crate::allowance::{canonical, is_of_nodes};
 use crate::class::ClassKey;
@@ -25,8 +26,8 @@ use crate::{Class, Cluster};
 /// So many are told by name.
 const TOLD: usize = 3;
 
-/// One of an extended resource.
-const ONE: i64 = 1_000;
+/// The largest amount that is counted of them.
+const MOST: i64 = 1 << 53;
 
 /// What stands for device classes that PodGroups name and nobody made.
 const NO_CLASS: &str = "deviceclass/(none that exists)";
@@ -40,13 +41,6 @@ pub struct Unoffered {
 }
 
 impl Unoffered {
-    /// The first of them by name, and how many others there are.
-    pub fn told(&self) -> Vec<String> {
-        let others = self.names.len().saturating_sub(TOLD);
-        let others = (others > 0).then(|| format!("{others} other resources that no node has"));
-        self.names.iter().take(TOLD).map(ToString::to_string).chain(others).collect()
-    }
-
     fn names_any(&self, names: &[Box<str>]) -> bool {
         names.iter().any(|name| self.names.binary_search_by(|known| (**known).cmp(name)).is_ok())
     }
@@ -69,15 +63,29 @@ pub(crate) struct GroupAmounts {
 struct Asked<'a> {
     dims: &'a Dims,
     unknown: BTreeSet<Arc<str>>,
+    /// How much is asked for of them, in thousandths.
+    amount: i64,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    fn new(dims: &'a Dims) -> Self {
+        Self { dims, unknown: BTreeSet::new(), amount: 0 }
+    }
+
+    /// What was asked for of names that are not known, since it was last looked at.
+    fn take_amount(&mut self) -> i64 {
+        std::mem::take(&mut self.amount)
+    }
+
     fn amounts(&mut self, list: &Resources, counts: impl Fn(&str) -> bool) -> Amounts {
         let mut amounts = Amounts::new();
         for (name, quantity) in list.iter().filter(|(name, _)| counts(name)) {
             match self.dims.get(name) {
                 Some(dim) => amounts.set(dim, self.dims.amount(dim, *quantity)),
-                None if quantity.milli() > 0 => _ = self.unknown.insert(name.clone()),
+                None if quantity.milli() > 0 => {
+                    self.unknown.insert(name.clone());
+                    self.amount = self.amount.saturating_add(quantity.milli()).min(MOST);
+                }
                 None => {}
             }
         }
@@ -93,7 +101,7 @@ fn is_pod_level(name: &str) -> bool {
 impl Cluster {
     /// What a pod requests in all.
     pub(crate) fn request_of_pod(&mut self, requests: &PodRequests) -> (Amounts, Option<Arc<Unoffered>>) {
-        let mut asked = Asked { dims: &self.dims, unknown: BTreeSet::new() };
+        let mut asked = Asked::new(&self.dims);
         let mut part = |list: &Resources| asked.amounts(list, |_| true);
         let parts = PodResources {
             containers: requests.containers.iter().map(&mut part).collect(),
@@ -105,18 +113,18 @@ impl Cluster {
             overhead: part(&requests.overhead),
             pod_level: requests.pod_level.as_ref().map(|list| asked.amounts(list, is_pod_level)),
         };
-        let (mut request, names) = (parts.total(), asked.unknown);
+        let (mut request, amount, names) = (parts.total(), asked.amount, asked.unknown);
         if names.is_empty() {
             return (request, None);
         }
-        request.set(self.dims.unknown(), names.len() as i64 * ONE);
+        request.set(self.dims.unknown(), amount);
         let unoffered = Unoffered { names: names.into_iter().collect(), requests: requests.clone() };
         (request, Some(Arc::new(unoffered)))
     }
 
     /// The limits of a pod's containers in all.
     pub(crate) fn limits_of_pod(&self, requests: &PodRequests) -> Amounts {
-        let mut asked = Asked { dims: &self.dims, unknown: BTreeSet::new() };
+        let mut asked = Asked::new(&self.dims);
         let mut limits = Amounts::new();
         requests.limits.iter().for_each(|list| limits.add(&asked.amounts(list, |_| true)));
         limits
@@ -125,18 +133,18 @@ impl Cluster {
     /// What a PodGroup asks for.
     pub(crate) fn amounts_of_group(&mut self, list: &Resources) -> GroupAmounts {
         self.learn_device_classes(list);
-        let mut asked = Asked { dims: &self.dims, unknown: BTreeSet::new() };
+        let mut asked = Asked::new(&self.dims);
         let mut min_resources = asked.amounts(list, is_of_nodes);
-        let of_nodes = std::mem::take(&mut asked.unknown).len() as i64;
+        let of_nodes = asked.take_amount();
         let mut min_devices = asked.amounts(list, |name| class_of(name).is_some());
-        let of_devices = std::mem::take(&mut asked.unknown).len() as i64;
+        let of_devices = asked.take_amount();
         let quota_request = self.quota_request(list);
         if of_nodes > 0 {
-            min_resources.set(self.dims.unknown(), of_nodes * ONE);
+            min_resources.set(self.dims.unknown(), of_nodes);
         }
         if of_devices > 0 {
             self.count_classes(&[(NO_CLASS.into(), phalanx_resource::Quantity::default())]);
-            min_devices.set(self.dims.intern(NO_CLASS), of_devices * ONE);
+            min_devices.set(self.dims.intern(NO_CLASS), of_devices);
         }
         let known =
             |(name, _): &(Arc<str>, _)| canonical(name).is_none_or(|name| self.dims.get(name).is_some());
@@ -220,11 +228,27 @@ impl Cluster {
         self.job_changed(id);
     }
 
-    /// The resource that a task is told it lacks, where it is one that nobody offers.
-    pub fn unoffered_of(&self, class: ClassId) -> Option<(DimId, &Unoffered)> {
-        let unoffered = self.classes[class].unoffered.as_deref()?;
-        let unknown =
-            self.classes[class].request.iter().map(|(dim, _)| dim).find(|dim| self.dims.is_unknown(*dim));
-        Some((unknown?, unoffered))
+    /// The names of resources, with those that a job asks for and nobody offers: the first of them, and how many others.
+    pub fn dims_told(&self, id: JobId) -> Cow<'_, Dims> {
+        let job = &self.jobs[id];
+        let of_tasks =
+            job.tasks.iter().filter_map(|task| self.classes[self.tasks[*task].class].unoffered.as_ref());
+        let of_tasks = of_tasks.flat_map(|asked| asked.names.iter());
+        let of_group = job.unoffered.iter().flat_map(|list| list.iter()).map(|(name, _)| name);
+        let of_group = of_group.filter(|name| is_of_nodes(name) && self.dims.get(name).is_none());
+        let names: BTreeSet<&Arc<str>> = of_tasks.chain(of_group).collect();
+        if names.is_empty() {
+            Cow::Borrowed(&self.dims)
+        } else {
+            Cow::Owned(self.dims.naming_unknown(&told(&names)))
+        }
+    }
+}
+
+fn told(names: &BTreeSet<&Arc<str>>) -> String {
+    let first: Vec<&str> = names.iter().take(TOLD).map(|name| &***name).collect();
+    match names.len() - first.len() {
+        0 => first.join(", "),
+        others => format!("{} and {others} other resources that no node has", first.join(", ")),
     }
 }

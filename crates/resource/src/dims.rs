@@ -114,6 +114,15 @@ impl Dims {
         self.name(dim) == UNKNOWN
     }
 
+    /// The same names, and another one for what is not interned: what one pod or job asks for of it, in words.
+    pub fn naming_unknown(&self, name: &str) -> Self {
+        let mut dims = self.clone();
+        if let Some(id) = self.get(UNKNOWN) {
+            dims.dims[id.index()].0 = name.into();
+        }
+        dims
+    }
+
     fn add(&mut self, name: &str) -> DimId {
         let id = DimId::at(self.dims.len());
         self.dims.push((name.into(), Unit::of(name)));

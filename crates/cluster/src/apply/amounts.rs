@@ -1,10 +1,19 @@
 //! Conversion of quantities to amounts and back.
 use std::sync::Arc;
 
-use phalanx_resource::{Amounts, Ceilings, DimId};
+use phalanx_resource::{Amounts, Ceilings, DimId, Dims};
 
 use crate::Cluster;
 use crate::event::Resources;
+
+/// Resource names and canonical quantities, sorted by name, without what has no name.
+pub fn rendered(dims: &Dims, amounts: &Amounts) -> Vec<(Arc<str>, String)> {
+    let known = amounts.iter().filter(|(dim, _)| !dims.is_unknown(*dim));
+    let mut list: Vec<_> =
+        known.map(|(dim, amount)| (Arc::from(dims.name(dim)), dims.format(dim, amount))).collect();
+    list.sort();
+    list
+}
 
 impl Cluster {
     pub(super) fn written_amounts(&mut self, list: &Resources) -> Vec<(Arc<str>, String)> {
@@ -14,11 +23,7 @@ impl Cluster {
 
     /// Resource names and canonical quantities, sorted by name.
     pub fn render(&self, amounts: &Amounts) -> Vec<(Arc<str>, String)> {
-        let text = |(dim, amount)| (Arc::from(self.dims.name(dim)), self.dims.format(dim, amount));
-        let known = amounts.iter().filter(|(dim, _)| !self.dims.is_unknown(*dim));
-        let mut list: Vec<_> = known.map(text).collect();
-        list.sort();
-        list
+        rendered(&self.dims, amounts)
     }
 
     /// The dimension of a resource that a node, a queue or a quota names: whoever asked for it before is told.

@@ -6,6 +6,8 @@ mod pods;
 mod queues;
 mod terms;
 
+pub use amounts::rendered;
+
 use crate::event::Event;
 use crate::{Cluster, Status};
 

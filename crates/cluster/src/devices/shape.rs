@@ -1,4 +1,5 @@
 //! Shapes of requests: a device class with selectors besides. Requests of one shape can be given the same devices.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_cel::{Attribute, Budget, Device, Error, Expression};
@@ -9,15 +10,15 @@ use crate::event::{DeviceClassInfo, DeviceInfo, DeviceValue};
 /// Steps that the expressions of a shape may take, besides so many for each device. So one that is costly is told to those
 /// who ask for it, and does not hold up a cycle.
 const STEPS: u64 = 500_000;
-const STEPS_PER_DEVICE: u64 = 1_000;
+pub(super) const STEPS_PER_DEVICE: u64 = 1_000;
 
 /// A shape of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub(super) class: Arc<str>,
     pub(super) selectors: Vec<Arc<str>>,
-    /// Requests of claims.
-    pub(super) refs: u32,
+    /// Requests of claims that pods name, by their namespace.
+    pub(super) users: BTreeMap<Arc<str>, u32>,
     /// Distinguishes it from an earlier one with the same number.
     pub serial: u64,
     /// What selects devices, or why nothing can; `None` before it is read.
@@ -41,7 +42,7 @@ impl Shape {
         Self {
             class,
             selectors,
-            refs: 0,
+            users: BTreeMap::new(),
             serial,
             selects: None,
             steps: STEPS,
@@ -50,6 +51,16 @@ impl Shape {
             local: false,
             everywhere: false,
         }
+    }
+
+    /// Whether a claim that pods name is of it.
+    pub(super) fn is_used(&self) -> bool {
+        !self.users.is_empty()
+    }
+
+    /// The namespace whose budget pays for its expressions.
+    pub(super) fn payer(&self) -> Option<Arc<str>> {
+        self.users.keys().next().cloned()
     }
 
     /// Its class is another one now: what it selects is worked out anew.

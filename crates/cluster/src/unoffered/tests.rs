@@ -19,9 +19,12 @@ fn request(cluster: &Cluster, pod: &str) -> Vec<(Arc<str>, String)> {
     cluster.render(&cluster.classes[class].request)
 }
 
-fn told(cluster: &Cluster, pod: &str) -> Vec<String> {
-    let class = cluster.tasks[task_of(cluster, pod)].class;
-    cluster.unoffered_of(class).map(|(_, unoffered)| unoffered.told()).unwrap_or_default()
+/// The names of what a pod asks for and nobody offers.
+fn told(cluster: &Cluster, pod: &str) -> String {
+    let task = &cluster.tasks[task_of(cluster, pod)];
+    let dims = cluster.dims_told(task.job.unwrap());
+    let asked = cluster.classes[task.class].request.iter().map(|(dim, _)| dim);
+    asked.filter(|dim| cluster.dims.is_unknown(*dim)).map(|dim| dims.name(dim).to_owned()).collect()
 }
 
 #[test]
@@ -37,12 +40,7 @@ fn names_that_tenants_make_up_take_one_dimension_and_are_given_back() {
     assert_eq!(cluster.dims.len(), before + 1);
     assert_eq!(
         told(&cluster, "p1"),
-        [
-            "example.com/r10000",
-            "example.com/r10001",
-            "example.com/r10002",
-            "9997 other resources that no node has"
-        ]
+        "example.com/r10000, example.com/r10001, example.com/r10002 and 9997 other resources that no node has"
     );
     for at in 0..6 {
         cluster.apply(Event::PodGone(format!("p{at}").into()));
@@ -62,7 +60,10 @@ fn what_nobody_offers_fits_nowhere_and_what_is_not_wanted_of_it_does_not_matter(
         cluster.classes[class].request.fits(&cluster.nodes[cluster.node_named("a").unwrap()].idle)
     };
     assert_eq!((fits("wants"), fits("none")), (false, true));
-    assert_eq!((told(&cluster, "wants"), told(&cluster, "none")), (vec!["example.com/x".to_owned()], vec![]));
+    assert_eq!(
+        (told(&cluster, "wants"), told(&cluster, "none")),
+        ("example.com/x".to_owned(), String::new())
+    );
 }
 
 /// A node, a queue or a quota that comes to name a resource, and what is known of the request then.
@@ -87,7 +88,7 @@ fn a_resource_is_known_once_a_node_a_queue_or_a_quota_names_it() {
         assert_eq!(request(&cluster, "p"), [("cpu".into(), "1".to_owned()), ("pods".into(), "1".to_owned())]);
         cluster.apply(event);
         assert_eq!(request(&cluster, "p")[1], ("example.com/x".into(), "2".to_owned()));
-        assert_eq!((told(&cluster, "p"), told(&cluster, "r")), (vec!["example.com/y".to_owned()], vec![]));
+        assert_eq!((told(&cluster, "p"), told(&cluster, "r")), ("example.com/y".to_owned(), String::new()));
         let job = &cluster.jobs[job_of(&cluster, "g")];
         let asked = job.min_resources.clone().unwrap();
         assert_eq!(cluster.render(&asked)[1], ("example.com/x".into(), "2".to_owned()));
@@ -105,7 +106,7 @@ fn a_device_class_is_known_once_it_exists() {
     let list = Some(resources("deviceclass/gpu=2"));
     cluster.apply(PodGroupInfo { min_resources: list, ..group("g", 2) }.into());
     let asked = |cluster: &Cluster| cluster.render(&cluster.jobs[job_of(cluster, "g")].min_devices);
-    assert_eq!(asked(&cluster), [("deviceclass/(none that exists)".into(), "1".to_owned())]);
+    assert_eq!(asked(&cluster), [("deviceclass/(none that exists)".into(), "2".to_owned())]);
     cluster.apply(DeviceClassInfo { name: "gpu".into(), selectors: Vec::new() }.into());
     assert_eq!(asked(&cluster), [("deviceclass/gpu".into(), "2".to_owned())]);
     assert_eq!(cluster.check(), NO_FAULTS);
@@ -136,7 +137,7 @@ proptest! {
         let (x, y) = ("example.com/x", "example.com/y");
         prop_assert_eq!(request(&cluster, "p"), list(&[("cpu", "1"), (x, "2"), ("pods", "1")]));
         prop_assert_eq!(request(&cluster, "q"), list(&[(x, "1"), (y, "2"), ("pods", "1")]));
-        prop_assert_eq!(told(&cluster, "q"), ["example.com/z"]);
+        prop_assert_eq!(told(&cluster, "q"), "example.com/z");
         let job = &cluster.jobs[job_of(&cluster, "g")];
         prop_assert_eq!(cluster.render(job.min_resources.as_ref().unwrap()), list(&[(y, "5")]));
         prop_assert_eq!(cluster.render(job.quota_request.as_ref().unwrap()), list(&[(x, "3"), (y, "5")]));

@@ -2,8 +2,7 @@
 use super::buckets::NodeBucket;
 use super::{Fit, NodeRanking, RankedClass, ScopedClass, labels};
 use crate::tiers::Tiers;
-use phalanx_cluster::diagnosis::{Distance, FitError, Shortage, Unfit};
-use phalanx_cluster::id::ClassId;
+use phalanx_cluster::diagnosis::{Distance, FitError, Shortage};
 use phalanx_cluster::{Cluster, Node};
 use phalanx_resource::Amounts;
 
@@ -30,7 +29,6 @@ impl NodeRanking {
             Box::new(Shortage { node: node.name.clone(), missing, distance })
         });
         labels::name(cluster, scoped.class, &mut error);
-        name_unoffered(cluster, scoped.class, &mut error);
         error
     }
 }
@@ -59,15 +57,6 @@ fn refuse(
     let refused = by_room.is_some() || by_domain.is_some();
     by_room.into_iter().chain(by_domain).for_each(|unfit| error.add(bucket.nodes, unfit));
     Some(refused)
-}
-
-/// Resources that no node has count as one: the pod is told their names.
-fn name_unoffered(cluster: &Cluster, class: ClassId, error: &mut FitError) {
-    let Some((dim, unoffered)) = cluster.unoffered_of(class) else { return };
-    let Some(nodes) = error.reasons.remove(&Unfit::Insufficient(dim)) else { return };
-    for name in unoffered.told() {
-        error.add(nodes, Unfit::Other(format!("Insufficient {name}").into()));
-    }
 }
 
 /// The node of the two that lacks less; of equals the first by name, so that the order of buckets does not matter.

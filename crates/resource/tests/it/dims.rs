@@ -86,5 +86,8 @@ fn a_flood_of_names_ends_in_the_unknown_and_takes_no_id_from_others() {
     let distinct: std::collections::BTreeSet<DimId> = ids[..first].iter().copied().collect();
     assert_eq!((first, distinct.len()), (1_019, 1_019));
     assert!(ids[first..].iter().all(|dim| dims.is_unknown(*dim)) && !dims.is_unknown(gpu));
-    assert_eq!(dims.unknown(), ids[69_999]);
+    let unknown = dims.unknown();
+    assert_eq!(unknown, ids[69_999]);
+    let told = dims.naming_unknown("example.com/r69999");
+    assert_eq!((told.name(unknown), told.name(gpu)), ("example.com/r69999", "nvidia.com/gpu"));
 }
