@@ -231,17 +231,20 @@ impl Cluster {
     /// The names of resources, with those that a job asks for and nobody offers: the first of them, and how many others.
     pub fn dims_told(&self, id: JobId) -> Cow<'_, Dims> {
         let job = &self.jobs[id];
+        let asks = |dim| {
+            let sums = [&job.pending, &job.pipelined, &job.allocated].into_iter().chain(&job.min_resources);
+            sums.map(|sum| sum.get(dim)).any(|amount| amount != 0)
+        };
+        if !self.dims.unknown_if_any().is_some_and(asks) {
+            return Cow::Borrowed(&self.dims);
+        }
         let of_tasks =
             job.tasks.iter().filter_map(|task| self.classes[self.tasks[*task].class].unoffered.as_ref());
         let of_tasks = of_tasks.flat_map(|asked| asked.names.iter());
         let of_group = job.unoffered.iter().flat_map(|list| list.iter()).map(|(name, _)| name);
         let of_group = of_group.filter(|name| is_of_nodes(name) && self.dims.get(name).is_none());
         let names: BTreeSet<&Arc<str>> = of_tasks.chain(of_group).collect();
-        if names.is_empty() {
-            Cow::Borrowed(&self.dims)
-        } else {
-            Cow::Owned(self.dims.naming_unknown(&told(&names)))
-        }
+        Cow::Owned(self.dims.naming_unknown(&told(&names)))
     }
 }
 

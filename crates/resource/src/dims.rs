@@ -109,6 +109,11 @@ impl Dims {
         self.get(UNKNOWN).unwrap_or_else(|| self.add(UNKNOWN))
     }
 
+    /// The same, once anything was counted in it.
+    pub fn unknown_if_any(&self) -> Option<DimId> {
+        self.get(UNKNOWN)
+    }
+
     /// Whether a dimension is that of names that are not interned.
     pub fn is_unknown(&self, dim: DimId) -> bool {
         self.name(dim) == UNKNOWN
