@@ -238,19 +238,27 @@ impl Cluster {
         if !self.dims.unknown_if_any().is_some_and(asks) {
             return Cow::Borrowed(&self.dims);
         }
-        let of_tasks =
-            job.tasks.iter().filter_map(|task| self.classes[self.tasks[*task].class].unoffered.as_ref());
-        let of_tasks = of_tasks.flat_map(|asked| asked.names.iter());
+        let tasks = job.tasks.iter().map(|task| &self.classes[self.tasks[*task].class].unoffered);
+        let mut of_tasks: Vec<&Arc<Unoffered>> = tasks.flatten().collect();
+        of_tasks.dedup();
+        if let [asked] = of_tasks[..]
+            && job.unoffered.is_none()
+        {
+            // Its names are sorted already.
+            let told = told(asked.names.iter(), asked.names.len());
+            return Cow::Owned(self.dims.naming_unknown(&told));
+        }
         let of_group = job.unoffered.iter().flat_map(|list| list.iter()).map(|(name, _)| name);
         let of_group = of_group.filter(|name| is_of_nodes(name) && self.dims.get(name).is_none());
+        let of_tasks = of_tasks.into_iter().flat_map(|asked| asked.names.iter());
         let names: BTreeSet<&Arc<str>> = of_tasks.chain(of_group).collect();
-        Cow::Owned(self.dims.naming_unknown(&told(&names)))
+        Cow::Owned(self.dims.naming_unknown(&told(names.iter().copied(), names.len())))
     }
 }
 
-fn told(names: &BTreeSet<&Arc<str>>) -> String {
-    let first: Vec<&str> = names.iter().take(TOLD).map(|name| &***name).collect();
-    match names.len() - first.len() {
+fn told<'a>(names: impl Iterator<Item = &'a Arc<str>>, count: usize) -> String {
+    let first: Vec<&str> = names.take(TOLD).map(|name| &**name).collect();
+    match count - first.len() {
         0 => first.join(", "),
         others => format!("{} and {others} other resources that no node has", first.join(", ")),
     }

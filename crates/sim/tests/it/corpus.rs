@@ -102,22 +102,21 @@ fn list(count: usize, item: impl Fn(usize) -> Value) -> Value {
     (0..count).map(item).collect()
 }
 
-/// All of them, the same each time.
-pub(crate) fn hostile() -> Vec<Value> {
-    let parts = [
-        amounts(),
-        counts(),
-        sizes(),
-        rules(),
-        names(),
-        groups(),
-        cluster_wide(),
-        devices(),
-        others(),
-        marks(),
-        mutants(),
-    ];
-    parts.into_iter().flatten().collect()
+/// All of them by what is odd about them, the same each time.
+pub(crate) fn hostile() -> Vec<(&'static str, Vec<Value>)> {
+    vec![
+        ("amounts", amounts()),
+        ("counts", counts()),
+        ("sizes", sizes()),
+        ("rules", rules()),
+        ("names", names()),
+        ("groups", groups()),
+        ("cluster-wide", cluster_wide()),
+        ("devices", devices()),
+        ("others", others()),
+        ("marks", marks()),
+        ("mutants", mutants()),
+    ]
 }
 
 fn amounts() -> Vec<Value> {
@@ -147,7 +146,7 @@ fn counts() -> Vec<Value> {
             group(&name, json!({"minMember": count, "minTaskMember": {"a": count, "b": count}})),
             member(&name, 0, json!({})),
             member(&name, 1, json!({"priority": count})),
-            group(&numbered("roles", at), json!({"minMember": 1, "minTaskMember": map(1_000, |role| (numbered("r", role), json!(count)))})),
+            group(&numbered("roles", at), json!({"minMember": 1, "minTaskMember": map(200, |role| (numbered("r", role), json!(count)))})),
             budget,
         ]
     });
