@@ -184,6 +184,8 @@ impl Devices {
     /// Says of each device what it is good for, where that is not known. A namespace whose shapes take too many steps goes
     /// on the next time.
     fn judge(&mut self) {
+        // What is found out now concerns pools that did not change.
+        self.dirty |= !self.unjudged.is_empty();
         let Self { shapes, slices, classes, unjudged, .. } = self;
         let all: Shapes =
             (0..shapes.len() as ShapeId).filter(|at| shapes[usize::from(*at)].is_used()).collect();
