@@ -230,6 +230,18 @@ impl Cluster {
 
     /// The names of resources, with those that a job asks for and nobody offers: the first of them, and how many others.
     pub fn dims_told(&self, id: JobId) -> Cow<'_, Dims> {
+        let (job, dims) = (&self.jobs[id], self.resources_told(id));
+        let Some(none) = self.dims.get(NO_CLASS).filter(|dim| job.min_devices.get(*dim) != 0) else {
+            return dims;
+        };
+        let listed = job.unoffered.iter().flat_map(|list| list.iter()).map(|(name, _)| name);
+        let classes = listed.filter(|name| class_of(name).is_some() && self.dims.get(name).is_none());
+        let names: BTreeSet<&Arc<str>> = classes.collect();
+        Cow::Owned(dims.renaming(none, &told(names.iter().copied(), names.len())))
+    }
+
+    /// The same, but for device classes.
+    fn resources_told(&self, id: JobId) -> Cow<'_, Dims> {
         let job = &self.jobs[id];
         let asks = |dim| {
             let sums = [&job.pending, &job.pipelined, &job.allocated].into_iter().chain(&job.min_resources);

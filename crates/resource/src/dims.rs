@@ -119,6 +119,13 @@ impl Dims {
         self.name(dim) == UNKNOWN
     }
 
+    /// The same names, and another one for a dimension that stands for several.
+    pub fn renaming(&self, dim: DimId, name: &str) -> Self {
+        let mut dims = self.clone();
+        dims.dims[dim.index()].0 = name.into();
+        dims
+    }
+
     /// The same names, and another one for what is not interned: what one pod or job asks for of it, in words.
     pub fn naming_unknown(&self, name: &str) -> Self {
         let mut dims = self.clone();
