@@ -1,10 +1,10 @@
 //! Functions and methods.
 use crate::Error;
+use crate::budget::Budget;
 use crate::parse::Function;
-use crate::pattern::Pattern;
 use crate::value::{Answer, Value, compare, version, wrong};
 
-pub(crate) fn call(function: Function, arguments: &[Value]) -> Answer {
+pub(crate) fn call(function: Function, arguments: &[Value], budget: &mut Budget) -> Answer {
     let text = |of: &str, with: &str| match function {
         Function::StartsWith => Some(of.starts_with(with)),
         Function::EndsWith => Some(of.ends_with(with)),
@@ -32,7 +32,7 @@ pub(crate) fn call(function: Function, arguments: &[Value]) -> Answer {
         (Function::Minor, [Value::Version(version)]) => Ok(Value::Int(version.1 as i64)),
         (Function::Patch, [Value::Version(version)]) => Ok(Value::Int(version.2 as i64)),
         (Function::Matches, [Value::Text(of), Value::Text(pattern)]) => {
-            Ok(Value::Bool(Pattern::new(pattern)?.matches(of)))
+            budget.matches(of, pattern).map(Value::Bool)
         }
         (Function::Of, [value]) => Ok(Value::Optional(Some(Box::new(value.clone())))),
         (Function::None, []) => Ok(Value::Optional(None)),

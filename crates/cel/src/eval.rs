@@ -1,83 +1,94 @@
 //! Expressions about a device.
 use crate::Error;
+use crate::budget::Budget;
 use crate::call::call;
 use crate::device::Device;
-use crate::parse::{Expr, Function};
+use crate::parse::{Expr, Function, Part};
 use crate::value::{Answer, Value, arithmetic, attribute_value, compare, overflow, wrong};
 
 /// What the evaluation for one device may cost: a step for each part of an expression each time it is looked at, and more
-/// for what is copied. Nested macros and texts that double end here.
-const STEPS_MAX: usize = 100_000;
+/// for what is copied, compared and matched. Nested macros and texts that double end here.
+const STEPS_MAX: u64 = 100_000;
 
-pub(crate) fn selects(expr: &Expr, device: &dyn Device) -> Result<bool, Error> {
-    match (Scope { device, bound: Vec::new(), left: STEPS_MAX }).eval(expr)? {
+/// Lists and optionals within each other at most.
+const VALUE_DEPTH_MAX: usize = 64;
+
+pub(crate) fn selects(expr: &Expr, device: &dyn Device, budget: &mut Budget) -> Result<bool, Error> {
+    let answer = budget.within(STEPS_MAX, |budget| Scope { device, bound: Vec::new(), budget }.eval(expr));
+    match answer? {
         Value::Bool(selects) => Ok(selects),
         other => wrong(format!("the expression is {}, expected a boolean", other.kind())),
     }
 }
 
-pub(crate) struct Scope<'a> {
+pub(crate) struct Scope<'a, 'b> {
     pub(crate) device: &'a dyn Device,
     bound: Vec<(&'a str, Value)>,
-    /// Steps.
-    left: usize,
+    pub(crate) budget: &'b mut Budget,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> Scope<'a, '_> {
     fn eval(&mut self, expr: &'a Expr) -> Answer {
+        self.budget.charge(1)?;
         let value = self.value(expr)?;
-        self.left = self.left.checked_sub(value.weight()).ok_or_else(too_long)?;
+        let (weight, depth) = value.measure();
+        self.budget.charge(weight)?;
+        if depth > VALUE_DEPTH_MAX {
+            return wrong("lists are nested too deep".to_owned());
+        }
         Ok(value)
     }
 
     fn value(&mut self, expr: &'a Expr) -> Answer {
-        match expr {
-            Expr::Bool(value) => Ok(Value::Bool(*value)),
-            Expr::Int(value) => Ok(Value::Int(*value)),
-            Expr::Text(value) => Ok(Value::Text(value.clone())),
-            Expr::List(list) => Ok(Value::List(self.all(list)?)),
-            Expr::Variable(name) => self.variable(name),
-            Expr::Field(of, name) => {
+        match &expr.part {
+            Part::Bool(value) => Ok(Value::Bool(*value)),
+            Part::Int(value) => Ok(Value::Int(*value)),
+            Part::Text(value) => Ok(Value::Text(value.clone())),
+            Part::List(list) => Ok(Value::List(self.all(list)?)),
+            Part::Variable(name) => self.variable(name),
+            Part::Field(of, name) => {
                 let of = self.eval(of)?;
                 self.member(&of, name)
             }
-            Expr::Index(of, index) => self.index(of, index),
-            Expr::Not(inner) => Ok(Value::Bool(!self.boolean(inner)?)),
-            Expr::Negative(inner) => match self.eval(inner)? {
+            Part::Index(of, index) => self.index(of, index),
+            Part::Not(inner) => Ok(Value::Bool(!self.boolean(inner)?)),
+            Part::Negative(inner) => match self.eval(inner)? {
                 Value::Int(number) => number.checked_neg().map(Value::Int).ok_or_else(overflow),
                 other => wrong(format!("- needs an integer, found {}", other.kind())),
             },
-            Expr::Binary("&&", a, b) => self.short_cut(a, b, false),
-            Expr::Binary("||", a, b) => self.short_cut(a, b, true),
-            Expr::Binary(operator, a, b) => {
+            Part::Sides(decides, sides) => self.sides(*decides, sides),
+            Part::Binary(operator, a, b) => {
                 let (a, b) = (self.eval(a)?, self.eval(b)?);
                 self.binary(operator, &a, &b)
             }
-            Expr::If(parts) => {
+            Part::If(parts) => {
                 let at = if self.boolean(&parts[0])? { 1 } else { 2 };
                 self.eval(&parts[at])
             }
-            Expr::Has(of, name) => {
+            Part::Has(of, name) => {
                 let of = self.eval(of)?;
                 Ok(Value::Bool(self.lookup(&of, name)?.is_some()))
             }
-            Expr::Optional(of, index) => {
+            Part::Optional(of, index) => {
                 let (of, index) = (self.eval(of)?, self.eval(index)?);
                 self.optional(of, &index)
             }
-            Expr::Matches(of, pattern) => match self.eval(of)? {
-                Value::Text(text) => Ok(Value::Bool(pattern.matches(&text))),
+            Part::Matches(of, pattern) => match self.eval(of)? {
+                Value::Text(text) => pattern.matches(&text, self.budget).map(Value::Bool),
                 other => wrong(format!("{} cannot match", other.kind())),
             },
-            Expr::Macro(found, of, name, parts) => {
+            Part::Macro(found, of, name, parts) => {
                 let of = self.eval(of)?;
                 self.over(*found, of, name, parts)
             }
-            Expr::Call(function @ (Function::Or | Function::OrValue), arguments) => {
+            Part::Call(function @ (Function::Or | Function::OrValue), arguments) => {
                 self.or(*function, &arguments[0], &arguments[1])
             }
-            Expr::Call(function, arguments) => call(*function, &self.all(arguments)?),
-            Expr::Bind(name, value, body) => {
+            Part::Call(function, arguments) => {
+                let arguments = self.all(arguments)?;
+                call(*function, &arguments, self.budget)
+            }
+            Part::Bind(name, value, body) => {
                 let value = self.eval(value)?;
                 self.with(name, value, body)
             }
@@ -126,8 +137,9 @@ impl<'a> Scope<'a> {
         list.iter().map(|expr| self.eval(expr)).collect()
     }
 
-    fn variable(&self, name: &str) -> Answer {
+    fn variable(&mut self, name: &str) -> Answer {
         if let Some((_, value)) = self.bound.iter().rev().find(|(bound, _)| *bound == name) {
+            self.budget.charge(value.measure().0)?;
             return Ok(value.clone());
         }
         if name == "device" {
@@ -143,14 +155,19 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// One side that decides is enough, whatever is wrong with the other, as in CEL.
-    fn short_cut(&mut self, a: &'a Expr, b: &'a Expr, decides: bool) -> Answer {
-        let first = self.boolean(a);
-        if first.as_ref().is_ok_and(|first| *first == decides) {
-            return Ok(Value::Bool(decides));
+    /// One side that decides is enough, whatever is wrong with others, as in CEL.
+    fn sides(&mut self, decides: bool, sides: &'a [Expr]) -> Answer {
+        let mut fault = None;
+        for side in sides {
+            match self.boolean(side) {
+                Ok(found) if found == decides => return Ok(Value::Bool(decides)),
+                Ok(_) => {}
+                Err(error) => fault = Some(error),
+            }
+            // A side that took all that was left is no answer.
+            self.budget.charge(1)?;
         }
-        let second = self.boolean(b)?;
-        if second == decides { Ok(Value::Bool(decides)) } else { first.map(|_| Value::Bool(second)) }
+        fault.map_or(Ok(Value::Bool(!decides)), Err)
     }
 
     fn index(&mut self, of: &'a Expr, index: &'a Expr) -> Answer {
@@ -193,28 +210,28 @@ impl<'a> Scope<'a> {
         })
     }
 
-    fn binary(&self, operator: &str, a: &Value, b: &Value) -> Answer {
+    fn binary(&mut self, operator: &str, a: &Value, b: &Value) -> Answer {
         match operator {
             "==" => Ok(Value::Bool(a == b)),
             "!=" => Ok(Value::Bool(a != b)),
             "in" => match (a, b) {
                 (_, Value::List(list)) => Ok(Value::Bool(list.contains(a))),
-                (Value::Text(name), map) if self.keys(map).is_some() => {
-                    Ok(Value::Bool(self.keys(map).is_some_and(|keys| keys.contains(&name.as_str()))))
-                }
+                (Value::Text(name), map) => match self.keys(map)? {
+                    Some(keys) => Ok(Value::Bool(keys.contains(&name.as_str()))),
+                    None => wrong(format!("text cannot be in {}", map.kind())),
+                },
                 _ => wrong(format!("{} cannot be in {}", a.kind(), b.kind())),
             },
             "<" => Ok(Value::Bool(compare(a, b)?.is_lt())),
             "<=" => Ok(Value::Bool(compare(a, b)?.is_le())),
             ">" => Ok(Value::Bool(compare(a, b)?.is_gt())),
             ">=" => Ok(Value::Bool(compare(a, b)?.is_ge())),
-            _ => arithmetic(operator, a, b),
+            _ => {
+                self.budget.charge(a.measure().0 + b.measure().0)?;
+                arithmetic(operator, a, b)
+            }
         }
     }
-}
-
-fn too_long() -> Error {
-    Error("it takes too many steps".to_owned())
 }
 
 #[cfg(test)]
@@ -256,7 +273,8 @@ mod tests {
     }
 
     fn eval(text: &str) -> Result<bool, String> {
-        Expression::parse(text).and_then(|expr| expr.selects(&Gpu)).map_err(|error| error.0)
+        let selects = |expr: Expression| expr.selects(&Gpu, &mut Budget::new(1_000_000));
+        Expression::parse(text).and_then(selects).map_err(|error| error.0)
     }
 
     #[test]

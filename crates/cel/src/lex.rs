@@ -21,12 +21,12 @@ const SIGNS: [&str; 25] = [
 /// The tokens with the columns where they begin, from 1.
 pub(crate) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Error> {
     let mut tokens = Vec::new();
-    let mut at = 0;
+    let (mut at, mut column) = (0, 1);
     while let Some(first) = text[at..].chars().next() {
         let rest = &text[at..];
-        let column = text[..at].chars().count() + 1;
         let (token, length) = if first.is_whitespace() {
             at += first.len_utf8();
+            column += 1;
             continue;
         } else if first.is_ascii_digit() {
             number(rest, column)?
@@ -42,8 +42,9 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Error> {
         };
         tokens.push((token, column));
         at += length;
+        column += rest[..length].chars().count();
     }
-    tokens.push((Token::End, text.chars().count() + 1));
+    tokens.push((Token::End, column));
     Ok(tokens)
 }
 

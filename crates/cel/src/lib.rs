@@ -10,6 +10,7 @@
 //! is told when an expression is read.
 //!
 //! Source: Kubernetes' documentation of resource.k8s.io/v1 `CELDeviceSelector.expression`.
+mod budget;
 mod call;
 mod device;
 mod eval;
@@ -19,6 +20,7 @@ mod parse;
 mod pattern;
 mod value;
 
+pub use budget::Budget;
 pub use device::{Attribute, Device};
 
 /// What is wrong with an expression, or with its evaluation.
@@ -42,8 +44,8 @@ impl Expression {
     /// Whether it selects a device.
     ///
     /// # Errors
-    /// The device has no such attribute, or types do not go together.
-    pub fn selects(&self, device: &dyn Device) -> Result<bool, Error> {
-        eval::selects(&self.0, device)
+    /// The device has no such attribute, types do not go together, or it takes too many steps.
+    pub fn selects(&self, device: &dyn Device, budget: &mut Budget) -> Result<bool, Error> {
+        eval::selects(&self.0, device, budget)
     }
 }

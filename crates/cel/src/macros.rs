@@ -4,7 +4,7 @@ use crate::eval::Scope;
 use crate::parse::{Expr, Macro};
 use crate::value::{Answer, Value, wrong};
 
-impl<'a> Scope<'a> {
+impl<'a> Scope<'a, '_> {
     pub(crate) fn over(&mut self, found: Macro, of: Value, name: &'a str, parts: &'a [Expr]) -> Answer {
         match (found, of) {
             (Macro::OptMap | Macro::OptFlatMap, Value::Optional(None)) => Ok(Value::Optional(None)),
@@ -39,6 +39,7 @@ impl<'a> Scope<'a> {
             Macro::Filter => {
                 let mut list = Vec::new();
                 for item in items {
+                    self.budget.charge(item.measure().0)?;
                     if self.holds(name, item.clone(), &parts[0])? {
                         list.push(item);
                     }
@@ -57,6 +58,7 @@ impl<'a> Scope<'a> {
         for item in items {
             let mut taken = true;
             for condition in conditions {
+                self.budget.charge(item.measure().0)?;
                 taken = self.holds(name, item.clone(), condition)?;
             }
             if taken {
@@ -75,36 +77,39 @@ impl<'a> Scope<'a> {
                 Ok(_) => {}
                 Err(error) => fault = fault.or(Some(error)),
             }
+            self.budget.charge(1)?;
         }
         fault.map_or(Ok(false), Err)
     }
 
     /// Of a list, or the keys of a map.
-    fn items(&self, of: Value) -> Result<Vec<Value>, Error> {
+    fn items(&mut self, of: Value) -> Result<Vec<Value>, Error> {
         match of {
             Value::List(list) => Ok(list),
-            map => match self.keys(&map) {
+            map => match self.keys(&map)? {
                 Some(keys) => Ok(keys.into_iter().map(|key| Value::Text(key.to_owned())).collect()),
                 None => wrong(format!("found {}, expected a list or a map", map.kind())),
             },
         }
     }
 
-    pub(crate) fn keys(&self, of: &Value) -> Option<Vec<&'a str>> {
+    /// The keys of a map; `None` of anything else.
+    pub(crate) fn keys(&mut self, of: &Value) -> Result<Option<Vec<&'a str>>, Error> {
         let device = self.device;
         let (all, domain) = match of {
             Value::Attributes => (device.attributes(), None),
             Value::Capacities => (device.capacities(), None),
             Value::AttributesOf(domain) => (device.attributes(), Some(domain)),
             Value::CapacitiesOf(domain) => (device.capacities(), Some(domain)),
-            _ => return None,
+            _ => return Ok(None),
         };
+        self.budget.charge(all.len() as u64)?;
         let Some(domain) = domain else {
             let mut domains: Vec<&str> = all.into_iter().map(|(domain, _)| domain).collect();
             domains.sort_unstable();
             domains.dedup();
-            return Some(domains);
+            return Ok(Some(domains));
         };
-        Some(all.into_iter().filter(|(of, _)| of == domain).map(|(_, name)| name).collect())
+        Ok(Some(all.into_iter().filter(|(of, _)| of == domain).map(|(_, name)| name).collect()))
     }
 }

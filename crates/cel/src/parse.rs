@@ -1,11 +1,23 @@
 //! Tokens to expressions.
+//!
+//! An expression is written by a tenant, and is parsed, evaluated, compared and dropped by recursion: none may be so deep
+//! that a stack ends. So each part knows its height, and one that would be too high is an error.
 use crate::Error;
+use crate::budget::Budget;
 use crate::lex::{Token, tokens};
 use crate::pattern::Pattern;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Expr {
+pub(crate) struct Expr {
+    pub(crate) part: Part,
+    /// Parts within each other, with this one.
+    height: usize,
+}
+
+/// What an expression is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
     Bool(bool),
     Int(i64),
     Text(String),
@@ -15,6 +27,8 @@ pub(crate) enum Expr {
     Index(Box<Expr>, Box<Expr>),
     Not(Box<Expr>),
     Negative(Box<Expr>),
+    /// Sides of `&&` and `||`, however many there are: one that comes out so decides.
+    Sides(bool, Vec<Expr>),
     Binary(&'static str, Box<Expr>, Box<Expr>),
     If(Box<[Expr; 3]>),
     /// Whether a field is there.
@@ -112,11 +126,40 @@ const FUNCTIONS: [(&str, bool, usize, Function); 21] = [
 const LEVELS: [&[&str]; 5] =
     [&["||"], &["&&"], &["==", "!=", "<=", ">=", "<", ">", "in"], &["+", "-"], &["*", "/", "%"]];
 
-/// Brackets, signs and calls within each other at most.
-const DEPTH_MAX: usize = 100;
+/// The longest expression in bytes. Source: resource.k8s.io/v1 `CELSelectorExpressionMaxLength`.
+const LENGTH_MAX: usize = 10 * 1024;
+
+/// Brackets, signs, operators and calls within each other at most; sides of `&&` and `||` are beside each other.
+const DEPTH_MAX: usize = 64;
+
+/// What the regular expressions of one expression may cost when they are prepared.
+const PATTERN_STEPS_MAX: u64 = 500_000;
+
+impl Part {
+    fn children(&self) -> Vec<&Expr> {
+        match self {
+            Part::Bool(_) | Part::Int(_) | Part::Text(_) | Part::Variable(_) => Vec::new(),
+            Part::List(all) | Part::Sides(_, all) | Part::Call(_, all) => all.iter().collect(),
+            Part::Field(of, _)
+            | Part::Has(of, _)
+            | Part::Not(of)
+            | Part::Negative(of)
+            | Part::Matches(of, _) => vec![of],
+            Part::Index(a, b) | Part::Binary(_, a, b) | Part::Bind(_, a, b) | Part::Optional(a, b) => {
+                vec![a, b]
+            }
+            Part::If(parts) => parts.iter().collect(),
+            Part::Macro(_, of, _, parts) => std::iter::once(&**of).chain(parts).collect(),
+        }
+    }
+}
 
 pub(crate) fn parse(text: &str) -> Result<Expr, Error> {
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
+    if text.len() > LENGTH_MAX {
+        return Err(Error(format!("found {} bytes, expected at most {LENGTH_MAX}", text.len())));
+    }
+    let patterns = Budget::new(PATTERN_STEPS_MAX);
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, patterns };
     let expr = parser.expression()?;
     match parser.peek() {
         Token::End => Ok(expr),
@@ -128,6 +171,7 @@ struct Parser {
     tokens: Vec<(Token, usize)>,
     at: usize,
     depth: usize,
+    patterns: Budget,
 }
 
 impl Parser {
@@ -166,16 +210,27 @@ impl Parser {
         if self.takes(sign) { Ok(()) } else { Err(self.unexpected(sign)) }
     }
 
+    /// An expression of a part, unless it is too high.
+    fn made(&self, part: Part) -> Result<Expr, Error> {
+        let height = 1 + part.children().iter().map(|child| child.height).max().unwrap_or(0);
+        if height > DEPTH_MAX { Err(self.too_deep()) } else { Ok(Expr { part, height }) }
+    }
+
+    fn too_deep(&self) -> Error {
+        self.error("the expression is nested too deep")
+    }
+
     fn expression(&mut self) -> Result<Expr, Error> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(self.error("the expression is nested too deep"));
+            return Err(self.too_deep());
         }
         let condition = self.binary(0)?;
         let expr = if self.takes("?") {
             let yes = self.expression()?;
             self.expect(":")?;
-            Expr::If(Box::new([condition, yes, self.expression()?]))
+            let no = self.expression()?;
+            self.made(Part::If(Box::new([condition, yes, no])))?
         } else {
             condition
         };
@@ -183,14 +238,26 @@ impl Parser {
         Ok(expr)
     }
 
-    fn binary(&mut self, level: usize) -> Result<Expr, Error> {
-        let Some(operators) = LEVELS.get(level) else { return self.unary() };
-        let mut left = self.binary(level + 1)?;
-        while let Some(operator) = self.operator(operators) {
-            let right = self.binary(level + 1)?;
-            left = Expr::Binary(operator, Box::new(left), Box::new(right));
+    /// What is joined by operators of a level, or of levels that bind tighter.
+    fn binary(&mut self, least: usize) -> Result<Expr, Error> {
+        let mut left = self.unary()?;
+        for level in (least..LEVELS.len()).rev() {
+            while let Some(operator) = self.operator(LEVELS[level]) {
+                let right = self.binary(level + 1)?;
+                left = match operator {
+                    "&&" | "||" => self.sides(operator, level, vec![left, right])?,
+                    _ => self.made(Part::Binary(operator, Box::new(left), Box::new(right)))?,
+                };
+            }
         }
         Ok(left)
+    }
+
+    fn sides(&mut self, operator: &'static str, level: usize, mut all: Vec<Expr>) -> Result<Expr, Error> {
+        while self.takes(operator) {
+            all.push(self.binary(level + 1)?);
+        }
+        self.made(Part::Sides(operator == "||", all))
     }
 
     fn operator(&mut self, of: &[&'static str]) -> Option<&'static str> {
@@ -207,53 +274,51 @@ impl Parser {
         let mut signs = Vec::new();
         while let Some(sign) = self.operator(&["!", "-"]) {
             signs.push(sign);
-            if signs.len() > DEPTH_MAX {
-                return Err(self.error("too many signs"));
-            }
         }
         let mut expr = self.member()?;
         for sign in signs.into_iter().rev() {
             let inner = Box::new(expr);
-            expr = if sign == "!" { Expr::Not(inner) } else { Expr::Negative(inner) };
+            expr = self.made(if sign == "!" { Part::Not(inner) } else { Part::Negative(inner) })?;
         }
         Ok(expr)
     }
 
     fn member(&mut self) -> Result<Expr, Error> {
         let mut expr = self.primary()?;
-        for _ in 0..DEPTH_MAX {
+        loop {
             if self.takes("[") {
                 let optional = self.takes("?");
                 let (of, index) = (Box::new(expr), Box::new(self.expression()?));
                 self.expect("]")?;
-                expr = if optional { Expr::Optional(of, index) } else { Expr::Index(of, index) };
+                expr =
+                    self.made(if optional { Part::Optional(of, index) } else { Part::Index(of, index) })?;
             } else if self.takes(".") {
                 let optional = self.takes("?");
                 let Token::Name(name) = self.peek().clone() else { return Err(self.unexpected("a name")) };
                 self.next();
-                expr = if optional {
-                    Expr::Optional(Box::new(expr), Box::new(Expr::Text(name)))
+                let part = if optional {
+                    Part::Optional(Box::new(expr), Box::new(self.made(Part::Text(name))?))
                 } else {
                     self.field_or_call(expr, name)?
                 };
+                expr = self.made(part)?;
             } else {
                 return Ok(expr);
             }
         }
-        Err(self.error("too many fields of fields"))
     }
 
-    fn field_or_call(&mut self, of: Expr, name: String) -> Result<Expr, Error> {
+    fn field_or_call(&mut self, of: Expr, name: String) -> Result<Part, Error> {
         if !self.takes("(") {
-            return Ok(Expr::Field(Box::new(of), name));
+            return Ok(Part::Field(Box::new(of), name));
         }
         let arguments = self.list(")")?;
-        let on = |known: &str| matches!(&of, Expr::Variable(variable) if variable == known);
+        let on = |known: &str| matches!(&of.part, Part::Variable(variable) if variable == known);
         match name.as_str() {
             "bind" if on("cel") => return self.bind(arguments),
-            "of" if on("optional") && arguments.len() == 1 => return Ok(Expr::Call(Function::Of, arguments)),
+            "of" if on("optional") && arguments.len() == 1 => return Ok(Part::Call(Function::Of, arguments)),
             "none" if on("optional") && arguments.is_empty() => {
-                return Ok(Expr::Call(Function::None, arguments));
+                return Ok(Part::Call(Function::None, arguments));
             }
             _ => {}
         }
@@ -263,26 +328,30 @@ impl Parser {
         }
     }
 
-    fn over(&self, name: &str, found: Macro, of: Expr, arguments: Vec<Expr>) -> Result<Expr, Error> {
+    fn over(&self, name: &str, found: Macro, of: Expr, arguments: Vec<Expr>) -> Result<Part, Error> {
         let mut arguments = arguments.into_iter();
         let variable = arguments.next();
         let rest: Vec<Expr> = arguments.collect();
         match variable {
-            Some(Expr::Variable(variable)) if rest.len() == 1 || (found == Macro::Map && rest.len() == 2) => {
-                Ok(Expr::Macro(found, Box::new(of), variable, rest))
+            Some(Expr { part: Part::Variable(variable), .. })
+                if rest.len() == 1 || (found == Macro::Map && rest.len() == 2) =>
+            {
+                Ok(Part::Macro(found, Box::new(of), variable, rest))
             }
             _ => Err(self.error(&format!("{name} needs a name and an expression"))),
         }
     }
 
-    fn bind(&self, arguments: Vec<Expr>) -> Result<Expr, Error> {
+    fn bind(&self, arguments: Vec<Expr>) -> Result<Part, Error> {
         match <[Expr; 3]>::try_from(arguments) {
-            Ok([Expr::Variable(name), value, body]) => Ok(Expr::Bind(name, Box::new(value), Box::new(body))),
+            Ok([Expr { part: Part::Variable(name), .. }, value, body]) => {
+                Ok(Part::Bind(name, Box::new(value), Box::new(body)))
+            }
             _ => Err(self.error("cel.bind needs a name, a value and an expression")),
         }
     }
 
-    fn call(&self, name: &str, on: Option<Expr>, arguments: Vec<Expr>) -> Result<Expr, Error> {
+    fn call(&mut self, name: &str, on: Option<Expr>, arguments: Vec<Expr>) -> Result<Part, Error> {
         let known = FUNCTIONS.iter().find(|(known, method, ..)| *known == name && *method == on.is_some());
         let Some((_, _, count, function)) = known else {
             return Err(self.error(&format!("function {name} is not supported")));
@@ -292,12 +361,12 @@ impl Parser {
         }
         let mut arguments: Vec<Expr> = on.into_iter().chain(arguments).collect();
         if *function == Function::Matches
-            && let Some(Expr::Text(text)) = arguments.get(1)
+            && let Some(Expr { part: Part::Text(text), .. }) = arguments.get(1)
         {
-            let pattern = Pattern::new(text).map_err(|error| self.error(&error.0))?;
-            return Ok(Expr::Matches(Box::new(arguments.swap_remove(0)), pattern));
+            let pattern = Pattern::new(text, &mut self.patterns).map_err(|error| self.error(&error.0))?;
+            return Ok(Part::Matches(Box::new(arguments.swap_remove(0)), pattern));
         }
-        Ok(Expr::Call(*function, arguments))
+        Ok(Part::Call(*function, arguments))
     }
 
     fn list(&mut self, end: &str) -> Result<Vec<Expr>, Error> {
@@ -319,39 +388,39 @@ impl Parser {
             return Ok(inner);
         }
         if self.takes("[") {
-            return Ok(Expr::List(self.list("]")?));
+            let list = self.list("]")?;
+            return self.made(Part::List(list));
         }
         match self.peek().clone() {
-            Token::Int(number) => Ok(self.took(Expr::Int(number))),
-            Token::Text(text) => Ok(self.took(Expr::Text(text))),
-            Token::Name(name) if name == "true" || name == "false" => {
-                Ok(self.took(Expr::Bool(name == "true")))
-            }
+            Token::Int(number) => self.took(Part::Int(number)),
+            Token::Text(text) => self.took(Part::Text(text)),
+            Token::Name(name) if name == "true" || name == "false" => self.took(Part::Bool(name == "true")),
             Token::Name(name) if name == "null" => Err(self.error("null is not supported")),
             Token::Sign("{") => Err(self.error("maps in braces are not supported")),
             Token::Name(name) if name != "in" => {
                 self.next();
-                self.named(name)
+                let part = self.named(name)?;
+                self.made(part)
             }
             _ => Err(self.unexpected("a value")),
         }
     }
 
-    fn took(&mut self, expr: Expr) -> Expr {
+    fn took(&mut self, part: Part) -> Result<Expr, Error> {
         self.next();
-        expr
+        self.made(part)
     }
 
-    fn named(&mut self, name: String) -> Result<Expr, Error> {
+    fn named(&mut self, name: String) -> Result<Part, Error> {
         if !self.takes("(") {
-            return Ok(Expr::Variable(name));
+            return Ok(Part::Variable(name));
         }
         let arguments = self.list(")")?;
         if name != "has" {
             return self.call(&name, None, arguments);
         }
         match <[Expr; 1]>::try_from(arguments) {
-            Ok([Expr::Field(of, field)]) => Ok(Expr::Has(of, field)),
+            Ok([Expr { part: Part::Field(of, field), .. }]) => Ok(Part::Has(of, field)),
             _ => Err(self.error("has() needs a field")),
         }
     }

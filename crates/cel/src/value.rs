@@ -44,13 +44,20 @@ impl Value {
 }
 
 impl Value {
-    /// What a copy costs, in steps.
-    pub(crate) fn weight(&self) -> usize {
+    /// What a copy costs, in steps, and how many lists and optionals are within each other.
+    pub(crate) fn measure(&self) -> (u64, usize) {
         match self {
-            Value::Text(text) => 1 + text.len() / 8,
-            Value::List(list) => list.iter().map(Value::weight).sum::<usize>() + 1,
-            Value::Optional(Some(value)) => value.weight() + 1,
-            _ => 1,
+            Value::Text(text) => (1 + text.len() as u64 / 8, 0),
+            Value::List(list) => {
+                let measures = list.iter().map(Value::measure);
+                let (weight, depth) = measures.fold((0, 0), |sum, one| (sum.0 + one.0, one.1.max(sum.1)));
+                (weight + 1, depth + 1)
+            }
+            Value::Optional(Some(value)) => {
+                let (weight, depth) = value.measure();
+                (weight + 1, depth + 1)
+            }
+            _ => (1, 0),
         }
     }
 }

@@ -28,7 +28,7 @@ impl Cluster {
         for (name, quantity) in
             info.hard.iter().filter_map(|(name, quantity)| Some((canonical(name)?, quantity)))
         {
-            let dim = self.dims.intern(name);
+            let dim = self.learn_resource(name);
             hard.min_with(&Ceilings::from_iter([(dim, self.dims.ceiling(dim, *quantity))]));
         }
         let allowance = Allowance { hard, used };
@@ -55,7 +55,7 @@ impl Cluster {
         let mut amounts = Amounts::new();
         for (name, quantity) in list.iter().filter_map(|(name, quantity)| Some((canonical(name)?, quantity)))
         {
-            let dim = self.dims.intern(name);
+            let dim = self.learn_resource(name);
             amounts.set(dim, self.dims.amount(dim, *quantity).max(amounts.get(dim)));
         }
         amounts
@@ -85,7 +85,7 @@ impl Cluster {
 }
 
 /// The name under which quotas count a resource; `None` for counts of objects other than pods.
-fn canonical(name: &str) -> Option<&str> {
+pub(super) fn canonical(name: &str) -> Option<&str> {
     match name {
         "count/pods" => Some("pods"),
         name if name.starts_with("count/") => None,

@@ -199,9 +199,7 @@ impl Cluster {
         note(jobs == self.ids.jobs, "jobs by name".to_owned());
         let queues = by_key(&self.queues, |queue| Some(queue.name.clone()));
         note(queues == self.ids.queues, "queues by name".to_owned());
-        let classes = by_key(&self.classes, |class| {
-            Some((class.request.clone(), class.constraints.clone(), class.profile))
-        });
+        let classes = by_key(&self.classes, |class| Some(class.key()));
         note(classes == self.ids.classes, "classes by key".to_owned());
     }
 

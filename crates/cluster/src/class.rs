@@ -6,6 +6,7 @@ use phalanx_resource::{Amounts, DimId};
 use super::{Carried, Stamp};
 use crate::event::Constraints;
 use crate::id::{ImageId, ProfileId, PvcId};
+use crate::unoffered::Unoffered;
 
 /// What kube-scheduler counts for a pod without a cpu request when it spreads load: 100 millicores.
 const DEFAULT_MILLI_CPU: i64 = 100;
@@ -17,6 +18,8 @@ const DEFAULT_MEMORY: i64 = 200 << 20;
 pub struct Class {
     /// Total request of one task, `pods: 1` included.
     pub request: Amounts,
+    /// What was asked for, when some of it is of resources that nobody offers.
+    pub unoffered: Option<Arc<Unoffered>>,
     /// Constraints.
     pub constraints: Arc<Constraints>,
     /// Requests nothing but its place among the node's pods.
@@ -40,11 +43,26 @@ pub struct Class {
 }
 
 /// What makes two tasks be of one class.
-pub(crate) type ClassKey = (Amounts, Arc<Constraints>, Option<ProfileId>);
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ClassKey {
+    pub(crate) request: Amounts,
+    pub(crate) constraints: Arc<Constraints>,
+    pub(crate) profile: Option<ProfileId>,
+    pub(crate) unoffered: Option<Arc<Unoffered>>,
+}
 
 impl Class {
+    pub(crate) fn key(&self) -> ClassKey {
+        ClassKey {
+            request: self.request.clone(),
+            constraints: self.constraints.clone(),
+            profile: self.profile,
+            unoffered: self.unoffered.clone(),
+        }
+    }
+
     pub(crate) fn new(
-        (request, constraints, profile): ClassKey,
+        ClassKey { request, constraints, profile, unoffered }: ClassKey,
         carried: Carried,
         images: Box<[ImageId]>,
         pvcs: Box<[PvcId]>,
@@ -59,6 +77,7 @@ impl Class {
         let (serial, sought) = (Stamp(serial), Stamp(0));
         Self {
             request,
+            unoffered,
             constraints,
             best_effort,
             nonzero,

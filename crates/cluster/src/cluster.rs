@@ -172,6 +172,8 @@ pub(crate) struct Changes {
     pub(crate) nodes: u64,
     /// Faults of queues may have changed since the last cycle.
     pub(crate) queues: bool,
+    /// Names of resources that nodes, queues or quotas came to name, and pods may have asked for before.
+    pub(crate) resources: Vec<Box<str>>,
     /// Counts events that may let a job start which could not before.
     pub(crate) news: u64,
 }

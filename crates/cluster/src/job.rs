@@ -7,8 +7,9 @@ use super::denied::Denied;
 use super::task::{Counts, Status};
 use super::tree::Sums;
 use crate::annotation::Annotations;
-use crate::event::{GroupRef, GroupStatus, Key, Phase, SubGroupPolicy, Time};
+use crate::event::{GroupRef, GroupStatus, Key, Phase, Resources, SubGroupPolicy, Time};
 use crate::id::{QueueId, TaskId};
+use crate::unoffered::GroupAmounts;
 
 /// The object of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,6 +42,8 @@ pub struct GangMinimum {
     pub devices: Amounts,
     /// `minResources` as ResourceQuotas count them.
     pub quota_request: Option<Amounts>,
+    /// `minResources`, when they name what no node offers.
+    pub(crate) unoffered: Option<Arc<Resources>>,
 }
 
 /// The PodGroup object of a job, as it was read last or written.
@@ -107,6 +110,20 @@ impl Job {
     pub fn group_ref(&self) -> Option<GroupRef> {
         let seen = self.kind == JobKind::Group && self.object.exists;
         seen.then(|| GroupRef { key: self.key.clone(), uid: self.object.uid.clone() })
+    }
+
+    /// Takes in what the PodGroup's `minResources` ask for.
+    pub(crate) fn ask(&mut self, asked: GroupAmounts) {
+        let GroupAmounts { min_resources, min_devices, quota_request, unoffered } = asked;
+        (self.minimum.resources, self.minimum.devices) = (min_resources, min_devices);
+        (self.minimum.quota_request, self.minimum.unoffered) = (quota_request, unoffered);
+    }
+
+    pub(crate) fn asks_for(&self, asked: &GroupAmounts) -> bool {
+        self.minimum.resources == asked.min_resources
+            && self.minimum.devices == asked.min_devices
+            && self.minimum.quota_request == asked.quota_request
+            && self.minimum.unoffered == asked.unoffered
     }
 
     pub(crate) fn new(key: Key, kind: JobKind, queue: QueueId) -> Self {

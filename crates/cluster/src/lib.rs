@@ -44,10 +44,12 @@ mod terms;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tree;
+mod unoffered;
 mod usage;
 mod volumes;
 
 pub use allowance::{Allowance, Allowances};
+pub use apply::rendered;
 pub use changed::{Changed, JobChange};
 pub use class::Class;
 pub use cluster::{Before, Cluster, ClusterOptions, NodeSums};
@@ -56,6 +58,7 @@ pub use denied::backoff;
 pub use devices::{DeviceNeed, DevicesOf, Local, Shared, Wanted, is_part};
 pub use grouping::GroupWait;
 pub use job::{GangMinimum, GroupObject, Job, JobKind, Role};
+pub use unoffered::Unoffered;
 
 pub use node::{Node, NodeVolumes, Stamp, Taken};
 pub use pdb::{Budgets, Pdb};

@@ -12,6 +12,7 @@ use super::{Class, Cluster};
 use crate::event::{ClaimInfo, Constraints, Key, NodeTerm, PvcInfo};
 use crate::id::{ClaimId, ClassId, Id, JobId, ProfileId, TaskId};
 use crate::label::Labels;
+use crate::unoffered::Unoffered;
 
 /// A job in an equivalence class of the backlog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +36,8 @@ pub enum RequestKey {
         constraints: Arc<Constraints>,
         /// Labels, as far as terms read them.
         profile: Option<ProfileId>,
+        /// What was asked for of resources that nobody offers.
+        unoffered: Option<Arc<Unoffered>>,
         /// Volume claims.
         claims: Box<[VolumeClaimKey]>,
     },
@@ -72,6 +75,7 @@ impl Cluster {
             request: class.request.clone(),
             constraints: Arc::new(Constraints { volumes: Vec::new(), ..(*class.constraints).clone() }),
             profile: class.profile,
+            unoffered: class.unoffered.clone(),
             claims,
         })
     }

@@ -7,10 +7,11 @@ use crate::cycle::Scheduler;
 use phalanx_cluster::diagnosis::{Priority, Refusal, Shortage};
 use phalanx_cluster::event::{Key, Phase, Time};
 use phalanx_cluster::id::JobId;
-use phalanx_cluster::{Cluster, Job, JobKind, ROOT, Status};
+use phalanx_cluster::{Cluster, Job, JobKind, ROOT, Status, rendered};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
+use phalanx_resource::Dims;
 
 /// Resource names and canonical quantities, sorted by name.
 pub type Figures = Vec<(Arc<str>, String)>;
@@ -100,7 +101,19 @@ fn groups(cluster: &Cluster, refusals: &Refusals) -> Vec<GroupReport> {
     // Ids in the refusals of removed jobs may be in use again.
     let gone: BTreeSet<JobId> = cluster.gone_jobs().collect();
     let refusals = |id: JobId| if gone.contains(&id) { &[] } else { refusals.of(id) };
-    let of = |(id, job): (JobId, &Job)| GroupReport {
+    let report = |(id, job)| {
+        let (dims, refusals) = (cluster.dims_told(id), refusals(id));
+        let reasons = refusals.iter().map(|refusal| refusal.text(&dims)).collect();
+        GroupReport { reasons, lack: lack(&dims, refusals), ..group(cluster, id, job) }
+    };
+    let mut groups: Vec<GroupReport> = cluster.jobs.iter().map(report).collect();
+    groups.sort_by(|a, b| a.key.cmp(&b.key).then(a.solo.cmp(&b.solo)));
+    groups
+}
+
+/// A job, without why it waits.
+fn group(cluster: &Cluster, id: JobId, job: &Job) -> GroupReport {
+    GroupReport {
         key: job.key.clone(),
         solo: job.kind == JobKind::Solo,
         phase: job.phase,
@@ -112,23 +125,20 @@ fn groups(cluster: &Cluster, refusals: &Refusals) -> Vec<GroupReport> {
         priority: cluster.priority_of(id),
         waiting: job.waiting(),
         nominated: job.counts.of(Status::Pipelined),
-        reasons: refusals(id).iter().map(|refusal| refusal.text(&cluster.dims)).collect(),
+        reasons: Vec::new(),
         problem: job.object.told.clone(),
-        lack: lack(cluster, refusals(id)),
-    };
-    let mut groups: Vec<GroupReport> = cluster.jobs.iter().map(of).collect();
-    groups.sort_by(|a, b| a.key.cmp(&b.key).then(a.solo.cmp(&b.solo)));
-    groups
+        lack: None,
+    }
 }
 
 /// The lack of the refused pod whose nearest node lacks the most.
-fn lack(cluster: &Cluster, refusals: &[Refusal]) -> Option<Lack> {
+fn lack(dims: &Dims, refusals: &[Refusal]) -> Option<Lack> {
     let shortage = Shortage::farthest(refusals)?;
     Some(Lack {
         node: shortage.node.clone(),
-        missing: cluster.render(&shortage.missing),
+        missing: rendered(dims, &shortage.missing),
         too_large: shortage.is_beyond_all(),
-        text: shortage.text(&cluster.dims),
+        text: shortage.text(dims),
     })
 }
 

@@ -90,7 +90,7 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
         let refusal = Refusal::NotEnoughTasks { found: job.counts.valid(), wanted: job.min_member };
         session.refuse(id, refusal);
     }
-    let (job, dims) = (&session.cluster.jobs[id], &session.cluster.dims);
+    let (job, dims) = (&session.cluster.jobs[id], &session.cluster.dims_told(id));
     let refusals = session.backlog.refusals.of(id);
     let reason = refusals.first().map_or("NotEnoughResources", Refusal::reason);
     let text = |refusal: &Refusal| match (job.kind, refusal) {

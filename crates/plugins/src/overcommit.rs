@@ -192,7 +192,7 @@ mod tests {
             panic!("admitted");
         };
         assert_eq!(
-            refusal.text(&cluster.dims),
+            refusal.text(&cluster.dims_told(job_of(&cluster, "g"))),
             "resource in cluster is overused: insufficient cpu (2 more), nvidia.com/gpu (2 more) (plugin overcommit)"
         );
     }

@@ -61,7 +61,16 @@ impl Unit {
     }
 }
 
+/// So many names are told apart: an id is a place in dense vectors, which all pay for.
+const NAMES_MAX: usize = 1024;
+
+/// The name of the dimension of all other names.
+const UNKNOWN: &str = "resources that no node has";
+
 /// The resource names in use. Ids are given in the order of first sight and never change.
+///
+/// Names are to be interned for those who may speak for the cluster (nodes, queues, quotas), not for pods: what else pods
+/// name is counted in one dimension, [`Dims::unknown`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dims {
     dims: Vec<(Box<str>, Unit)>,
@@ -86,15 +95,48 @@ impl Dims {
 
     /// The id of `name`, a new one at first sight.
     ///
-    /// Once all 65,536 ids are used, further names share the last id, so that a flood of names only mixes up its own
-    /// resources.
+    /// Beyond 1,024 names it is that of [`Dims::unknown`].
     pub fn intern(&mut self, name: &str) -> DimId {
-        if let Some(id) = self.get(name) {
-            return id;
+        match self.get(name) {
+            Some(id) => id,
+            None if self.dims.len() < NAMES_MAX => self.add(name),
+            None => self.unknown(),
         }
-        let Ok(id) = u16::try_from(self.dims.len()).map(DimId) else {
-            return DimId(u16::MAX);
-        };
+    }
+
+    /// The dimension of all names that are not interned. No node has any of it.
+    pub fn unknown(&mut self) -> DimId {
+        self.get(UNKNOWN).unwrap_or_else(|| self.add(UNKNOWN))
+    }
+
+    /// The same, once anything was counted in it.
+    pub fn unknown_if_any(&self) -> Option<DimId> {
+        self.get(UNKNOWN)
+    }
+
+    /// Whether a dimension is that of names that are not interned.
+    pub fn is_unknown(&self, dim: DimId) -> bool {
+        self.name(dim) == UNKNOWN
+    }
+
+    /// The same names, and another one for a dimension that stands for several.
+    pub fn renaming(&self, dim: DimId, name: &str) -> Self {
+        let mut dims = self.clone();
+        dims.dims[dim.index()].0 = name.into();
+        dims
+    }
+
+    /// The same names, and another one for what is not interned: what one pod or job asks for of it, in words.
+    pub fn naming_unknown(&self, name: &str) -> Self {
+        let mut dims = self.clone();
+        if let Some(id) = self.get(UNKNOWN) {
+            dims.dims[id.index()].0 = name.into();
+        }
+        dims
+    }
+
+    fn add(&mut self, name: &str) -> DimId {
+        let id = DimId::at(self.dims.len());
         self.dims.push((name.into(), Unit::of(name)));
         self.ids.insert(name.into(), id);
         id

@@ -207,7 +207,9 @@ impl<'d> Reader<'d> {
     }
 
     fn tell(&mut self, place: &Place<'_>, label: &str, wrong: Vec<Invalid>) {
-        self.faults.extend(wrong.into_iter().map(|wrong| place.invalid(label, wrong)));
+        // To find the place of a fault takes a look at the whole text.
+        let open = FAULTS_MAX.saturating_sub(self.faults.len()).max(1);
+        self.faults.extend(wrong.into_iter().take(open).map(|wrong| place.invalid(label, wrong)));
     }
 
     /// Adds an object, or its problems.

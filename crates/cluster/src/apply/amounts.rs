@@ -1,11 +1,19 @@
 //! Conversion of quantities to amounts and back.
 use std::sync::Arc;
 
-use phalanx_resource::{Amounts, Ceilings};
+use phalanx_resource::{Amounts, Ceilings, DimId, Dims};
 
 use crate::Cluster;
-use crate::allowance::is_of_nodes;
 use crate::event::Resources;
+
+/// Resource names and canonical quantities, sorted by name, without what has no name.
+pub fn rendered(dims: &Dims, amounts: &Amounts) -> Vec<(Arc<str>, String)> {
+    let known = amounts.iter().filter(|(dim, _)| !dims.is_unknown(*dim));
+    let mut list: Vec<_> =
+        known.map(|(dim, amount)| (Arc::from(dims.name(dim)), dims.format(dim, amount))).collect();
+    list.sort();
+    list
+}
 
 impl Cluster {
     pub(super) fn written_amounts(&mut self, list: &Resources) -> Vec<(Arc<str>, String)> {
@@ -15,16 +23,22 @@ impl Cluster {
 
     /// Resource names and canonical quantities, sorted by name.
     pub fn render(&self, amounts: &Amounts) -> Vec<(Arc<str>, String)> {
-        let text = |(dim, amount)| (Arc::from(self.dims.name(dim)), self.dims.format(dim, amount));
-        let mut list: Vec<_> = amounts.iter().map(text).collect();
-        list.sort();
-        list
+        rendered(&self.dims, amounts)
     }
 
+    /// The dimension of a resource that a node, a queue or a quota names: whoever asked for it before is told.
+    pub(crate) fn learn_resource(&mut self, name: &str) -> DimId {
+        if self.dims.get(name).is_none() {
+            self.changes.resources.push(name.into());
+        }
+        self.dims.intern(name)
+    }
+
+    /// Converts a resource list of the cluster's own, not of a tenant.
     pub(crate) fn amounts(&mut self, list: &Resources) -> Amounts {
         let mut amounts = Amounts::new();
         for (name, quantity) in list {
-            let dim = self.dims.intern(name);
+            let dim = self.learn_resource(name);
             amounts.set(dim, self.dims.amount(dim, *quantity));
         }
         amounts
@@ -32,30 +46,23 @@ impl Cluster {
 
     /// Converts the resource list of a node, rounded down where requests are rounded up.
     pub(super) fn rooms(&mut self, list: &Resources) -> Amounts {
-        let room = |(name, quantity): &(std::sync::Arc<str>, phalanx_resource::Quantity)| {
-            let dim = self.dims.intern(name);
-            (dim, self.dims.room(dim, *quantity))
-        };
-        list.iter().map(room).collect()
-    }
-
-    /// Converts a resource list, without resources that no node can have.
-    pub(super) fn amounts_of_nodes(&mut self, list: &Resources) -> Amounts {
-        let of_nodes = list.iter().filter(|(name, _)| is_of_nodes(name));
-        self.amounts(&of_nodes.cloned().collect())
-    }
-
-    /// Converts pod-level requests, without resources that Kubernetes does not allow there.
-    pub(super) fn pod_level(&mut self, list: &Resources) -> Amounts {
-        let amounts = self.amounts(list);
-        amounts.iter().filter(|(dim, _)| self.dims.is_pod_level(*dim)).collect()
+        let mut rooms = Amounts::new();
+        for (name, quantity) in list {
+            let dim = self.learn_resource(name);
+            if !self.dims.is_unknown(dim) {
+                rooms.set(dim, rooms.get(dim) + self.dims.room(dim, *quantity));
+            }
+        }
+        rooms
     }
 
     pub(super) fn ceilings(&mut self, list: &Resources) -> Ceilings {
         let mut ceilings = Ceilings::new();
         for (name, quantity) in list {
-            let dim = self.dims.intern(name);
-            ceilings.set(dim, self.dims.ceiling(dim, *quantity));
+            let dim = self.learn_resource(name);
+            if !self.dims.is_unknown(dim) {
+                ceilings.set(dim, self.dims.ceiling(dim, *quantity));
+            }
         }
         ceilings
     }

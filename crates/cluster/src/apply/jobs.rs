@@ -6,14 +6,13 @@ use phalanx_resource::Amounts;
 use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
 use crate::id::{JobId, TaskId};
 use crate::priorities::Follower;
+use crate::unoffered::GroupAmounts;
 use crate::{Cluster, Job, JobKind, Role};
 
 /// What a PodGroup asks for, in the Cluster's terms.
 struct GroupSpec<'a> {
     queue: &'a Arc<str>,
-    min_resources: Option<Amounts>,
-    min_devices: Amounts,
-    quota_request: Option<Amounts>,
+    amounts: GroupAmounts,
     priority: i32,
 }
 
@@ -76,13 +75,9 @@ impl Cluster {
         }
         let name = if info.queue.is_empty() { &self.options.default_queue } else { &info.queue }.clone();
         let id = self.ensure_job(JobKind::Group, info.key.clone(), &name);
-        let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));
-        self.count_classes(info.min_resources.as_deref().unwrap_or_default());
-        let min_devices =
-            info.min_resources.as_ref().map(|list| self.device_amounts(list)).unwrap_or_default();
-        let quota_request = info.min_resources.as_ref().map(|list| self.quota_amounts(list));
+        let amounts = info.min_resources.as_ref().map(|list| self.amounts_of_group(list)).unwrap_or_default();
         let priority = self.priority(None, info.priority_class.as_deref());
-        let asks = GroupSpec { queue: &name, min_resources, min_devices, quota_request, priority };
+        let asks = GroupSpec { queue: &name, amounts, priority };
         let job = &self.jobs[id];
         // Of another UID, it is another object: what was known of the one before says nothing about it.
         let first = !job.object.exists || job.object.uid != info.uid;
@@ -103,7 +98,7 @@ impl Cluster {
             self.jobs[id].priority_class = info.priority_class;
             self.follow_class(Follower::Job(id), true);
         }
-        let GroupSpec { min_resources, min_devices, quota_request, priority, .. } = asks;
+        let GroupSpec { amounts, priority, .. } = asks;
         let job = &mut self.jobs[id];
         job.object.exists = true;
         job.object.uid = info.uid;
@@ -111,10 +106,8 @@ impl Cluster {
         job.created = info.created;
         job.min_member = info.min_member;
         job.minimum.sub_groups = info.sub_groups;
-        job.minimum.resources = min_resources;
-        let asks_devices = !min_devices.is_zero();
-        job.minimum.devices = min_devices;
-        job.minimum.quota_request = quota_request;
+        let asks_devices = !amounts.min_devices.is_zero();
+        job.ask(amounts);
         job.priority = priority;
         job.preemptable = info.preemptable;
         job.object.invalid = info.invalid.or(info.unsupported);
@@ -150,9 +143,7 @@ impl Cluster {
         self.queues[job.queue].name == *asks.queue
             && job.min_member == info.min_member
             && job.minimum.sub_groups == info.sub_groups
-            && job.minimum.resources == asks.min_resources
-            && job.minimum.devices == asks.min_devices
-            && job.minimum.quota_request == asks.quota_request
+            && job.asks_for(&asks.amounts)
             && job.priority == asks.priority
             && job.created == info.created
             && job.preemptable == info.preemptable

@@ -6,6 +6,8 @@ mod pods;
 mod queues;
 mod terms;
 
+pub use amounts::rendered;
+
 use crate::event::Event;
 use crate::{Cluster, Status};
 
@@ -13,6 +15,7 @@ impl Cluster {
     /// Takes in an event. True when a cycle may decide differently now.
     pub fn apply(&mut self, event: Event) -> bool {
         let news = self.fold(event);
+        self.meet_resources();
         if news {
             self.note_news();
         }

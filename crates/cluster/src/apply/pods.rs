@@ -1,11 +1,9 @@
 //! Pods: each is a task.
 use std::sync::Arc;
 
-use phalanx_resource::{Amounts, InitContainer, PodResources};
-
 use crate::class::Class;
 use crate::class::ClassKey;
-use crate::event::{BindFailure, BindFault, PodInfo, PodPhase, QueueGate, Resources};
+use crate::event::{BindFailure, BindFault, PodInfo, PodPhase, QueueGate};
 use crate::id::{ClassId, NodeId, TaskId};
 use crate::priorities::Follower;
 use crate::usage::MEASURED;
@@ -324,22 +322,10 @@ impl Cluster {
     }
 
     fn class_for(&mut self, info: &PodInfo) -> ClassId {
-        let mut part = |list: &Resources| self.amounts(list);
-        let request = PodResources {
-            containers: info.requests.containers.iter().map(&mut part).collect(),
-            init: info
-                .requests
-                .init
-                .iter()
-                .map(|(list, sidecar)| InitContainer { request: part(list), sidecar: *sidecar })
-                .collect(),
-            overhead: part(&info.requests.overhead),
-            pod_level: info.requests.pod_level.as_ref().map(|list| self.pod_level(list)),
-        }
-        .total();
+        let (request, unoffered) = self.request_of_pod(&info.requests);
         self.learn_terms(&info.constraints);
         let profile = self.profile_of(&info.pod.namespace, &info.labels);
-        self.class_of_key((request, info.constraints.clone(), profile))
+        self.class_of_key(ClassKey { request, constraints: info.constraints.clone(), profile, unoffered })
     }
 
     pub(crate) fn class_of_key(&mut self, key: ClassKey) -> ClassId {
@@ -347,9 +333,9 @@ impl Cluster {
             return *id;
         }
         self.changes.clock += 1;
-        let carried = self.terms.open(key.2, &key.1, &self.nodes);
-        let pvcs = key.1.volumes.iter().map(|named| self.volumes.ask(&named.claim)).collect();
-        let images = key.1.images.iter().map(|name| self.images.name(name)).collect();
+        let carried = self.terms.open(key.profile, &key.constraints, &self.nodes);
+        let pvcs = key.constraints.volumes.iter().map(|named| self.volumes.ask(&named.claim)).collect();
+        let images = key.constraints.images.iter().map(|name| self.images.name(name)).collect();
         let id = self.classes.insert(Class::new(key.clone(), carried, images, pvcs, self.changes.clock));
         self.ids.classes.insert(key, id);
         id
@@ -364,16 +350,13 @@ impl Cluster {
             self.terms.close(&class);
             class.images.iter().for_each(|image| self.images.forget(*image));
             class.pvcs.iter().for_each(|claim| self.volumes.forget(*claim));
-            self.ids.classes.remove(&(class.request, class.constraints, class.profile));
+            self.ids.classes.remove(&class.key());
         }
     }
 
     /// By how much the limits of a pod's containers exceed its requests, in the measured resources.
-    fn burst(&mut self, info: &PodInfo, class: ClassId) -> [i64; 2] {
-        let mut limits = Amounts::new();
-        for list in &info.requests.limits {
-            limits.add(&self.amounts(list));
-        }
+    fn burst(&self, info: &PodInfo, class: ClassId) -> [i64; 2] {
+        let limits = self.limits_of_pod(&info.requests);
         let request = &self.classes[class].request;
         MEASURED.map(|dim| (limits.get(dim) - request.get(dim)).max(0))
     }

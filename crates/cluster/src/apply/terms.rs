@@ -1,6 +1,7 @@
 //! Updates of affinity terms when classes, tasks and nodes change.
 use std::sync::Arc;
 
+use crate::class::ClassKey;
 use crate::event::Constraints;
 use crate::id::{NodeId, ProfileId, TaskId};
 use crate::label::Labels;
@@ -21,10 +22,10 @@ impl Cluster {
     fn reclassify(&mut self, id: TaskId) {
         let task = &self.tasks[id];
         let class = &self.classes[task.class];
-        let (request, constraints) = (class.request.clone(), class.constraints.clone());
+        let key = class.key();
         let (pod, labels) = (task.pod.clone(), task.details.labels.clone());
         let profile = self.profile_of(&pod.namespace, &labels);
-        let class = self.class_of_key((request, constraints, profile));
+        let class = self.class_of_key(ClassKey { profile, ..key });
         if self.tasks[id].class == class {
             return;
         }

@@ -74,22 +74,22 @@ impl Picks {
     fn pick(&mut self, cluster: &Cluster, shape: ShapeId, open: &[(ShapeId, u32)]) -> Option<DeviceName> {
         let devices = &cluster.devices;
         let is_local = devices.shape(shape).local;
-        let mut candidates: Vec<(&DeviceName, Shapes)> = self
+        let mut candidates: Vec<(&DeviceName, &Shapes)> = self
             .names(cluster, is_local)
             .filter_map(|name| {
                 let device = devices.table.get(name)?;
-                (device.takers == 0 && device.shapes & (1 << shape) != 0).then_some((name, device.shapes))
+                (device.takers == 0 && device.shapes.has(shape)).then_some((name, &device.shapes))
             })
             .filter(|(name, _)| !self.given.iter().any(|given| given.device == **name))
             .collect();
-        candidates.sort_by_key(|(name, shapes)| (shapes.count_ones(), *name));
+        candidates.sort_by_key(|(name, shapes)| (shapes.count(), *name));
         let rest = merged(open, |shape| devices.shape(shape).local == is_local);
         let stock = if is_local { &mut self.local } else { &mut self.shared };
-        let fits = |(_, shapes): &&(&DeviceName, Shapes)| {
-            stock.device(*shapes, Had::Now, false);
+        let fits = |(_, shapes): &&(&DeviceName, &Shapes)| {
+            stock.device(shapes, Had::Now, false);
             let serves = stock.serves(&rest, false);
             if !serves {
-                stock.device(*shapes, Had::Now, true);
+                stock.device(shapes, Had::Now, true);
             }
             serves
         };

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::stock::Had;
-use super::{Device, DeviceLocation, SHAPES_MAX, Shape, ShapeId};
+use super::{Device, DeviceLocation, ShapeId};
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
 use crate::id::{ClaimId, NodeId, TaskId};
 use crate::request_key::DeviceClaimKey;
@@ -15,7 +15,7 @@ pub struct Claim {
     /// The object; only the name is valid while it does not exist.
     pub(super) info: ClaimInfo,
     pub(super) exists: bool,
-    /// The shapes of its requests, in their order; `None` when there are too many different ones.
+    /// The shapes of its requests, in their order; `None` when no pod names it, or its namespace has too many.
     pub(super) shapes: Option<Vec<ShapeId>>,
     /// What it was given, on the object or by us.
     pub(super) allocation: Option<Arc<ClaimAllocation>>,
@@ -51,6 +51,11 @@ impl Claim {
     /// The node of those that take room or are nominated.
     pub(super) fn node(&self) -> Option<NodeId> {
         self.on.keys().next().copied()
+    }
+
+    /// It exists, and pods name it.
+    pub(super) fn has_users(&self) -> bool {
+        self.exists && self.tasks > 0
     }
 
     fn count_on(&mut self, node: NodeId, add: bool) {
@@ -96,6 +101,9 @@ impl Cluster {
                 names.map(|name| self.ensure_claim(Key { namespace: namespace.clone(), name })).collect();
             for claim in &ids {
                 self.devices.claims[*claim].tasks += 1;
+                if self.devices.claims[*claim].tasks == 1 {
+                    self.shape_claim(*claim);
+                }
             }
             self.tasks[id].claims = Some(Arc::new(Linked { named: named.clone(), ids }));
             self.devices.claimants.insert(id);
@@ -114,6 +122,9 @@ impl Cluster {
         self.count_claimant(self.tasks[id].job, false);
         for claim in &linked.ids {
             self.devices.claims[*claim].tasks -= 1;
+            if self.devices.claims[*claim].tasks == 0 {
+                self.shape_claim(*claim);
+            }
             self.drop_unused_claim(*claim);
         }
     }
@@ -202,10 +213,10 @@ impl Cluster {
         let Some(had) = device.had() else { return };
         match device.place {
             DeviceLocation::Node(node) => {
-                self.nodes[node].devices.device(device.shapes, had, add);
+                self.nodes[node].devices.device(&device.shapes, had, add);
                 self.touch_node(node);
             }
-            DeviceLocation::Domain(at) => self.devices.domains[at].stock.device(device.shapes, had, add),
+            DeviceLocation::Domain(at) => self.devices.domains[at].stock.device(&device.shapes, had, add),
         }
     }
 
@@ -233,10 +244,7 @@ impl Cluster {
         let claim = &self.devices.claims[id];
         let successor = claim.exists && claim.info.uid != info.uid;
         let changed = !claim.exists || claim.info != info;
-        if !claim.exists || claim.info.requests != info.requests {
-            self.devices_moved_about();
-            self.shape_claim(id, &info);
-        }
+        let asks_else = !claim.exists || claim.info.requests != info.requests;
         let claim = &mut self.devices.claims[id];
         claim.assumed &= !successor && info.allocation.is_none();
         if !claim.assumed {
@@ -245,6 +253,10 @@ impl Cluster {
         }
         claim.exists = true;
         claim.info = info;
+        if asks_else {
+            self.devices_moved_about();
+            self.shape_claim(id);
+        }
         self.count_claim(id, true);
         changed
     }
@@ -253,11 +265,11 @@ impl Cluster {
         let Some(&id) = self.devices.claim_ids.get(key) else { return false };
         self.devices_moved_about();
         self.count_claim(id, false);
-        self.shape_claim(id, &ClaimInfo::default());
         let claim = &mut self.devices.claims[id];
         let existed = std::mem::replace(&mut claim.exists, false);
         claim.info = ClaimInfo { key: key.clone(), ..ClaimInfo::default() };
         (claim.allocation, claim.assumed) = (None, false);
+        self.shape_claim(id);
         self.drop_unused_claim(id);
         existed
     }
@@ -274,22 +286,6 @@ impl Cluster {
                 self.count_claim(*id, true);
             }
         }
-    }
-
-    /// Finds the shapes of a claim's requests.
-    fn shape_claim(&mut self, id: ClaimId, info: &ClaimInfo) {
-        for shape in self.devices.claims[id].shapes.take().unwrap_or_default() {
-            self.devices.shapes[usize::from(shape)].refs -= 1;
-        }
-        let shapes: Option<Vec<ShapeId>> = info
-            .requests
-            .iter()
-            .map(|request| self.devices.shape_of(&request.class, &request.selectors))
-            .collect();
-        for shape in shapes.iter().flatten() {
-            self.devices.shapes[usize::from(*shape)].refs += 1;
-        }
-        self.devices.claims[id].shapes = shapes;
     }
 }
 
@@ -327,26 +323,5 @@ impl super::Devices {
 
     pub fn take_woken(&mut self) -> Vec<WaitingJob> {
         self.watchers.take_woken()
-    }
-
-    fn shape_of(&mut self, class: &Arc<str>, selectors: &[Arc<str>]) -> Option<ShapeId> {
-        let is = |shape: &Shape| shape.class == *class && shape.selectors == selectors;
-        if let Some(at) = self.shapes.iter().position(is) {
-            return Some(at as ShapeId);
-        }
-        let at = match self.shapes.len() {
-            SHAPES_MAX => self.shapes.iter().position(|shape| shape.refs == 0)?,
-            next => next,
-        };
-        self.serial += 1;
-        let shape = Shape::new(class, selectors, self.serial);
-        if at == self.shapes.len() {
-            self.shapes.push(shape);
-        } else {
-            self.shapes[at] = shape;
-        }
-        self.slices.values_mut().for_each(|slice| slice.forget(1 << at));
-        self.dirty = true;
-        Some(at as ShapeId)
     }
 }

@@ -14,6 +14,8 @@ mod pools;
 mod quota;
 mod refresh;
 mod shape;
+mod shapes;
+mod sharing;
 mod stock;
 #[cfg(test)]
 mod tests;
@@ -30,14 +32,12 @@ pub use need::{DeviceNeed, Local, Shared, Wanted};
 pub(crate) use quota::class_of;
 pub use quota::is_part;
 use shape::Shape;
-pub(crate) use stock::{ShapeId, Shapes, Stock};
+pub(crate) use shapes::{ShapeId, Shapes};
+pub(crate) use stock::Stock;
 
 use super::request_key::Watchers;
 use crate::event::{DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
 use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
-
-/// As many shapes as a word has bits.
-const SHAPES_MAX: usize = Shapes::BITS as usize;
 
 /// Where a device can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,9 @@ pub struct Devices {
     /// Tasks that have claims.
     claimants: FxHashSet<TaskId>,
     shapes: Vec<Shape>,
+    sharing: sharing::Sharing,
+    /// Shapes that were not asked of all devices yet.
+    unjudged: Shapes,
     table: FxHashMap<DeviceName, Device>,
     /// The devices of each node, by name.
     local: FxHashMap<NodeId, Vec<DeviceName>>,

@@ -2,6 +2,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use super::sharing::SHAPES_OF_NAMESPACE_MAX;
 use super::stock::Had;
 use super::{Claim, DeviceDomain, DeviceLocation, ShapeId, Shapes, Stock};
 use crate::diagnosis::Unfit;
@@ -70,7 +71,7 @@ fn serves(stock: &Stock, wanted: &[(ShapeId, u32)], kept: &[Shapes], later: bool
     }
     let mut stock = stock.clone();
     for shapes in kept {
-        stock.keep(*shapes);
+        stock.keep(shapes);
     }
     stock.serves(wanted, later)
 }
@@ -169,7 +170,11 @@ impl Cluster {
             return Err(format!("{feature} is not supported").into());
         }
         if claim.shapes.is_none() {
-            return Err("there are too many different requests in the cluster".into());
+            let namespace = &info.key.namespace;
+            return Err(format!(
+                "the claims of namespace {namespace} have more than {SHAPES_OF_NAMESPACE_MAX} different requests"
+            )
+            .into());
         }
         self.shapes_usable(claim)?;
         if claim.node().is_some() {
@@ -201,8 +206,8 @@ impl Cluster {
         for given in &allocation.devices {
             match self.devices.table.get(&given.device) {
                 Some(device) if device.had() == Some(Had::Later) => match device.place {
-                    DeviceLocation::Node(_) => wanted.local.kept.push(device.shapes),
-                    DeviceLocation::Domain(_) => shared.kept.push(device.shapes),
+                    DeviceLocation::Node(_) => wanted.local.kept.push(device.shapes.clone()),
+                    DeviceLocation::Domain(_) => shared.kept.push(device.shapes.clone()),
                 },
                 _ => {}
             }
@@ -210,11 +215,16 @@ impl Cluster {
     }
 
     fn shapes_usable(&self, claim: &Claim) -> Result<(), Arc<str>> {
-        for ((shape, _), request) in claim.wanted().zip(&claim.info.requests) {
-            let shape = self.devices.shape(shape);
-            let nobody = !shape.local && shape.everywhere && !self.devices.is_shared(shape);
+        for ((id, _), request) in claim.wanted().zip(&claim.info.requests) {
+            let shape = self.devices.shape(id);
+            if self.devices.unjudged.has(id) {
+                let problem =
+                    format!("request {}: its CEL expressions are evaluated in a later cycle", request.name);
+                return Err(problem.into());
+            }
+            let nobody = !shape.local && shape.everywhere && !self.devices.is_shared(id);
             let failure = shape.failure.as_ref().filter(|_| nobody);
-            if let Some(why) = shape.selects.as_ref().err().or(failure) {
+            if let Some(why) = shape.problem().or(failure) {
                 return Err(format!("request {}: {why}", request.name).into());
             }
         }
@@ -259,8 +269,7 @@ impl Cluster {
     fn hash_shapes(&self, kept: &[Shapes], hasher: &mut DefaultHasher) {
         kept.len().hash(hasher);
         for shapes in kept {
-            let known = self.devices.shapes.iter().enumerate();
-            let good = known.filter(|(at, _)| shapes & (1 << at) != 0).map(|(_, shape)| shape.serial);
+            let good = shapes.ids().map(|shape| self.devices.shape(shape).serial);
             good.collect::<Vec<u64>>().hash(hasher);
         }
     }
@@ -268,11 +277,9 @@ impl Cluster {
 
 impl super::Devices {
     /// Whether there is a device of a shape that nodes share.
-    fn is_shared(&self, shape: &super::Shape) -> bool {
-        let at = self.shapes.iter().position(|other| other.serial == shape.serial);
-        let bit = at.map_or(0, |at| 1 << at);
+    fn is_shared(&self, shape: ShapeId) -> bool {
         let mut devices = self.domains.iter().flat_map(|domain| &domain.devices);
-        devices.any(|name| self.table.get(name).is_some_and(|device| device.shapes & bit != 0))
+        devices.any(|name| self.table.get(name).is_some_and(|device| device.shapes.has(shape)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::refresh::whereabouts;
-use super::{Device, DeviceLocation, Devices, PoolName, Slice, Stock};
+use super::{Device, DeviceLocation, Devices, PoolName, ShapeId, Slice, Stock};
 use crate::Cluster;
 use crate::event::{DeviceName, SliceInfo, SliceNodes};
 use crate::id::NodeId;
@@ -23,7 +23,7 @@ impl Slice {
 impl Devices {
     /// Whether stocks are what slices, classes and nodes make them.
     pub(super) fn is_fresh(&self) -> bool {
-        !self.dirty && self.changed.is_empty() && self.came.is_empty()
+        !self.dirty && self.changed.is_empty() && self.came.is_empty() && self.unjudged.is_empty()
     }
 
     /// A slice is another one now, or is no more.
@@ -72,7 +72,8 @@ impl Devices {
     fn are_shapes_where_they_were(&self) -> bool {
         let [on_nodes, elsewhere] = whereabouts(self.slices.values());
         self.shapes.iter().enumerate().all(|(at, shape)| {
-            shape.local == (on_nodes & (1 << at) != 0) && shape.everywhere == (elsewhere & (1 << at) == 0)
+            let at = at as ShapeId;
+            shape.local == on_nodes.has(at) && shape.everywhere != elsewhere.has(at)
         })
     }
 }
@@ -114,7 +115,8 @@ impl Cluster {
             }
             for (name, good) in slice.names().zip(&slice.shapes) {
                 let (takers, leavers) = before.get(&name).copied().unwrap_or_default();
-                let device = Device { place: DeviceLocation::Node(node), shapes: *good, takers, leavers };
+                let device =
+                    Device { place: DeviceLocation::Node(node), shapes: good.clone(), takers, leavers };
                 self.devices.table.insert(name.clone(), device);
                 came.insert(name);
             }

@@ -1,11 +1,11 @@
 //! Devices as queues count them: resource `deviceclass/<class>` is the devices of a class.
 use std::sync::Arc;
 
+use phalanx_cel::Budget;
 use phalanx_resource::{Amounts, DimId, Quantity};
 use rustc_hash::FxHashSet;
 
 use super::{Shape, Slice};
-use crate::event::Resources;
 use crate::id::{ClaimId, JobId, QueueId, TaskId};
 use crate::{Cluster, Status};
 
@@ -19,6 +19,11 @@ pub(super) const WHOLE: i64 = 1_000;
 /// The class whose devices a resource stands for.
 pub(crate) fn class_of(name: &str) -> Option<&str> {
     name.strip_prefix(COUNT)
+}
+
+/// The resource that stands for the devices of a class.
+pub(super) fn resource_of(class: &str) -> String {
+    [COUNT, class].concat()
 }
 
 /// Whether a resource stands for a part of devices.
@@ -51,13 +56,6 @@ impl Cluster {
                 self.devices.dirty = true;
             }
         }
-    }
-
-    /// What a list asks for of device classes.
-    pub fn device_amounts(&mut self, list: &Resources) -> Amounts {
-        let of_devices: Resources =
-            list.iter().filter(|(name, _)| class_of(name).is_some()).cloned().collect();
-        self.amounts(&of_devices)
     }
 
     /// How many devices of these classes a claim asks for, in thousandths.
@@ -139,27 +137,36 @@ impl Cluster {
 }
 
 impl super::Devices {
+    /// Whether a DeviceClass exists.
+    pub(crate) fn has_class(&self, name: &str) -> bool {
+        self.classes.contains_key(name)
+    }
+
     /// Counts the devices of the classes that are named: of the newest generation of each pool, on nodes that exist.
     pub(super) fn count(&mut self) {
         let Self { counts, classes, slices, table, .. } = self;
         for (class, count) in counts {
             let mut shape = Shape::new(class, &[], 0);
             shape.read(classes.get(class));
+            let mut sum = 0;
             let there = slices.values_mut().filter(|slice| {
                 slice.info.devices.first().is_some_and(|device| table.contains_key(&slice.name_of(device)))
             });
-            *count = there.map(|slice| slice.count(class, &mut shape)).sum();
+            shape.within_steps(|shape, budget| {
+                sum = there.map(|slice| slice.count(class, shape, budget)).sum();
+            });
+            *count = sum;
         }
     }
 }
 
 impl Slice {
     /// How many devices of a class it has.
-    fn count(&mut self, class: &Arc<str>, shape: &mut Shape) -> u32 {
+    fn count(&mut self, class: &Arc<str>, shape: &mut Shape, budget: &mut Budget) -> u32 {
         let Self { info, counts, .. } = self;
         *counts.entry(class.clone()).or_insert_with(|| {
             let usable = info.devices.iter().filter(|device| device.left_out.is_none());
-            usable.filter(|device| shape.takes(&info.driver, device)).count() as u32
+            usable.filter(|device| shape.takes(&info.driver, device, budget)).count() as u32
         })
     }
 }

@@ -2,12 +2,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use phalanx_cel::Budget;
 use rustc_hash::FxHashMap;
 
-use super::{Device, DeviceDomain, DeviceLocation, Devices, ShapeId, Shapes, Slice, Stock};
+use super::quota::resource_of;
+use super::shape::STEPS_PER_DEVICE;
+use super::{Device, DeviceDomain, DeviceLocation, Devices, Shape, ShapeId, Shapes, Slice, Stock};
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, LeftOut, NodeTerm, SliceInfo, SliceNodes};
 use crate::id::{ClaimId, JobId, NodeId};
 use crate::{Cluster, Hold};
+
+/// Steps that the shapes of a namespace may take before a cycle: some tenths of a second.
+const SESSION_STEPS: u64 = 10_000_000;
 
 impl Slice {
     pub(super) fn name_of(&self, device: &DeviceInfo) -> DeviceName {
@@ -15,17 +21,38 @@ impl Slice {
         DeviceName { driver: driver.clone(), pool: pool.clone(), device: device.name.clone() }
     }
 
+    /// Says of each of its devices whether it is good for a shape; in how many steps.
+    fn judge(&mut self, at: ShapeId, shape: &mut Shape, budget: &mut Budget) -> u64 {
+        let before = budget.left();
+        let Self { info, shapes, known, left_out, .. } = self;
+        known.add(at);
+        for (device, good) in info.devices.iter().zip(shapes) {
+            if let Some(why) = device.left_out {
+                if shape.selects(&info.driver, device, budget) == Ok(true) {
+                    *left_out.entry((at, why)).or_default() += 1;
+                }
+            } else if shape.takes(&info.driver, device, budget) {
+                good.add(at);
+            }
+        }
+        let added = info.devices.len() as u64 * STEPS_PER_DEVICE;
+        (before + added).saturating_sub(budget.left())
+    }
+
     /// Shapes that are others now.
-    pub(super) fn forget(&mut self, shapes: Shapes) {
-        self.known &= !shapes;
-        self.shapes.iter_mut().for_each(|good| *good &= !shapes);
-        self.left_out.retain(|(at, _), _| shapes & (1 << at) == 0);
+    pub(super) fn forget(&mut self, shapes: &Shapes) {
+        self.known.subtract(shapes);
+        self.shapes.iter_mut().for_each(|good| good.subtract(shapes));
+        self.left_out.retain(|(at, _), _| !shapes.has(*at));
     }
 }
 
 impl Cluster {
     pub(crate) fn apply_class(&mut self, info: DeviceClassInfo) -> bool {
         self.devices.class_changed(&info.name);
+        if !self.devices.has_class(&info.name) {
+            self.changes.resources.push(resource_of(&info.name).into());
+        }
         self.devices.classes.insert(info.name.clone(), info.clone()) != Some(info)
     }
 
@@ -35,7 +62,7 @@ impl Cluster {
     }
 
     pub(crate) fn apply_slice(&mut self, info: SliceInfo) -> bool {
-        let (name, shapes) = (info.name.clone(), vec![0; info.devices.len()]);
+        let (name, shapes) = (info.name.clone(), vec![Shapes::default(); info.devices.len()]);
         if self.devices.slices.get(&name).is_some_and(|slice| slice.info == info) {
             return false;
         }
@@ -43,7 +70,7 @@ impl Cluster {
         let slice = Slice {
             info,
             shapes,
-            known: 0,
+            known: Shapes::default(),
             left_out: BTreeMap::new(),
             current: false,
             counts: BTreeMap::new(),
@@ -142,39 +169,48 @@ impl Cluster {
 
 impl Devices {
     fn class_changed(&mut self, name: &str) {
-        let mut bits: Shapes = 0;
+        let mut changed = Shapes::default();
         for (at, shape) in self.shapes.iter_mut().enumerate().filter(|(_, shape)| *shape.class == *name) {
-            shape.failure = None;
-            bits |= 1 << at;
+            shape.forget();
+            changed.add(at as ShapeId);
         }
         for slice in self.slices.values_mut() {
-            slice.forget(bits);
+            slice.forget(&changed);
             slice.counts.remove(name);
         }
-        self.dirty |= bits != 0 || self.counts.contains_key(name);
+        self.dirty |= !changed.is_empty() || self.counts.contains_key(name);
     }
 
-    /// Says of each device what it is good for, where that is not known.
+    /// Says of each device what it is good for, where that is not known. A namespace whose shapes take too many steps goes
+    /// on the next time.
     fn judge(&mut self) {
-        let mut all: Shapes = 0;
-        for (at, shape) in self.shapes.iter_mut().enumerate() {
-            all |= 1 << at;
-            shape.read(self.classes.get(&shape.class));
+        // What is found out now concerns pools that did not change.
+        self.dirty |= !self.unjudged.is_empty();
+        let Self { shapes, slices, classes, unjudged, .. } = self;
+        let all: Shapes =
+            (0..shapes.len() as ShapeId).filter(|at| shapes[usize::from(*at)].is_used()).collect();
+        let mut open = Shapes::default();
+        for slice in slices.values() {
+            let mut missing = all.clone();
+            missing.subtract(&slice.known);
+            open.unite(&missing);
         }
-        for slice in self.slices.values_mut() {
-            let open = all & !slice.known;
-            slice.known |= open;
-            for (at, shape) in self.shapes.iter_mut().enumerate().filter(|(at, _)| open & (1 << at) != 0) {
-                for (device, good) in slice.info.devices.iter().zip(&mut slice.shapes) {
-                    if let Some(why) = device.left_out {
-                        if shape.selects(&slice.info.driver, device) == Ok(true) {
-                            *slice.left_out.entry((at as ShapeId, why)).or_default() += 1;
-                        }
-                    } else if shape.takes(&slice.info.driver, device) {
-                        *good |= 1 << at;
+        *unjudged = Shapes::default();
+        let mut left: FxHashMap<Arc<str>, u64> = FxHashMap::default();
+        for at in open.ids() {
+            let shape = &mut shapes[usize::from(at)];
+            shape.read(classes.get(&shape.class));
+            let left = left.entry(shape.payer().unwrap_or_default()).or_insert(SESSION_STEPS);
+            shape.within_steps(|shape, budget| {
+                for slice in slices.values_mut().filter(|slice| !slice.known.has(at)) {
+                    if *left == 0 {
+                        unjudged.add(at);
+                        break;
                     }
+                    let steps = slice.judge(at, shape, budget);
+                    *left = left.saturating_sub(steps);
                 }
-            }
+            });
         }
     }
 
@@ -225,7 +261,7 @@ impl Devices {
                     DeviceLocation::Node(node) => local.entry(node).or_default().push(name.clone()),
                     DeviceLocation::Domain(at) => domains[at].devices.push(name.clone()),
                 }
-                table.insert(name, Device { place, shapes: *good, takers: 0, leavers: 0 });
+                table.insert(name, Device { place, shapes: good.clone(), takers: 0, leavers: 0 });
             }
         }
         for list in local.values_mut() {
@@ -233,23 +269,28 @@ impl Devices {
         }
         let [on_nodes, elsewhere] = whereabouts(slices.values());
         for (at, shape) in shapes.iter_mut().enumerate() {
-            shape.local = on_nodes & (1 << at) != 0;
-            shape.everywhere = elsewhere & (1 << at) == 0;
+            shape.local = on_nodes.has(at as ShapeId);
+            shape.everywhere = !elsewhere.has(at as ShapeId);
         }
         // What is on single nodes too is not shared: see `Shape::local`.
         for device in table.values_mut().filter(|device| matches!(device.place, DeviceLocation::Domain(_))) {
-            device.shapes &= !on_nodes;
+            device.shapes.subtract(&on_nodes);
         }
     }
 }
 
 /// What any device of a single node is good for, and any that is not everywhere.
 pub(super) fn whereabouts<'a>(slices: impl Iterator<Item = &'a Slice>) -> [Shapes; 2] {
-    let (mut on_nodes, mut elsewhere): (Shapes, Shapes) = (0, 0);
+    let (mut on_nodes, mut elsewhere) = (Shapes::default(), Shapes::default());
     for slice in slices.filter(|slice| slice.current) {
-        let all = slice.shapes.iter().fold(0, |all, good| all | good);
-        on_nodes |= if matches!(slice.info.nodes, SliceNodes::Node(_)) { all } else { 0 };
-        elsewhere |= if slice.info.nodes == SliceNodes::All { 0 } else { all };
+        for good in &slice.shapes {
+            if matches!(slice.info.nodes, SliceNodes::Node(_)) {
+                on_nodes.unite(good);
+            }
+            if slice.info.nodes != SliceNodes::All {
+                elsewhere.unite(good);
+            }
+        }
     }
     [on_nodes, elsewhere]
 }

@@ -1,22 +1,30 @@
 //! Shapes of requests: a device class with selectors besides. Requests of one shape can be given the same devices.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cel::{Attribute, Device, Error, Expression};
+use phalanx_cel::{Attribute, Budget, Device, Error, Expression};
 use phalanx_resource::Quantity;
 
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceValue};
+
+/// Steps that the expressions of a shape may take, besides so many for each device. So one that is costly is told to those
+/// who ask for it, and does not hold up a cycle.
+const STEPS: u64 = 500_000;
+pub(super) const STEPS_PER_DEVICE: u64 = 1_000;
 
 /// A shape of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub(super) class: Arc<str>,
     pub(super) selectors: Vec<Arc<str>>,
-    /// Requests of claims.
-    pub(super) refs: u32,
+    /// Requests of claims that pods name, by their namespace.
+    pub(super) users: BTreeMap<Arc<str>, u32>,
     /// Distinguishes it from an earlier one with the same number.
     pub serial: u64,
-    /// What selects devices, or why nothing can.
-    pub(super) selects: Result<Vec<Expression>, Arc<str>>,
+    /// What selects devices, or why nothing can; `None` before it is read.
+    pub(super) selects: Option<Result<Vec<Expression>, Arc<str>>>,
+    /// Steps that are left of those it may take.
+    steps: u64,
     /// What an expression made of a device that it does not go with.
     pub(super) failure: Option<Arc<str>>,
     /// Which devices would be good for it and are given to nobody.
@@ -29,15 +37,15 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(super) fn new(class: &Arc<str>, selectors: &[Arc<str>], serial: u64) -> Self {
-        let selects = Err(Arc::from(""));
         let (class, selectors) = (class.clone(), selectors.to_vec());
         let (failure, left_out) = (None, None);
         Self {
             class,
             selectors,
-            refs: 0,
+            users: BTreeMap::new(),
             serial,
-            selects,
+            selects: None,
+            steps: STEPS,
             failure,
             left_out,
             local: false,
@@ -45,37 +53,76 @@ impl Shape {
         }
     }
 
-    /// Reads the expressions anew.
+    /// Whether a claim that pods name is of it.
+    pub(super) fn is_used(&self) -> bool {
+        !self.users.is_empty()
+    }
+
+    /// The namespace whose budget pays for its expressions.
+    pub(super) fn payer(&self) -> Option<Arc<str>> {
+        self.users.keys().next().cloned()
+    }
+
+    /// Its class is another one now: what it selects is worked out anew.
+    pub(super) fn forget(&mut self) {
+        (self.selects, self.failure, self.steps) = (None, None, STEPS);
+    }
+
+    /// Reads the expressions, unless they were read.
     pub(super) fn read(&mut self, class: Option<&DeviceClassInfo>) {
+        if self.selects.is_some() {
+            return;
+        }
         let Some(class) = class else {
-            self.selects = Err(format!("device class {} does not exist", self.class).into());
+            self.selects = Some(Err(format!("device class {} does not exist", self.class).into()));
             return;
         };
         let all = class.selectors.iter().chain(&self.selectors);
         let read = |text: &Arc<str>| {
             Expression::parse(text).map_err(|error| format!("CEL expression {text:?}: {error}").into())
         };
-        self.selects = all.map(read).collect();
+        self.selects = Some(all.map(read).collect());
+    }
+
+    /// Why nothing can be selected.
+    pub(super) fn problem(&self) -> Option<&Arc<str>> {
+        self.selects.as_ref()?.as_ref().err()
+    }
+
+    /// Runs what asks whether it selects devices, within the steps that are left.
+    pub(super) fn within_steps(&mut self, run: impl FnOnce(&mut Self, &mut Budget)) {
+        let mut budget = Budget::new(self.steps);
+        run(self, &mut budget);
+        self.steps = budget.left();
     }
 
     /// Whether a device of a driver will do.
-    pub(super) fn takes(&mut self, driver: &str, device: &DeviceInfo) -> bool {
-        self.selects(driver, device).unwrap_or_else(|error| {
+    pub(super) fn takes(&mut self, driver: &str, device: &DeviceInfo, budget: &mut Budget) -> bool {
+        self.selects(driver, device, budget).unwrap_or_else(|error| {
             self.failure.get_or_insert_with(|| failure(&device.name, &error));
             false
         })
     }
 
     /// Whether all its expressions select a device of a driver.
-    pub(super) fn selects(&self, driver: &str, device: &DeviceInfo) -> Result<bool, Error> {
-        let Ok(expressions) = &self.selects else { return Ok(false) };
+    pub(super) fn selects(
+        &mut self,
+        driver: &str,
+        device: &DeviceInfo,
+        budget: &mut Budget,
+    ) -> Result<bool, Error> {
+        let Some(Ok(expressions)) = &self.selects else { return Ok(false) };
         let view = View { driver, device };
-        for expression in expressions {
-            if !expression.selects(&view)? {
-                return Ok(false);
-            }
+        budget.add(STEPS_PER_DEVICE);
+        let mut each = expressions.iter().map(|expression| expression.selects(&view, budget));
+        let selects = each.find(|selects| selects != &Ok(true)).unwrap_or(Ok(true));
+        if budget.left() == 0 {
+            let problem = format!(
+                "its CEL expressions take too many steps, expected at most {STEPS_PER_DEVICE} for a device"
+            );
+            self.selects = Some(Err(problem.into()));
         }
-        Ok(true)
+        selects
     }
 }
 

@@ -1,9 +1,6 @@
 //! Devices in one place, by what they are good for, and what is asked of them there.
 
-/// Which shapes of requests a device is good for: a bit for each.
-pub(crate) type Shapes = u128;
-/// A shape of requests: the number of its bit.
-pub(crate) type ShapeId = u8;
+use super::{ShapeId, Shapes};
 
 /// When a device can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +20,9 @@ pub struct Stock {
     asked: Vec<(ShapeId, [u32; 2])>,
 }
 
-fn shift<K: Copy + Ord>(list: &mut Vec<(K, [u32; 2])>, key: K, column: usize, count: u32, add: bool) {
-    let at = list.binary_search_by_key(&key, |(key, _)| *key).unwrap_or_else(|at| {
-        list.insert(at, (key, [0; 2]));
+fn shift<K: Clone + Ord>(list: &mut Vec<(K, [u32; 2])>, key: &K, column: usize, count: u32, add: bool) {
+    let at = list.binary_search_by(|(known, _)| known.cmp(key)).unwrap_or_else(|at| {
+        list.insert(at, (key.clone(), [0; 2]));
         at
     });
     let value = &mut list[at].1[column];
@@ -37,15 +34,15 @@ fn shift<K: Copy + Ord>(list: &mut Vec<(K, [u32; 2])>, key: K, column: usize, co
 
 impl Stock {
     /// Puts a device in, or takes it out.
-    pub(super) fn device(&mut self, shapes: Shapes, had: Had, add: bool) {
-        if shapes != 0 {
+    pub(super) fn device(&mut self, shapes: &Shapes, had: Had, add: bool) {
+        if !shapes.is_empty() {
             shift(&mut self.devices, shapes, usize::from(had == Had::Later), 1, add);
         }
     }
 
     /// A device that comes later does not.
-    pub(super) fn keep(&mut self, shapes: Shapes) {
-        if self.devices.iter().any(|(known, [_, later])| *known == shapes && *later > 0) {
+    pub(super) fn keep(&mut self, shapes: &Shapes) {
+        if self.devices.iter().any(|(known, [_, later])| known == shapes && *later > 0) {
             self.device(shapes, Had::Later, false);
         }
     }
@@ -53,15 +50,15 @@ impl Stock {
     /// Notes what is asked for, or that it no longer is.
     pub(super) fn ask(&mut self, shape: ShapeId, count: u32, had: Had, add: bool) {
         if count > 0 {
-            shift(&mut self.asked, shape, usize::from(had == Had::Later), count, add);
+            shift(&mut self.asked, &shape, usize::from(had == Had::Later), count, add);
         }
     }
 
     /// The same devices and those of another, with what is asked of this one.
     pub(super) fn with_devices(&mut self, other: &Stock) {
         for (shapes, [now, later]) in &other.devices {
-            shift(&mut self.devices, *shapes, 0, *now, true);
-            shift(&mut self.devices, *shapes, 1, *later, true);
+            shift(&mut self.devices, shapes, 0, *now, true);
+            shift(&mut self.devices, shapes, 1, *later, true);
         }
     }
 
@@ -81,26 +78,26 @@ impl Stock {
                 None => wanted.push((*shape, count(*counts))),
             }
         }
-        let devices = self.devices.iter().map(|(shapes, counts)| (*shapes, count(*counts))).collect();
+        let devices = self.devices.iter().map(|(shapes, counts)| (shapes, count(*counts))).collect();
         Flow::new(&wanted, devices).suffices(&wanted)
     }
 }
 
 /// Requests matched with devices: a flow, since one device may be good for several.
-struct Flow {
-    shapes: Vec<Shapes>,
+struct Flow<'a> {
+    shapes: Vec<&'a Shapes>,
     /// Devices that are left, by kind.
     left: Vec<u32>,
     /// What each request got of each kind.
     given: Vec<Vec<u32>>,
-    bits: Vec<Shapes>,
+    requests: Vec<ShapeId>,
 }
 
-impl Flow {
-    fn new(wanted: &[(ShapeId, u32)], devices: Vec<(Shapes, u32)>) -> Self {
+impl<'a> Flow<'a> {
+    fn new(wanted: &[(ShapeId, u32)], devices: Vec<(&'a Shapes, u32)>) -> Self {
         let (shapes, left): (Vec<_>, Vec<_>) = devices.into_iter().unzip();
-        let bits = wanted.iter().map(|(shape, _)| 1 << shape).collect();
-        Self { given: vec![vec![0; left.len()]; wanted.len()], shapes, left, bits }
+        let requests = wanted.iter().map(|(shape, _)| *shape).collect();
+        Self { given: vec![vec![0; left.len()]; wanted.len()], shapes, left, requests }
     }
 
     fn suffices(mut self, wanted: &[(ShapeId, u32)]) -> bool {
@@ -120,7 +117,7 @@ impl Flow {
     /// Gives a request devices that are left, or another's that can have others instead; how many.
     fn give(&mut self, request: usize, most: u32, seen: &mut [bool]) -> u32 {
         for kind in 0..self.left.len() {
-            if seen[kind] || self.shapes[kind] & self.bits[request] == 0 {
+            if seen[kind] || !self.shapes[kind].has(self.requests[request]) {
                 continue;
             }
             seen[kind] = true;
@@ -153,16 +150,16 @@ mod tests {
         (0..devices.len()).any(|at| {
             let mut others = devices.to_vec();
             let device = others.remove(at);
-            device & (1 << first) != 0 && plain(rest, &others)
+            device.has(*first) && plain(rest, &others)
         })
     }
 
     proptest! {
         #[test]
         fn a_stock_says_yes_where_brute_force_finds_an_allocation(
-            asked in prop::collection::vec((0u8..3, any::<bool>()), 0..4),
-            more in prop::collection::vec(0u8..3, 0..3),
-            devices in prop::collection::vec((0u128..8, any::<bool>()), 0..6),
+            asked in prop::collection::vec((0u16..3, any::<bool>()), 0..4),
+            more in prop::collection::vec(0u16..3, 0..3),
+            devices in prop::collection::vec((prop::collection::vec(0u16..3, 0..3).prop_map(Shapes::from_iter), any::<bool>()), 0..6),
         ) {
             let mut stock = Stock::default();
             let had = |later: bool| if later { Had::Later } else { Had::Now };
@@ -170,13 +167,13 @@ mod tests {
                 stock.ask(*shape, 1, had(*later), true);
             }
             for (shapes, later) in &devices {
-                stock.device(*shapes, had(*later), true);
+                stock.device(shapes, had(*later), true);
             }
             let pick = |later: bool| {
                 let wanted = asked.iter().filter(|(_, promised)| later || !promised).map(|(shape, _)| *shape);
                 let wanted: Vec<ShapeId> = wanted.chain(more.iter().copied()).collect();
                 let devices = devices.iter().filter(|(_, leaving)| later || !leaving);
-                plain(&wanted, &devices.map(|(shapes, _)| *shapes).collect::<Vec<_>>())
+                plain(&wanted, &devices.map(|(shapes, _)| shapes.clone()).collect::<Vec<_>>())
             };
             let mut list: Vec<(ShapeId, u32)> = Vec::new();
             for shape in &more {
@@ -192,7 +189,7 @@ mod tests {
                 stock.ask(*shape, 1, had(*later), false);
             }
             for (shapes, later) in &devices {
-                stock.device(*shapes, had(*later), false);
+                stock.device(shapes, had(*later), false);
             }
             prop_assert_eq!(stock, Stock::default());
         }

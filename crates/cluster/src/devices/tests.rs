@@ -1,4 +1,6 @@
 //! ResourceClaims in a Cluster: stocks after each change and after undo, and devices that are allocated once.
+mod hostile;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

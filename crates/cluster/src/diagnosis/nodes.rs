@@ -12,6 +12,9 @@ use crate::event::Taint;
 /// The number of taints that a reason names.
 const TAINTS_MAX: usize = 3;
 
+/// The number of resources that a reason names.
+const RESOURCES_MAX: usize = 8;
+
 /// Why a node is infeasible for a task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unfit {
@@ -126,9 +129,12 @@ impl Shortage {
         let mut missing: Vec<(&str, DimId, i64)> =
             self.missing.iter().map(|(dim, amount)| (dims.name(dim), dim, amount)).collect();
         missing.sort_unstable();
+        let others = missing.len().saturating_sub(RESOURCES_MAX);
+        missing.truncate(RESOURCES_MAX);
         let each =
             missing.into_iter().map(|(name, dim, amount)| [name, " ", &dims.describe(dim, amount)].concat());
-        let missing = each.collect::<Vec<_>>().join(", ");
+        let others = (others > 0).then(|| format!("{others} other resources"));
+        let missing = each.chain(others).collect::<Vec<_>>().join(", ");
         let beyond = if self.is_beyond_all() { " (no node that it may use is large enough)" } else { "" };
         [LEAST_MISSING, &self.node, ": ", &missing, beyond].concat()
     }
@@ -211,16 +217,29 @@ impl FitError {
         let mut reasons: Vec<String> = self
             .reasons
             .iter()
-            .filter(|(unfit, _)| !matches!(unfit, Unfit::Taint(_)))
+            .filter(|(unfit, _)| !matches!(unfit, Unfit::Taint(_) | Unfit::Insufficient(_)))
             .map(|(unfit, nodes)| match unfit {
                 Unfit::Pod(text) => text.to_string(),
                 unfit => [&nodes.to_string(), " ", &*unfit.text(dims)].concat(),
             })
             .collect();
         reasons.extend(self.taints(dims));
+        reasons.extend(self.shortages(dims));
         reasons.sort();
         let colon = if reasons.is_empty() { "" } else { ": " };
         ["0/", &self.nodes.to_string(), " nodes are available", colon, &reasons.join(", "), "."].concat()
+    }
+
+    /// The resources of which there is not enough on the most nodes by name, and how many others there are.
+    fn shortages(&self, dims: &Dims) -> Vec<String> {
+        let short = self.reasons.iter().filter(|(unfit, _)| matches!(unfit, Unfit::Insufficient(_)));
+        let mut short: Vec<(String, u32)> = short.map(|(unfit, nodes)| (unfit.text(dims), *nodes)).collect();
+        short.sort_by(|(a, on_a), (b, on_b)| on_b.cmp(on_a).then_with(|| a.cmp(b)));
+        let (others, most) = (short.iter().skip(RESOURCES_MAX), short.get(RESOURCES_MAX));
+        let others =
+            most.map(|(_, nodes)| format!("{nodes} Insufficient {} other resources", others.count()));
+        short.truncate(RESOURCES_MAX);
+        short.into_iter().map(|(text, nodes)| format!("{nodes} {text}")).chain(others).collect()
     }
 
     /// The taints of the most nodes by name, and the number of nodes with other taints.

@@ -76,11 +76,18 @@ fn pod_level_resources_are_cpu_memory_and_hugepages() {
 }
 
 #[test]
-fn resource_names_beyond_the_limit_share_one_id() {
+fn names_beyond_the_limit_are_unknown_and_take_no_id_of_others() {
     let mut dims = Dims::new();
+    let gpu = dims.intern("nvidia.com/gpu");
     let ids: Vec<DimId> = (0..70_000).map(|i| dims.intern(&format!("example.com/r{i}"))).collect();
-    assert_eq!(dims.len(), 65_536);
-    assert_eq!(ids[0], DimId(4));
-    assert_eq!(ids.last(), Some(&DimId(u16::MAX)));
-    assert_eq!(dims.iter().last(), Some((DimId(u16::MAX), "example.com/r65531")));
+    assert_eq!(dims.len(), 1_025);
+    assert_eq!((ids[0], dims.intern("nvidia.com/gpu")), (DimId(5), gpu));
+    let first = ids.iter().take_while(|dim| !dims.is_unknown(**dim)).count();
+    let distinct: std::collections::BTreeSet<DimId> = ids[..first].iter().copied().collect();
+    assert_eq!((first, distinct.len()), (1_019, 1_019));
+    assert!(ids[first..].iter().all(|dim| dims.is_unknown(*dim)) && !dims.is_unknown(gpu));
+    let unknown = dims.unknown();
+    assert_eq!(unknown, ids[69_999]);
+    let told = dims.naming_unknown("example.com/r69999");
+    assert_eq!((told.name(unknown), told.name(gpu)), ("example.com/r69999", "nvidia.com/gpu"));
 }

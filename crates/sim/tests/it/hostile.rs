@@ -1,0 +1,133 @@
+//! Whatever a tenant writes into a namespace, others get what they would get without.
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use phalanx_conf::Known;
+use phalanx_sim::{Manifests, Object, Options, ReadOptions, Report, Simulation, read};
+use serde_json::{Value, json};
+
+use crate::corpus::hostile;
+
+/// Nodes of two pools, devices, and gangs that fit into the first pool.
+fn ordinary(gangs: usize) -> Vec<Value> {
+    let node = |at: usize| {
+        let pool = if at < gangs { "good" } else { "bad" };
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("n{at}"), "labels": {"pool": pool, "kubernetes.io/hostname": format!("n{at}")}},
+            "status": {"allocatable": {"cpu": "32", "memory": "128Gi", "pods": "110", "nvidia.com/gpu": "8"}}})
+    };
+    let mut all: Vec<Value> = (0..gangs + 8).map(node).collect();
+    all.push(json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.x'"}}]}}));
+    for at in 0..gangs + 8 {
+        let devices: Vec<Value> = (0..4)
+            .map(|device| json!({"name": format!("d{device}"), "attributes": {"model": {"string": "a"}}}))
+            .collect();
+        all.push(json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": format!("s{at}")},
+            "spec": {"driver": "gpu.x", "nodeName": format!("n{at}"), "pool": {"name": format!("n{at}"), "generation": 1, "resourceSliceCount": 1}, "devices": devices}}));
+    }
+    for gang in 0..gangs {
+        let name = format!("g{gang}");
+        all.push(json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name, "namespace": "good"},
+            "spec": {"minMember": 8, "minResources": {"cpu": "16", "nvidia.com/gpu": "4"}}}));
+        for at in 0..8 {
+            let pod = format!("{name}-{at}");
+            let gpus = if at < 4 { "1" } else { "0" };
+            let mut spec = json!({"schedulerName": "volcano", "nodeSelector": {"pool": "good"},
+                "containers": [{"name": "main", "resources": {"requests": {"cpu": "2", "nvidia.com/gpu": gpus}, "limits": {"nvidia.com/gpu": gpus}}}]});
+            if at == 0 {
+                spec["resourceClaims"] = json!([{"name": "c", "resourceClaimName": pod}]);
+                all.push(json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": pod, "namespace": "good"},
+                    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1, "selectors": [{"cel": {"expression": format!("device.attributes['gpu.x'].model != 'm{}'", gang % 10)}}]}}]}}}));
+            }
+            all.push(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": "good", "annotations": {"scheduling.k8s.io/group-name": name}}, "spec": spec}));
+        }
+    }
+    all
+}
+
+fn read_all(objects: &[Value]) -> Result<Manifests, String> {
+    let text = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+    read(&[("objects.json".to_owned(), text)], &ReadOptions::default())
+        .map_err(|refused| format!("{:?}", refused.faults))
+}
+
+/// What the API server would take of some objects: each is read alone.
+fn taken(objects: Vec<Value>) -> Vec<Object> {
+    let mut taken = Vec::new();
+    for object in objects {
+        let is_queue = object["kind"] == "Queue";
+        let plain = |object: &Object| is_queue || !matches!(object, Object::Queue(_));
+        let read = read_all(&[object]).unwrap_or_default();
+        taken.extend(read.objects.into_iter().filter(plain));
+    }
+    taken
+}
+
+/// What became of a cluster in some cycles, and how many seconds these took.
+fn run(conf: &str, objects: &[Object], more: &[Object]) -> (Report, f64) {
+    let conf = phalanx_conf::parse(conf, &Known::builtin()).conf.expect("a configuration");
+    let objects = objects.iter().chain(more).cloned().collect();
+    let mut simulation =
+        Simulation::new(Manifests { objects, ..Manifests::default() }, conf, &Options::default());
+    let begun = Instant::now();
+    simulation.run_cycles(4, &mut || begun.elapsed().as_secs_f64());
+    let report = simulation.report();
+    let seconds = report.stats.session_seconds;
+    (report, seconds)
+}
+
+/// What became of the ordinary objects.
+fn of_good<T: Clone>(all: &BTreeMap<String, T>) -> BTreeMap<String, T> {
+    all.iter()
+        .filter(|(name, _)| name.starts_with("good/"))
+        .map(|(name, one)| (name.clone(), one.clone()))
+        .collect()
+}
+
+fn conf(name: &str) -> &'static str {
+    match name {
+        "helm-default" => include_str!("../../../../config/helm-default.yaml"),
+        "queue-tree" => include_str!("../../../../config/queue-tree.yaml"),
+        _ => include_str!("../../../../config/preempt-and-reclaim.yaml"),
+    }
+}
+
+#[test]
+fn what_a_tenant_writes_changes_nothing_for_others() {
+    let ordinary = read_all(&ordinary(40)).unwrap().objects;
+    let written = hostile().into_iter().flat_map(|(_, part)| part);
+    let written: Vec<Value> = written.collect();
+    assert!(written.len() >= 800, "{} objects", written.len());
+    let hostile = taken(written);
+    assert!(hostile.len() >= 500, "{} objects that the API server takes", hostile.len());
+    for name in ["helm-default", "preempt-and-reclaim", "queue-tree"] {
+        let (expected, _) = run(conf(name), &ordinary, &[]);
+        let (found, _) = run(conf(name), &ordinary, &hostile);
+        assert_eq!(of_good(&expected.bindings).len(), 320, "all gangs start");
+        assert_eq!(of_good(&found.bindings), of_good(&expected.bindings), "{name}");
+        assert_eq!(of_good(&found.pod_groups), of_good(&expected.pod_groups), "{name}");
+        assert_eq!(found.evictions, [""; 0], "{name}");
+    }
+}
+
+/// What is odd in one way takes at most twice as long as a cluster of four hundred gangs itself.
+#[test]
+fn what_a_tenant_writes_holds_nobody_up() {
+    let ordinary = read_all(&ordinary(400)).unwrap().objects;
+    let conf = conf("preempt-and-reclaim");
+    // A pod with a thousand affinity terms or spread constraints still costs so many terms on each node; what selectors
+    // of devices may cost is counted in steps.
+    let parts = hostile().into_iter().filter(|(name, _)| !["rules", "devices"].contains(name));
+    for (name, part) in parts {
+        let (part, mut alone, mut both) = (taken(part), f64::MAX, f64::MAX);
+        // Of some runs the shortest: others on the machine may hold one up.
+        for _ in 0..5 {
+            alone = alone.min(run(conf, &ordinary, &[]).1);
+            both = both.min(run(conf, &ordinary, &part).1);
+            if both <= 3.0 * alone {
+                break;
+            }
+        }
+        eprintln!("{name}: {both:.4} s with {} hostile objects, {alone:.4} s without", part.len());
+        assert!(both <= 3.0 * alone, "{name}: {both} s with hostile objects, {alone} s without");
+    }
+}
