@@ -27,12 +27,13 @@ const CYCLE_MS: u64 = 50;
 pub(crate) struct SearchTime {
     stopwatch: Option<Arc<dyn Stopwatch>>,
     left: Duration,
+    /// When the last search began.
+    began: Duration,
 }
 
 /// The turn of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    began: Duration,
     time: Duration,
     /// The search has all the time that it may have.
     whole: bool,
@@ -47,25 +48,27 @@ impl Turn {
 
 impl SearchTime {
     pub(crate) fn new(stopwatch: Option<&Arc<dyn Stopwatch>>) -> Self {
-        Self { stopwatch: stopwatch.cloned(), left: Duration::from_millis(CYCLE_MS) }
+        let began = stopwatch.map_or(Duration::ZERO, |stopwatch| stopwatch.elapsed());
+        Self { stopwatch: stopwatch.cloned(), left: Duration::from_millis(CYCLE_MS), began }
     }
 
     /// A search begins, which gets what is left, or so many milliseconds if that is more. Its budget is limited to that.
-    pub(crate) fn begin(&self, longer: Option<u64>, most: u64, budget: &mut Budget) -> Turn {
+    pub(crate) fn begin(&mut self, longer: Option<u64>, most: u64, budget: &mut Budget) -> Turn {
         let Some(stopwatch) = &self.stopwatch else {
-            return Turn { began: Duration::ZERO, time: Duration::ZERO, whole: true };
+            return Turn { time: Duration::ZERO, whole: true };
         };
         let due = Duration::from_millis(longer.unwrap_or(CYCLE_MS).min(most));
         let time = if longer.is_some() && !self.left.is_zero() { due } else { due.min(self.left) };
         budget.limit_time(stopwatch, time);
-        Turn { began: stopwatch.elapsed(), time, whole: time == due }
+        self.began = stopwatch.elapsed();
+        Turn { time, whole: time == due }
     }
 
     /// The search is over.
-    pub(crate) fn end(&mut self, turn: Turn, budget: &mut Budget) {
+    pub(crate) fn end(&mut self, budget: &mut Budget) {
         budget.unlimit_time();
         if let Some(stopwatch) = &self.stopwatch {
-            let took = stopwatch.elapsed().saturating_sub(turn.began);
+            let took = stopwatch.elapsed().saturating_sub(self.began);
             self.left = self.left.saturating_sub(took);
         }
     }

@@ -96,13 +96,13 @@ fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
 /// are looked for again.
 fn planned(session: &mut Session<'_>, mut victims: Vec<TaskId>, leave: &FxHashSet<TaskId>) -> Vec<Move> {
     let mut steps = Steps::of_action(session, NAME);
-    let turn = steps.begin_turn(session, None);
+    steps.begin_turn(session, None);
     loop {
         let mut moves = with_places(session, &victims, leave, &mut steps);
         let mut budgets = Budgets::new(session.cluster);
         moves.retain(|(task, _)| budgets.take(*task));
         if moves.len() == victims.len() {
-            steps.end_turn(session, turn);
+            steps.end_turn(session);
             return moves;
         }
         victims = moves.into_iter().map(|(task, _)| task).collect();

@@ -301,9 +301,10 @@ impl Planner {
         if let Some(why) = known.and_then(|known| known.why) {
             return Err(refusal(why));
         }
-        let turn = self.steps.begin_turn(session, session.failed_searches.next_turn(&key));
+        let longer = session.failed_searches.next_turn(&key);
+        let turn = self.steps.begin_turn(session, longer);
         let planned = self.plan(session, preemptor, mode, &protected);
-        self.steps.end_turn(session, turn);
+        self.steps.end_turn(session);
         match planned {
             Ok(plan) => {
                 commit(session, preemptor, mode, &plan);

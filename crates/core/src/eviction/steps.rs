@@ -39,13 +39,13 @@ impl Steps {
     }
 
     /// A search begins that was cut short before if its turn is `longer`.
-    pub(crate) fn begin_turn(&mut self, session: &Session<'_>, longer: Option<u64>) -> Turn {
+    pub(crate) fn begin_turn(&mut self, session: &mut Session<'_>, longer: Option<u64>) -> Turn {
         session.search_time.begin(longer, self.most_ms, &mut self.budget)
     }
 
     /// The search is over.
-    pub(crate) fn end_turn(&mut self, session: &mut Session<'_>, turn: Turn) {
-        session.search_time.end(turn, &mut self.budget);
+    pub(crate) fn end_turn(&mut self, session: &mut Session<'_>) {
+        session.search_time.end(&mut self.budget);
     }
 
     /// Another preemptor, or another question about it.

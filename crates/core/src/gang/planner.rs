@@ -51,9 +51,9 @@ impl<'q> Planner<'q> {
     /// Commits the first plan that is found.
     pub(super) fn plan(&mut self, session: &mut Session<'_>) -> Option<Planned> {
         let planned = self.plan_for_any_goal(session);
-        if let Some(turn) = self.turn {
+        if self.turn.is_some() {
             let Session { search_time, searches, .. } = session;
-            search_time.end(turn, searches.budget());
+            search_time.end(searches.budget());
         }
         planned
     }

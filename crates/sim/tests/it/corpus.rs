@@ -83,7 +83,7 @@ fn member(group: &str, at: usize, spec: Value) -> Value {
     pod
 }
 
-fn requests(list: Value) -> Value {
+fn requests(list: &Value) -> Value {
     json!({"containers": [{"name": "main", "resources": {"requests": list}}]})
 }
 
@@ -126,8 +126,8 @@ fn amounts() -> Vec<Value> {
         let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata(&numbered("amount", at)),
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": amount}}}});
         [
-            pod(&numbered("cpu", at), requests(json!({"cpu": amount, "memory": amount}))),
-            pod(&numbered("gpu", at), requests(json!({"nvidia.com/gpu": amount, "hugepages-1Gi": amount}))),
+            pod(&numbered("cpu", at), requests(&json!({"cpu": amount, "memory": amount}))),
+            pod(&numbered("gpu", at), requests(&json!({"nvidia.com/gpu": amount, "hugepages-1Gi": amount}))),
             pod(&numbered("over", at), json!({"overhead": {"cpu": amount}, "resources": {"requests": {"cpu": amount}}})),
             group(&numbered("least", at), json!({"minResources": {"cpu": amount, "nvidia.com/gpu": amount, "deviceclass/x": amount}})),
             quota,
@@ -230,7 +230,7 @@ fn rules() -> Vec<Value> {
 /// Resources that nobody has.
 fn names() -> Vec<Value> {
     let made_up = |of: usize| map(10_000, |at| (format!("example.com/r{}", of * 10_000 + at), json!("1")));
-    let pods = (0..6).map(|of| pod(&numbered("names", of), requests(made_up(of))));
+    let pods = (0..6).map(|of| pod(&numbered("names", of), requests(&made_up(of))));
     let groups = (0..3).flat_map(|of| {
         let name = numbered("named", of);
         let classes = map(1_000, |at| (format!("deviceclass/c{}", of * 1_000 + at), json!("1")));
