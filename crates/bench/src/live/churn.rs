@@ -99,9 +99,10 @@ impl Ledger {
 
 pub(super) async fn run(options: &Options) -> Result<Value> {
     let ours = one(Contestant::Phalanx, options).await?;
-    let kube = match options.without_kube_scheduler {
-        true => None,
-        false => Some(one(Contestant::KubeScheduler, options).await?),
+    let kube = if options.without_kube_scheduler {
+        None
+    } else {
+        Some(one(Contestant::KubeScheduler, options).await?)
     };
     let mut bars = vec![
         Bar::ours("Phalanx, gangs, median", ours.times.at(0.5)),

@@ -129,7 +129,9 @@ proptest! {
             }
         };
         let mut cluster = Cluster::new(ClusterOptions::default());
-        order.iter().for_each(|at| _ = cluster.apply(event(*at)));
+        for at in &order {
+            cluster.apply(event(*at));
+        }
         prop_assert_eq!(cluster.check(), NO_FAULTS);
         let list = |names: &[(&str, &str)]| -> Vec<(Arc<str>, String)> {
             names.iter().map(|(name, amount)| ((*name).into(), (*amount).to_owned())).collect()

@@ -83,8 +83,8 @@ fn events() -> Vec<Event> {
     events.extend([node("full", "cpu=4"), node("small", "cpu=1")].map(Event::from));
     events.push(group("old", 0).into());
     events.extend((0..4).map(|index| Event::from(running(member("old", index, "cpu=1"), "full"))));
-    for (at, (name, cpu)) in [("first", 4), ("second", 4), ("fits", 1)].into_iter().enumerate() {
-        let priority_class = (cpu == 4).then(|| "high".into());
+    for (at, (name, cpu)) in [("first", 4), ("second", 3), ("fits", 1)].into_iter().enumerate() {
+        let priority_class = (cpu > 1).then(|| "high".into());
         let info = PodGroupInfo { priority_class, created: Time(at as i64), ..group(name, 1) };
         events.extend([info.into(), member(name, 0, &format!("cpu={cpu}")).into()]);
     }
