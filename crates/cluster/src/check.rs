@@ -29,7 +29,7 @@ const INDEXES: &[IndexCheck] = &[
     IndexCheck { name: "classes", check: Cluster::check_classes },
     IndexCheck { name: "images", check: Cluster::check_images },
     IndexCheck { name: "queue gates", check: Cluster::check_queue_gates },
-    IndexCheck { name: "kept places", check: Cluster::check_seats },
+    IndexCheck { name: "kept places", check: Cluster::check_placeholders },
     IndexCheck { name: "marks", check: Cluster::check_marks },
     IndexCheck { name: "running jobs", check: Cluster::check_running_jobs },
     IndexCheck { name: "priorities", check: Cluster::check_priorities },
@@ -233,7 +233,7 @@ impl Cluster {
         );
     }
 
-    fn check_seats(&self, note: &mut Note<'_>) {
+    fn check_placeholders(&self, note: &mut Note<'_>) {
         let kept = self.tasks.iter().filter(|(_, task)| !task.is_pod()).map(|(id, _)| id);
         let mut moved_pods: Vec<_> = self.moved_pods().collect();
         moved_pods.sort_unstable();

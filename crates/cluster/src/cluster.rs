@@ -226,11 +226,11 @@ impl Cluster {
         promised.sort_unstable();
         promised.dedup();
         let successors = self.take_successors();
-        let promised = promised.into_iter().filter_map(|id| Some((id, self.promised_node(id)?)));
+        let promised = promised.into_iter().filter_map(|id| Some((id, self.nominated_node(id)?)));
         successors.into_iter().chain(promised).collect()
     }
 
-    pub(crate) fn promised_node(&self, id: TaskId) -> Option<NodeId> {
+    pub(crate) fn nominated_node(&self, id: TaskId) -> Option<NodeId> {
         let task = self.tasks.get(id)?;
         let waits = task.status == Status::Pending && !task.gated && task.job.is_some();
         self.node_named(task.written.nominated.as_deref().filter(|_| waits)?)
@@ -330,7 +330,7 @@ impl Cluster {
             self.take_room(id);
         }
         if !stays || before.status.hold() == Hold::Nothing {
-            self.promise_volumes(id, chosen);
+            self.assume_volumes(id, chosen);
         }
         self.count_in_group(id);
         before

@@ -14,10 +14,10 @@ use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
 use phalanx_cluster::id::JobId;
 
 /// The most steps of the search for one gang.
-const MOST: u64 = 50_000;
+const JOB_STEPS: u64 = 50_000;
 
 /// All searches for the placement of gangs together take at most so many steps in a cycle.
-const ALL: u64 = 500_000;
+const CYCLE_STEPS: u64 = 500_000;
 
 /// The time that all searches of a cycle take together, in milliseconds.
 const CYCLE_MS: u64 = 50;
@@ -98,7 +98,7 @@ pub(crate) struct Searches {
 
 impl Searches {
     pub(crate) fn new() -> Self {
-        Self { budget: Budget::new(ALL), owed: 0, due: None, had_all: false }
+        Self { budget: Budget::new(CYCLE_STEPS), owed: 0, due: None, had_all: false }
     }
 
     /// The budget, for the time of a search to limit it.
@@ -128,7 +128,11 @@ impl Searches {
     /// The budget of one search for a job; the rest is to be [given back](Self::give_back).
     pub(crate) fn part(&mut self, job: JobId) -> Budget {
         let free = self.free(job);
-        if self.waits(job) { self.budget.early_part(MOST, free) } else { self.budget.part(MOST, free) }
+        if self.waits(job) {
+            self.budget.early_part(JOB_STEPS, free)
+        } else {
+            self.budget.part(JOB_STEPS, free)
+        }
     }
 
     pub(crate) fn give_back(&mut self, part: &Budget) {
@@ -150,7 +154,7 @@ impl Searches {
 
     /// Steps that are not kept for other jobs.
     fn free(&self, job: JobId) -> u64 {
-        let kept = if self.waits(job) { self.owed.saturating_mul(MOST) } else { 0 };
+        let kept = if self.waits(job) { self.owed.saturating_mul(JOB_STEPS) } else { 0 };
         self.budget.left().saturating_sub(kept)
     }
 
@@ -161,6 +165,6 @@ impl Searches {
 
     /// Whether a search that was cut short may get further in another cycle.
     pub(crate) fn is_cut_short(cut: Cut) -> bool {
-        cut != Cut::Steps(MOST)
+        cut != Cut::Steps(JOB_STEPS)
     }
 }

@@ -18,7 +18,7 @@ use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 
-/// The order of jobs: repairs, plugins, creation, name.
+/// The order of jobs: plugins that rank jobs where preemption is configured, repairs, other plugins, creation, name.
 pub(crate) fn job_order(cluster: &Cluster, tiers: &Tiers, a: JobId, b: JobId) -> Ordering {
     tiers.job_order(cluster, a, b).then_with(|| {
         let (a, b) = (&cluster.jobs[a], &cluster.jobs[b]);

@@ -253,7 +253,7 @@ impl Cluster {
         self.classes[class].refs += 1;
         self.count(id, None, Some(status));
         self.take_room(id);
-        self.promise_volumes(id, Some(&chosen));
+        self.assume_volumes(id, Some(&chosen));
         self.count_in_group(id);
         self.seek(id);
         self.release_class(old);

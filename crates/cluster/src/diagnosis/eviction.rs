@@ -57,7 +57,7 @@ impl Protection {
             Protection::Refused => format!("{pods} whose eviction was refused just now"),
             Protection::Plugin(what) => format!("{pods} {what}"),
             Protection::Budget(key) => format!("{pods} protected by PodDisruptionBudget {key}"),
-            Protection::Budgets => format!("{pods} that several PodDisruptionBudgets mean"),
+            Protection::Budgets => format!("{pods} that several PodDisruptionBudgets match"),
             Protection::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
             Protection::Idle => format!("{pods} with requests, and it has none"),
             Protection::Reserved => format!("{pods} of gangs with a reservation"),

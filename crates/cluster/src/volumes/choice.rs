@@ -72,7 +72,7 @@ impl Cluster {
     }
 
     /// Assumes volumes for the unbound claims of a task: the given ones, or else ones that match on the node.
-    pub fn promise_volumes(&mut self, task: TaskId, given: Option<&Chosen>) {
+    pub fn assume_volumes(&mut self, task: TaskId, given: Option<&Chosen>) {
         let it = &self.tasks[task];
         let (Some(node), class) = (it.node, &self.classes[it.class]) else { return };
         if class.pvcs.is_empty() || it.status.hold() == Hold::Nothing {

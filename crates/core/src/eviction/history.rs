@@ -24,7 +24,7 @@ use phalanx_cluster::{Cluster, JobKind};
 const OFTEN: u32 = 3;
 
 /// How long a record is remembered, in milliseconds.
-const MEMORY: i64 = 600_000;
+const MEMORY_MS: i64 = 600_000;
 
 /// What stands for a job that evicts or is evicted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -150,5 +150,5 @@ pub(crate) fn record_eviction(session: &mut Session<'_>, preemptor: JobId, victi
 }
 
 fn end_of(record: Time) -> Time {
-    Time(record.0.saturating_add(MEMORY))
+    Time(record.0.saturating_add(MEMORY_MS))
 }

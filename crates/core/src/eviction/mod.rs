@@ -70,7 +70,7 @@ pub(crate) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
 };
 
 /// How long one search of an action may take, in milliseconds.
-const MAX_TIME: i64 = 1_000;
+const MAX_TIME_MS: i64 = 1_000;
 
 /// The other argument every evicting action has.
 pub(crate) const MAX_TIME_ARG: ArgSpec = ArgSpec {
@@ -102,7 +102,7 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
     if starving.is_empty() {
         return;
     }
-    let mut planner = Planner::new(session, mode);
+    let mut planner = EvictionPlanner::new(session, mode);
     let passed_over = |job: &JobId| session.backlog.is_eviction_deferred(*job);
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
     // Gangs that fit without evictions are left in it, so that their room counts once, and are for allocate to place.
@@ -142,7 +142,7 @@ fn join_next(session: &mut Session<'_>, line: &mut JobsByQueue, job: JobId) {
     }
 }
 
-struct Planner {
+struct EvictionPlanner {
     mode: EvictionMode,
     potential_victims: PotentialVictims,
     steps: Steps,
@@ -151,7 +151,7 @@ struct Planner {
     unfinished: bool,
 }
 
-impl Planner {
+impl EvictionPlanner {
     fn new(session: &mut Session<'_>, mode: EvictionMode) -> Self {
         let steps = Steps::of_action(session, mode.action());
         Self {
@@ -348,7 +348,7 @@ struct PlanFailure {
     steps: Option<u64>,
 }
 
-impl Planner {
+impl EvictionPlanner {
     /// Finds victims for a preemptor and places for its tasks, and changes nothing.
     fn plan(
         &mut self,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashSet;
 
-use super::Planner;
+use super::EvictionPlanner;
 use super::dry_run::{Unit, dry_run, units};
 use super::feasibility::FeasibilityBound;
 use super::history::ProtectedJobs;
@@ -29,9 +29,9 @@ use phalanx_plugins::within_surplus;
 use surplus::Limits;
 
 /// A way to choose victims. Returns the first plan that works.
-type Strategy<S> = fn(&mut S, &Offer) -> Result<Option<Plan>, NoEviction>;
+type VictimStrategy<S> = fn(&mut S, &Offer) -> Result<Option<Plan>, NoEviction>;
 
-impl Planner {
+impl EvictionPlanner {
     /// Finds victims and places. `known` says why no pod may be evicted for a preemptor like this, whatever it requests.
     pub(super) fn search(
         &mut self,
@@ -199,8 +199,9 @@ struct VictimSearch<'a, 'w> {
 }
 
 impl VictimSearch<'_, '_> {
-    /// The strategies in the order in which they are tried; *surplus* tries all of them with another [`Offer`].
-    const STRATEGIES: [Strategy<Self>; 5] =
+    /// The steps of the strategies in order: *per node* for a single pod, *ordered*, *per node*, *per domain*, and last *ordered*
+    /// with every set of a few. *Surplus* takes all of them with another [`Offer`].
+    const STRATEGIES: [VictimStrategy<Self>; 5] =
         [Self::cheapest_node, Self::ordered, Self::per_node, Self::per_domain, Self::every_set];
 
     /// The bound with all potential victims evicted, and those that may go if they alone have to; `None` means all. Fails

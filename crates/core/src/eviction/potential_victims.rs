@@ -110,7 +110,7 @@ impl PotentialVictims {
         mode: EvictionMode,
     ) -> Vec<(TaskId, NodeId)> {
         let cluster = &*session.cluster;
-        let tasks = givers(session, preemptor, mode, !preemptor.single)
+        let tasks = jobs_with_potential_victims(session, preemptor, mode, !preemptor.single)
             .into_iter()
             .flat_map(|job| &cluster.jobs[job].tasks);
         let place = |task: &TaskId| {
@@ -122,7 +122,7 @@ impl PotentialVictims {
 
     fn sorted(&self, session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> Vec<Victim> {
         let by = session.cluster.jobs[preemptor.job].queue;
-        let jobs = givers(session, preemptor, mode, true);
+        let jobs = jobs_with_potential_victims(session, preemptor, mode, true);
         let mut parts: Vec<JobPart> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
         parts.sort_by(|a, b| compare(session, self.mode, by, a, b));
         parts.into_iter().flat_map(|part| part.victims).collect()
@@ -167,7 +167,12 @@ impl PotentialVictims {
 
 /// Jobs that may have potential victims for a preemptor, found without a look at their pods. Of jobs of equal priority that no
 /// plugin ranks, only those with surplus count, and for gangs only.
-fn givers(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, gangs: bool) -> Vec<JobId> {
+fn jobs_with_potential_victims(
+    session: &Session<'_>,
+    preemptor: &Preemptor,
+    mode: EvictionMode,
+    gangs: bool,
+) -> Vec<JobId> {
     let cluster = &*session.cluster;
     let Job { queue: by, priority, .. } = cluster.jobs[preemptor.job];
     if mode == EvictionMode::WithinJob {

@@ -142,7 +142,7 @@ impl Preemptor {
     /// Asks something with all but the last of the tasks in the sums of jobs and queues: what the gang holds when it is whole
     /// decides, not what it holds before.
     pub(super) fn as_if_whole<R>(&self, session: &mut Session<'_>, ask: impl FnOnce(&Session<'_>) -> R) -> R {
-        let before = suppose_pipelined(session, &self.tasks[..self.wanted.max(1) - 1]);
+        let before = simulate_pipelined(session, &self.tasks[..self.wanted.max(1) - 1]);
         let answer = ask(session);
         undo_simulation(session, before);
         answer
@@ -158,7 +158,7 @@ impl Preemptor {
         if lasts.len() == 1 {
             return self.as_if_whole(session, |session| ask(session, lasts[0]));
         }
-        let before = suppose_pipelined(session, &self.tasks[..self.wanted]);
+        let before = simulate_pipelined(session, &self.tasks[..self.wanted]);
         let answer = lasts.into_iter().try_for_each(|task| ask_without(session, task, &mut ask));
         undo_simulation(session, before);
         answer
@@ -372,7 +372,7 @@ pub(super) fn ask_without<R>(
 fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Option<usize> {
     let mut before = Vec::new();
     let is_last = |task: &TaskId| {
-        before.extend(suppose_pipelined(session, &[*task]));
+        before.extend(simulate_pipelined(session, &[*task]));
         session.job_whole(job)
     };
     let last = tasks.iter().position(is_last);
@@ -381,7 +381,7 @@ fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Op
 }
 
 /// Counts tasks as nominated in the sums of jobs and queues, until they are [put back](put_back).
-fn suppose_pipelined(session: &mut Session<'_>, tasks: &[TaskId]) -> Vec<(TaskId, Before)> {
+fn simulate_pipelined(session: &mut Session<'_>, tasks: &[TaskId]) -> Vec<(TaskId, Before)> {
     tasks.iter().map(|task| (*task, session.simulate_place(*task, Status::Pipelined, None))).collect()
 }
 

@@ -1,15 +1,15 @@
 //! The budget of a search, in what a search for victims counts.
-use super::{MAX_STEPS, MAX_STEPS_ARG, MAX_TIME, MAX_TIME_ARG};
+use super::{MAX_STEPS, MAX_STEPS_ARG, MAX_TIME_ARG, MAX_TIME_MS};
 use crate::searches::Turn;
 use crate::session::Session;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::diagnosis::NoEviction;
 
 /// Things that are looked at in the time in which one place is tried.
-const SCANNED: usize = 16;
+const SCANS_PER_STEP: usize = 16;
 
 /// Steps that backtracking may take to place one preemptor, where placing one by one fails.
-const WAYS: u64 = 20_000;
+const BACKTRACKING_STEPS: u64 = 20_000;
 
 /// Steps that are left to an action in this cycle.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ impl Steps {
         let args = session.conf.action_args(action);
         let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
         let count = |number: i64| u64::try_from(number).unwrap_or_default();
-        let most_ms = count(args.duration_ms(MAX_TIME_ARG.name, MAX_TIME));
-        Self { budget: Budget::new(count(steps)), most_ms, ways: WAYS, gave_up: false }
+        let most_ms = count(args.duration_ms(MAX_TIME_ARG.name, MAX_TIME_MS));
+        Self { budget: Budget::new(count(steps)), most_ms, ways: BACKTRACKING_STEPS, gave_up: false }
     }
 
     /// A search begins that was cut short before if its turn is `longer`.
@@ -50,7 +50,7 @@ impl Steps {
 
     /// Another preemptor, or another question about it.
     pub(crate) fn begin(&mut self) {
-        (self.ways, self.gave_up) = (WAYS, false);
+        (self.ways, self.gave_up) = (BACKTRACKING_STEPS, false);
     }
 
     /// Looks for a way with what may be spent on that. One that was not found may be there all the same when the search
@@ -86,12 +86,12 @@ impl Steps {
         self.budget.give_back(&part);
     }
 
-    /// Some ways are not looked at.
+    /// Records that the search was not exhaustive.
     pub(crate) fn give_up(&mut self) {
         self.gave_up = true;
     }
 
-    /// Whether a way may have been missed.
+    /// Whether the search was not exhaustive.
     pub(crate) fn gave_up(&self) -> bool {
         self.gave_up
     }
@@ -103,25 +103,25 @@ impl Steps {
 
     /// Takes steps for looking at so many things, each of which costs a fraction of trying a place.
     pub(crate) fn scan(&mut self, things: usize) -> Result<(), NoEviction> {
-        self.spend(things.div_ceil(SCANNED))
+        self.spend(things.div_ceil(SCANS_PER_STEP))
     }
 
-    /// How many are left.
+    /// Steps left.
     pub(crate) fn left(&self) -> u64 {
         self.budget.left()
     }
 
-    /// None was taken so far.
+    /// Whether no step was spent so far.
     pub(crate) fn are_whole(&self) -> bool {
         self.budget.is_whole()
     }
 
-    /// There are none left.
+    /// Whether no steps are left.
     pub(crate) fn are_spent(&self) -> bool {
         self.budget.is_spent()
     }
 
-    /// By what it was ended.
+    /// The limit that ended the last search.
     pub(crate) fn cut(&self) -> Cut {
         self.budget.cut()
     }

@@ -22,7 +22,7 @@ use phalanx_cluster::id::{JobId, TaskId};
 use crate::session::Session;
 use crate::statement::Statement;
 use greedy::Greedy;
-use planner::Planner;
+use planner::GangPlanner;
 pub(crate) use tasks::{TaskQueue, unplaced};
 
 /// How serving a job ended.
@@ -58,25 +58,25 @@ impl Request {
 }
 
 /// One way to find nodes for a gang. It leaves the places of the members in the Statement where it returns true.
-struct Strategy {
+struct GangStrategy {
     /// For a strategy that compares many ways: whether it may find places that the greedy strategy does not. Such a strategy is
     /// not repeated while its last failure stands.
     search: Option<fn(&Session<'_>, &[TaskId]) -> bool>,
-    find: fn(&mut Planner<'_>, &mut Statement<'_, '_>, Request) -> Result<bool, Cut>,
+    find: fn(&mut GangPlanner<'_>, &mut Statement<'_, '_>, Request) -> Result<bool, Cut>,
 }
 
 /// The strategies, in the order in which they are tried. Each says in its file what it guarantees.
-static STRATEGIES: [Strategy; 4] = [
-    Strategy { search: None, find: |_, statement, request| Ok(reserved::find(statement, request)) },
-    Strategy { search: None, find: |planner, statement, request| Ok(planner.greedy(statement, request)) },
-    Strategy {
+static STRATEGIES: [GangStrategy; 4] = [
+    GangStrategy { search: None, find: |_, statement, request| Ok(reserved::find(statement, request)) },
+    GangStrategy { search: None, find: |planner, statement, request| Ok(planner.greedy(statement, request)) },
+    GangStrategy {
         search: Some(|session, members| domain::may_help(session.cluster, members)),
         find: |planner, statement, request| {
             let members = planner.members(statement);
             domain::find(statement, request, &members)
         },
     },
-    Strategy {
+    GangStrategy {
         search: Some(backtracking::may_help),
         find: |planner, statement, request| {
             let members = planner.members(statement);
@@ -96,7 +96,7 @@ pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue
         refuse_reserved(session, job, None, Vec::new());
         return Served::Done;
     }
-    let mut planner = Planner::new(job, queue);
+    let mut planner = GangPlanner::new(job, queue);
     match planner.plan(session) {
         Some(planned) => planner.end_planned(session, planned),
         None => planner.end_refused(session),

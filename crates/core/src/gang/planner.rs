@@ -6,7 +6,7 @@ use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{JobId, TaskId};
 
 use super::greedy::{Greedy, GreedyPass};
-use super::{Goal, Request, STRATEGIES, Served, Strategy, TaskQueue};
+use super::{GangStrategy, Goal, Request, STRATEGIES, Served, TaskQueue};
 use super::{commit, refuse_all, refuse_reserved, repair, reserved, takeover};
 use crate::failed_searches::SearchKey;
 use crate::reservation;
@@ -18,7 +18,7 @@ use crate::statement::Statement;
 const MOST_MS: u64 = 1_000;
 
 /// Plans one gang.
-pub(super) struct Planner<'q> {
+pub(super) struct GangPlanner<'q> {
     job: JobId,
     /// The tasks that the greedy strategy places, in order.
     queue: &'q mut TaskQueue,
@@ -43,7 +43,7 @@ pub(super) struct Planned {
     not_ready: Option<Refusal>,
 }
 
-impl<'q> Planner<'q> {
+impl<'q> GangPlanner<'q> {
     pub(super) fn new(job: JobId, queue: &'q mut TaskQueue) -> Self {
         Self { job, queue, greedy: None, members: Arc::default(), start_steps: None, cut: None, turn: None }
     }
@@ -79,7 +79,12 @@ impl<'q> Planner<'q> {
         self.find_by_takeover(statement, request)
     }
 
-    fn try_one(&mut self, statement: &mut Statement<'_, '_>, request: Request, strategy: &Strategy) -> bool {
+    fn try_one(
+        &mut self,
+        statement: &mut Statement<'_, '_>,
+        request: Request,
+        strategy: &GangStrategy,
+    ) -> bool {
         if strategy.search.is_some_and(|may_help| !self.may_find(statement, request, may_help)) {
             return false;
         }
