@@ -41,24 +41,8 @@ pub(crate) struct Args {
     /// The queue of pods and PodGroups that name none
     #[arg(long, default_value = "default", value_name = "QUEUE", value_parser = flag::name())]
     default_queue: String,
-    /// A kubeconfig; without it KUBECONFIG, the home directory, or the pod's service account
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
-    kubeconfig: String,
-    /// The address of the API server, in place of the kubeconfig's
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
-    master: String,
-    /// Requests a second to the API server; no limit unless it is given
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::above_zero())]
-    kube_api_qps: Option<f64>,
-    /// Requests that may go beyond --kube-api-qps for a moment; as many as that unless it is given
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=u32::MAX))]
-    kube_api_burst: Option<u32>,
-    /// Requests in flight to the API server
-    #[arg(long, default_value_t = 64, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u16>(1..=1024))]
-    binds_in_flight: u16,
-    /// Send all writes over one HTTP/2 connection where the API server offers it
-    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
-    http2: bool,
+    #[command(flatten)]
+    client: Connection,
     /// Send a Scheduled event for each pod that is bound, once nothing else waits
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     scheduled_events: bool,
@@ -93,6 +77,29 @@ pub(crate) struct Args {
     logging: logging::Logging,
     #[command(flatten)]
     ignored: Ignored,
+}
+
+/// How the API server is reached, and how much is asked of it.
+#[derive(Debug, clap::Args)]
+struct Connection {
+    /// A kubeconfig; without it KUBECONFIG, the home directory, or the pod's service account
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
+    kubeconfig: String,
+    /// The address of the API server, in place of the kubeconfig's
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
+    master: String,
+    /// Requests a second to the API server; no limit unless it is given
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::above_zero())]
+    kube_api_qps: Option<f64>,
+    /// Requests that may go beyond --kube-api-qps for a moment; as many as that unless it is given
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=u32::MAX))]
+    kube_api_burst: Option<u32>,
+    /// Requests in flight to the API server
+    #[arg(long, default_value_t = 64, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u16>(1..=1024))]
+    binds_in_flight: u16,
+    /// Send all writes over one HTTP/2 connection where the API server offers it
+    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    http2: bool,
 }
 
 /// Beside a controller that makes PodGroups for pods without one.
@@ -167,15 +174,15 @@ impl Args {
             coalesce_window: self.coalesce_window,
             default_queue: self.default_queue,
             group_wait: self.grouping.wait()?,
-            kubeconfig: given(self.kubeconfig).map(PathBuf::from),
-            master: given(self.master),
+            kubeconfig: given(self.client.kubeconfig).map(PathBuf::from),
+            master: given(self.client.master),
             rate,
             metrics_address: self.enable_metrics.then_some(self.listen_address),
             healthz_address: self.enable_healthz.then_some(self.healthz_address),
             priority_class: self.priority_class,
             node_selector: self.node_selector,
-            http2: self.http2,
-            in_flight: usize::from(self.binds_in_flight),
+            http2: self.client.http2,
+            in_flight: usize::from(self.client.binds_in_flight),
             scheduled_events: self.scheduled_events,
             lease,
             seed: self.seed,
@@ -184,8 +191,8 @@ impl Args {
     }
 
     fn rate(&self) -> Option<(f64, u32)> {
-        let qps = self.kube_api_qps?;
-        Some((qps, self.kube_api_burst.unwrap_or(qps.ceil() as u32)))
+        let qps = self.client.kube_api_qps?;
+        Some((qps, self.client.kube_api_burst.unwrap_or(qps.ceil() as u32)))
     }
 }
 
