@@ -24,7 +24,8 @@ use super::podgroups;
 use super::volumes::with_claim;
 
 /// What the scheduler asks for in situations that the test does not bring about.
-const SOMETIMES: [(&str, &str); 8] = [
+const SOMETIMES: [(&str, &str); 9] = [
+    ("watch coordination.k8s.io/leases", "where another replica leads"),
     ("get /pods", "after a conflict of a bind"),
     ("get scheduling.volcano.sh/podgroups", "after a conflict of a status"),
     ("patch scheduling.volcano.sh/podgroups/status", "where the definition has the subresource"),
