@@ -71,10 +71,9 @@ impl Budget {
         Self { left: steps, all: steps, limit: None, untimed: 0, late: false }
     }
 
-    /// Limits it to so much time from now on, in place of an earlier limit.
-    pub fn limit_time(&mut self, stopwatch: &Arc<dyn Stopwatch>, time: Duration) {
+    /// Limits it to so much time from now on, in place of an earlier limit. People are told of `ms` milliseconds.
+    pub fn limit_time(&mut self, stopwatch: &Arc<dyn Stopwatch>, time: Duration, ms: u64) {
         let until = stopwatch.elapsed().saturating_add(time);
-        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.limit = Some(Deadline { until, stopwatch: Arc::clone(stopwatch), ms });
         (self.untimed, self.late) = (0, false);
     }
@@ -191,11 +190,11 @@ mod tests {
     fn a_budget_of_time_ends_and_reads_the_stopwatch_every_few_steps() {
         let stopwatch: Arc<dyn Stopwatch> = Arc::new(Ticking::default());
         let mut budget = Budget::new(u64::MAX);
-        budget.limit_time(&stopwatch, Duration::from_millis(5));
+        budget.limit_time(&stopwatch, Duration::from_millis(5), 5);
         let steps = (0..1_000).take_while(|_| budget.spend(1).is_ok()).count() as u64;
         assert!((2 * UNTIMED..10 * UNTIMED).contains(&steps), "{steps}");
         assert_eq!((budget.cut(), budget.is_spent()), (Cut::Time(5), false));
-        budget.limit_time(&stopwatch, Duration::from_millis(5));
+        budget.limit_time(&stopwatch, Duration::from_millis(5), 5);
         assert_eq!(budget.spend(1), Ok(()), "the next search has time of its own");
     }
 

@@ -1,7 +1,7 @@
 //! The time of a cycle for searches, and its budget for searches for the placement of gangs.
 //!
 //! The searches of a cycle take [`CYCLE_MS`] together, so that pods that arrive meanwhile hardly wait. A search that was cut short
-//! though it had all of this time gets twice as long in its next turn, up to `maxTime` of its action, and has the turn after a
+//! though it had most of this time gets twice as long in its next turn, up to `maxTime` of its action, and has the turn after a
 //! hundred times the time that it took: see [`FailedSearches`](crate::failed_searches::FailedSearches).
 //!
 //! Gangs are served in the same order in each cycle, so gangs at the end would never be searched for where the budget
@@ -34,15 +34,16 @@ pub(crate) struct SearchTime {
 /// The turn of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    time: Duration,
-    /// The search has all the time that it may have.
+    /// The milliseconds that the search is to have.
+    ms: u64,
+    /// The search has most of that.
     whole: bool,
 }
 
 impl Turn {
     /// The milliseconds of a search that was cut short and that would not get further in the next cycle with as much.
     pub(crate) fn used_up(&self, cut: Cut) -> Option<u64> {
-        (self.whole && matches!(cut, Cut::Time(_))).then_some(self.time.as_millis() as u64)
+        (self.whole && matches!(cut, Cut::Time(_))).then_some(self.ms)
     }
 }
 
@@ -55,13 +56,14 @@ impl SearchTime {
     /// A search begins, which gets what is left, or so many milliseconds if that is more. Its budget is limited to that.
     pub(crate) fn begin(&mut self, longer: Option<u64>, most: u64, budget: &mut Budget) -> Turn {
         let Some(stopwatch) = &self.stopwatch else {
-            return Turn { time: Duration::ZERO, whole: true };
+            return Turn { ms: 0, whole: true };
         };
-        let due = Duration::from_millis(longer.unwrap_or(CYCLE_MS).min(most));
+        let ms = longer.unwrap_or(CYCLE_MS).min(most);
+        let due = Duration::from_millis(ms);
         let time = if longer.is_some() && !self.left.is_zero() { due } else { due.min(self.left) };
-        budget.limit_time(stopwatch, time);
+        budget.limit_time(stopwatch, time, ms);
         self.began = stopwatch.elapsed();
-        Turn { time, whole: time == due }
+        Turn { ms, whole: 2 * time >= due }
     }
 
     /// The search is over.
