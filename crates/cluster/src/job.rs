@@ -9,7 +9,6 @@ use super::tree::Sums;
 use crate::annotation::Annotations;
 use crate::event::{GroupRef, GroupStatus, Key, Phase, Resources, SubGroupPolicy, Time};
 use crate::id::{QueueId, TaskId};
-use crate::unoffered::GroupAmounts;
 
 /// The object of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,11 +30,9 @@ pub struct Role {
     pub counts: Counts,
 }
 
-/// What a gang needs at the least besides `minMember`.
+/// What the `minResources` of a PodGroup ask for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GangMinimum {
-    /// The policies with `minSubGroups`.
-    pub sub_groups: Vec<SubGroupPolicy>,
     /// `minResources`; without it the job is always admitted.
     pub resources: Option<Amounts>,
     /// Devices that `minResources` name, by class.
@@ -80,8 +77,10 @@ pub struct Job {
     pub queue: QueueId,
     /// `minMember`.
     pub min_member: u32,
-    /// What else the gang needs at the least.
+    /// `minResources`.
     pub minimum: GangMinimum,
+    /// The policies with `minSubGroups`.
+    pub sub_groups: Vec<SubGroupPolicy>,
     /// Roles in the order in which they were seen.
     pub roles: Vec<Role>,
     /// Priority of its PriorityClass.
@@ -112,20 +111,6 @@ impl Job {
         seen.then(|| GroupRef { key: self.key.clone(), uid: self.object.uid.clone() })
     }
 
-    /// Takes in what the PodGroup's `minResources` ask for.
-    pub(crate) fn ask(&mut self, asked: GroupAmounts) {
-        let GroupAmounts { min_resources, min_devices, quota_request, unoffered } = asked;
-        (self.minimum.resources, self.minimum.devices) = (min_resources, min_devices);
-        (self.minimum.quota_request, self.minimum.unoffered) = (quota_request, unoffered);
-    }
-
-    pub(crate) fn asks_for(&self, asked: &GroupAmounts) -> bool {
-        self.minimum.resources == asked.min_resources
-            && self.minimum.devices == asked.min_devices
-            && self.minimum.quota_request == asked.quota_request
-            && self.minimum.unoffered == asked.unoffered
-    }
-
     pub(crate) fn new(key: Key, kind: JobKind, queue: QueueId) -> Self {
         Self {
             key,
@@ -135,6 +120,7 @@ impl Job {
             queue,
             min_member: 1,
             minimum: GangMinimum::default(),
+            sub_groups: Vec::new(),
             roles: Vec::new(),
             priority: 0,
             priority_class: None,

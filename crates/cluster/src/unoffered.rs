@@ -21,12 +21,12 @@ use crate::class::ClassKey;
 use crate::devices::class_of;
 use crate::event::{PodRequests, Resources};
 use crate::id::{ClassId, JobId, TaskId};
-use crate::{Class, Cluster};
+use crate::{Class, Cluster, GangMinimum};
 
-/// So many are told by name.
+/// The number of resources that a reason names.
 const TOLD: usize = 3;
 
-/// The largest amount that is counted of them.
+/// The largest amount of unknown resources that is counted.
 const MOST: i64 = 1 << 53;
 
 /// What stands for device classes that PodGroups name and nobody made.
@@ -44,19 +44,6 @@ impl Unoffered {
     fn names_any(&self, names: &[Box<str>]) -> bool {
         names.iter().any(|name| self.names.binary_search_by(|known| (**known).cmp(name)).is_ok())
     }
-}
-
-/// What a PodGroup's `minResources` ask for.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct GroupAmounts {
-    /// Of nodes.
-    pub(crate) min_resources: Option<Amounts>,
-    /// Of device classes.
-    pub(crate) min_devices: Amounts,
-    /// As quotas count it.
-    pub(crate) quota_request: Option<Amounts>,
-    /// The list, if some of it is not known.
-    pub(crate) unoffered: Option<Arc<Resources>>,
 }
 
 /// Converts lists, and notes the names that are not known.
@@ -130,8 +117,8 @@ impl Cluster {
         limits
     }
 
-    /// What a PodGroup asks for.
-    pub(crate) fn amounts_of_group(&mut self, list: &Resources) -> GroupAmounts {
+    /// What the `minResources` of a PodGroup ask for.
+    pub(crate) fn minimum_of(&mut self, list: &Resources) -> GangMinimum {
         self.learn_device_classes(list);
         let mut asked = Asked::new(&self.dims);
         let mut min_resources = asked.amounts(list, is_of_nodes);
@@ -149,9 +136,9 @@ impl Cluster {
         let known =
             |(name, _): &(Arc<str>, _)| canonical(name).is_none_or(|name| self.dims.get(name).is_some());
         let unoffered = (!list.iter().all(known)).then(|| Arc::new(list.clone()));
-        GroupAmounts {
-            min_resources: Some(min_resources),
-            min_devices,
+        GangMinimum {
+            resources: Some(min_resources),
+            devices: min_devices,
             quota_request: Some(quota_request),
             unoffered,
         }
@@ -221,9 +208,9 @@ impl Cluster {
 
     fn convert_job(&mut self, id: JobId) {
         let Some(list) = self.jobs[id].minimum.unoffered.clone() else { return };
-        let asked = self.amounts_of_group(&list);
-        self.note_asking(id, !asked.min_devices.is_zero());
-        self.jobs[id].ask(asked);
+        let minimum = self.minimum_of(&list);
+        self.note_asking(id, !minimum.devices.is_zero());
+        self.jobs[id].minimum = minimum;
         self.doubt_reservations(id);
         self.pardon(Some(id));
         self.job_changed(id);

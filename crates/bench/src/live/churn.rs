@@ -13,10 +13,10 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject};
 use serde_json::{Value, json};
 
-use super::latency::Times;
+use super::latency::{self, Times};
 use super::usage::{cpu_seconds, round, rss};
 use super::{Contestant, Groups, Load, Setup, client};
-use crate::chart::{Bar, Chart, Panel};
+use crate::chart::{Chart, Panel};
 use crate::{Size, machine};
 
 #[derive(Args)]
@@ -104,14 +104,8 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
     } else {
         Some(one(Contestant::KubeScheduler, options).await?)
     };
-    let mut bars = vec![
-        Bar::ours("Phalanx, gangs, median", ours.times.at(0.5)),
-        Bar::ours("Phalanx, gangs, 99th of 100", ours.times.at(0.99)),
-    ];
-    if let Some(kube) = &kube {
-        bars.push(Bar::other("kube-scheduler, no gangs, median", kube.times.at(0.5)));
-        bars.push(Bar::other("kube-scheduler, no gangs, 99th of 100", kube.times.at(0.99)));
-    }
+    let of_kube = kube.as_ref().map(|kube| ("kube-scheduler, no gangs", &kube.times));
+    let bars = latency::bars(("Phalanx, gangs", &ours.times), of_kube);
     let Options { nodes, rate, seconds, .. } = *options;
     let title = format!("{rate} pods a second in gangs of 1 to {LARGEST} for {seconds} s, {nodes} nodes");
     let chart = Chart { title, panels: vec![Panel::new("created to seen bound", "milliseconds", bars)] };

@@ -70,12 +70,7 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
     } else {
         Some(one(Contestant::KubeScheduler, options).await?)
     };
-    let mut bars =
-        vec![Bar::ours("Phalanx, median", ours.at(0.5)), Bar::ours("Phalanx, 99th of 100", ours.at(0.99))];
-    if let Some(kube) = &kube {
-        bars.push(Bar::other("kube-scheduler, median", kube.at(0.5)));
-        bars.push(Bar::other("kube-scheduler, 99th of 100", kube.at(0.99)));
-    }
+    let bars = bars(("Phalanx", &ours), kube.as_ref().map(|kube| ("kube-scheduler", kube)));
     let title =
         format!("From a pod's creation to its node, {}, {} nodes", options.situation(), options.nodes);
     let chart = Chart { title, panels: vec![Panel::new("created to seen bound", "milliseconds", bars)] };
@@ -85,6 +80,16 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
         "seconds": ours.at(0.99) / 1e3, "phalanx": ours.json(), "kubeScheduler": kube.map(|kube| kube.json()),
         "chart": chart,
     }))
+}
+
+/// Median and 99th percentile of Phalanx and, where it took part, of kube-scheduler.
+pub(super) fn bars((name, ours): (&str, &Times), kube: Option<(&str, &Times)>) -> Vec<Bar> {
+    let of = |name: &str, times: &Times, bar: fn(String, f64) -> Bar| {
+        [("median", 0.5), ("99th of 100", 0.99)]
+            .map(|(what, share)| bar(format!("{name}, {what}"), times.at(share)))
+    };
+    let kube = kube.map(|(name, times)| of(name, times, Bar::other));
+    of(name, ours, Bar::ours).into_iter().chain(kube.into_iter().flatten()).collect()
 }
 
 async fn one(contestant: Contestant, options: &Options) -> Result<Times> {

@@ -6,13 +6,12 @@ use phalanx_resource::Amounts;
 use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
 use crate::id::{JobId, TaskId};
 use crate::priorities::Follower;
-use crate::unoffered::GroupAmounts;
-use crate::{Cluster, Job, JobKind, Role};
+use crate::{Cluster, GangMinimum, Job, JobKind, Role};
 
 /// What a PodGroup asks for, in the Cluster's terms.
 struct GroupSpec<'a> {
     queue: &'a Arc<str>,
-    amounts: GroupAmounts,
+    minimum: GangMinimum,
     priority: i32,
 }
 
@@ -75,9 +74,9 @@ impl Cluster {
         }
         let name = if info.queue.is_empty() { &self.options.default_queue } else { &info.queue }.clone();
         let id = self.ensure_job(JobKind::Group, info.key.clone(), &name);
-        let amounts = info.min_resources.as_ref().map(|list| self.amounts_of_group(list)).unwrap_or_default();
+        let minimum = info.min_resources.as_ref().map(|list| self.minimum_of(list)).unwrap_or_default();
         let priority = self.priority(None, info.priority_class.as_deref());
-        let asks = GroupSpec { queue: &name, amounts, priority };
+        let asks = GroupSpec { queue: &name, minimum, priority };
         let job = &self.jobs[id];
         // Of another UID, it is another object: what was known of the one before says nothing about it.
         let first = !job.object.exists || job.object.uid != info.uid;
@@ -98,16 +97,16 @@ impl Cluster {
             self.jobs[id].priority_class = info.priority_class;
             self.follow_class(Follower::Job(id), true);
         }
-        let GroupSpec { amounts, priority, .. } = asks;
+        let GroupSpec { minimum, priority, .. } = asks;
         let job = &mut self.jobs[id];
         job.object.exists = true;
         job.object.uid = info.uid;
         job.object.version = info.version;
         job.created = info.created;
         job.min_member = info.min_member;
-        job.minimum.sub_groups = info.sub_groups;
-        let asks_devices = !amounts.min_devices.is_zero();
-        job.ask(amounts);
+        job.sub_groups = info.sub_groups;
+        let asks_devices = !minimum.devices.is_zero();
+        job.minimum = minimum;
         job.priority = priority;
         job.preemptable = info.preemptable;
         job.object.invalid = info.invalid.or(info.unsupported);
@@ -142,8 +141,8 @@ impl Cluster {
         let known = |(name, _): &(Arc<str>, u32)| job.roles.iter().any(|role| role.name == *name);
         self.queues[job.queue].name == *asks.queue
             && job.min_member == info.min_member
-            && job.minimum.sub_groups == info.sub_groups
-            && job.asks_for(&asks.amounts)
+            && job.sub_groups == info.sub_groups
+            && job.minimum == asks.minimum
             && job.priority == asks.priority
             && job.created == info.created
             && job.preemptable == info.preemptable

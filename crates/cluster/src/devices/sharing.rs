@@ -1,5 +1,6 @@
-//! Which claims have shapes: those that pods name, and of a namespace so many. So claims without pods cost nothing, and no
-//! namespace takes shapes, or the steps that judging devices takes, from another.
+//! The shapes of claims, shared fairly between namespaces: only claims that pods name have shapes, and the claims of one
+//! namespace have at most [`SHAPES_OF_NAMESPACE_MAX`] different ones. Claims without pods cost nothing, and no namespace takes
+//! shapes, or the steps for judging devices, from another.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use crate::Cluster;
 use crate::event::ClaimRequest;
 use crate::id::{ClaimId, JobId};
 
-/// So many shapes may the claims of a namespace have.
+/// The number of shapes that the claims of a namespace may have.
 pub(super) const SHAPES_OF_NAMESPACE_MAX: usize = 64;
 
-/// So many shapes that no claim has are kept, since such a claim may come again.
+/// The number of shapes without a claim that are kept, since such a claim may come again.
 const UNUSED_MAX: usize = 64;
 
 /// What makes a shape: a class, and selectors besides.

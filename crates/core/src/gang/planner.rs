@@ -162,9 +162,11 @@ impl<'q> GangPlanner<'q> {
 
     /// The first search for the places of the gang begins the turn of all of them.
     fn begin_turn(&mut self, session: &mut Session<'_>) {
-        let longer = session.failed_searches.next_turn(&SearchKey::start(session.cluster, self.job));
-        let Session { search_time, searches, .. } = session;
-        self.turn.get_or_insert_with(|| search_time.begin(longer, MOST_MS, searches.budget()));
+        if self.turn.is_none() {
+            let longer = session.failed_searches.next_turn(&SearchKey::start(session.cluster, self.job));
+            let Session { search_time, searches, .. } = session;
+            self.turn = Some(search_time.begin(longer, MOST_MS, searches.budget()));
+        }
     }
 
     /// Finds places with the reservations of these jobs taken back, and gives back those that still fit. Returns the jobs that
@@ -215,6 +217,9 @@ impl<'q> GangPlanner<'q> {
             }
             return Served::Done;
         }
+        if self.turn.is_some() {
+            session.failed_searches.forget(&SearchKey::start(session.cluster, self.job));
+        }
         refuse_all(session, self.job, refusals);
         self.queue.restart(session);
         if self.queue.is_empty() { Served::Done } else { Served::MoreToDo }
@@ -240,9 +245,7 @@ impl<'q> GangPlanner<'q> {
         if let Some(cut) = self.cut {
             self.note_cut(session, cut);
         }
-        let cut = self
-            .cut
-            .or_else(|| session.failed_searches.cut_before(&SearchKey::start(session.cluster, self.job)));
+        let cut = self.cut.or_else(|| cut_before(session, self.job));
         refusals.extend(cut.map(Refusal::Search));
         if !repair::keep_places(session, self.job) {
             reservation::release(session, self.job);
@@ -252,9 +255,20 @@ impl<'q> GangPlanner<'q> {
     }
 }
 
+/// How a search for a gang was cut short whose next turn is to come.
+fn cut_before(session: &Session<'_>, job: JobId) -> Option<Cut> {
+    if session.failed_searches.is_empty() {
+        return None;
+    }
+    session.failed_searches.cut_before(&SearchKey::start(session.cluster, job))
+}
+
 /// Whether searches for a gang are not to be made again yet: one was cut short, or one for a way to start a gang with a
 /// reservation failed.
 fn backs_off(session: &mut Session<'_>, request: Request) -> bool {
+    if session.failed_searches.is_empty() {
+        return false;
+    }
     let (key, news) = (SearchKey::start(session.cluster, request.job), session.cluster.news());
     let was_cut = session.failed_searches.next_turn(&key).is_some();
     let may_back_off = request.goal == Goal::Start && reserved::is_reserved(session, request.job);

@@ -79,10 +79,10 @@ impl Plugin for Gang {
         if found < wanted {
             return Err(Refusal::NotEnoughTasks { found, wanted });
         }
-        if job.minimum.sub_groups.is_empty() {
+        if job.sub_groups.is_empty() {
             return Ok(());
         }
-        job.minimum.sub_groups.iter().try_for_each(|policy| sub_groups_exist(cluster, job, policy))?;
+        job.sub_groups.iter().try_for_each(|policy| sub_groups_exist(cluster, job, policy))?;
         if found > wanted {
             Err(Refusal::SubGroups(SubGroupFault::Optional { found, min_member: wanted }))
         } else {

@@ -1,7 +1,7 @@
 //! The scheduling thread with searches for victims that run out of time.
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::outbox::driver;
 use phalanx_runtime::pulse::Pulse;
 use phalanx_runtime::server::Health;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing_subscriber::fmt::MakeWriter;
 
 use phalanx_framework::testing::{group, member, node, queue, running};
@@ -76,6 +76,22 @@ fn conf() -> Conf {
     Conf { actions, tiers: vec![Tier { plugins }], ..Conf::default() }
 }
 
+/// An engine that leads and waits for no list.
+fn engine(scheduler: Scheduler, inputs: Receiver<Input>, outbox: UnboundedSender<driver::Input>) -> Engine {
+    Engine {
+        cluster: Cluster::new(ClusterOptions::default()),
+        scheduler,
+        pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
+        waits_for: BTreeSet::new(),
+        inputs,
+        outbox,
+        metrics: Arc::default(),
+        health: Arc::default(),
+        leads: true,
+        clock: CycleClock::default(),
+    }
+}
+
 /// A full node that two gangs need, and a gang with room on another node.
 fn events() -> Vec<Event> {
     let class = Event::PriorityClass { name: "high".into(), value: 10, global_default: false };
@@ -103,18 +119,7 @@ fn after_a_search_ran_out_of_time_binds_leave_and_jobs_not_tried_come_first() {
     });
     let mut scheduler = Scheduler::new(conf(), 7);
     scheduler.set_stopwatch(outlook.clone());
-    let engine = Engine {
-        cluster: Cluster::new(ClusterOptions::default()),
-        scheduler,
-        pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
-        waits_for: BTreeSet::new(),
-        inputs: receive,
-        outbox: send,
-        metrics: Arc::default(),
-        health: Arc::default(),
-        leads: true,
-        clock: CycleClock::default(),
-    };
+    let engine = engine(scheduler, receive, send);
     let thread = std::thread::spawn(move || engine.run());
     inputs.send(Input::Events(events())).unwrap();
     let told = |decision: &Decision| {
@@ -158,18 +163,7 @@ impl MakeWriter<'_> for Lines {
 fn the_log_has_bound_pods_and_victims_with_their_preemptor() {
     let (inputs, receive) = channel();
     let (send, mut outbox) = unbounded_channel();
-    let engine = Engine {
-        cluster: Cluster::new(ClusterOptions::default()),
-        scheduler: Scheduler::new(conf(), 7),
-        pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
-        waits_for: BTreeSet::new(),
-        inputs: receive,
-        outbox: send,
-        metrics: Arc::default(),
-        health: Arc::default(),
-        leads: true,
-        clock: CycleClock::default(),
-    };
+    let engine = engine(Scheduler::new(conf(), 7), receive, send);
     let lines = Lines::default();
     let log = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).without_time().finish();
     let thread = std::thread::spawn(move || tracing::subscriber::with_default(log, || engine.run()));
@@ -212,18 +206,7 @@ fn a_cycle_that_does_not_end_is_told_from_a_thread_with_nothing_to_do() {
     let mut scheduler = Scheduler::new(conf(), 7);
     scheduler.set_stopwatch(stuck.clone());
     let health = Arc::new(Health::new(Pulse::new(Duration::from_millis(500))));
-    let engine = Engine {
-        cluster: Cluster::new(ClusterOptions::default()),
-        scheduler,
-        pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
-        waits_for: BTreeSet::new(),
-        inputs: receive,
-        outbox: send,
-        metrics: Arc::default(),
-        health: Arc::clone(&health),
-        leads: true,
-        clock: CycleClock::default(),
-    };
+    let engine = Engine { health: Arc::clone(&health), ..engine(scheduler, receive, send) };
     let thread = std::thread::spawn(move || engine.run());
     let until = |hangs: bool| {
         let end = Instant::now() + Duration::from_secs(20);
