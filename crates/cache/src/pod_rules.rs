@@ -18,6 +18,9 @@ use crate::slim;
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
+/// Terms of one list of a pod: each costs a look at its domain for each node. The API server has no bound.
+const MAX_TERMS: usize = 64;
+
 /// All that a pod asks of others.
 pub(crate) fn all(
     spec: &slim::PodSpec,
@@ -25,9 +28,7 @@ pub(crate) fn all(
     interner: &mut Interner,
 ) -> Result<Option<Arc<PodRules>>, Invalid> {
     let mut rules = affinity(spec, marks, interner).at("affinity")?;
-    let spread = spec.topology_spread_constraints.iter().enumerate();
-    let spread: Result<_, _> = spread.map(|(i, one)| spread_of(one, marks, interner).item(i)).collect();
-    rules.spread = spread.at("topologySpreadConstraints")?;
+    rules.spread = spreads(spec, marks, interner).at("topologySpreadConstraints")?;
     Ok(some(rules))
 }
 
@@ -57,12 +58,24 @@ fn affinity(spec: &slim::PodSpec, marks: &Marks<'_>, interner: &mut Interner) ->
     Ok(PodRules { affinity, anti_affinity, preferred, spread: Vec::new() })
 }
 
+fn spreads(spec: &slim::PodSpec, marks: &Marks<'_>, interner: &mut Interner) -> Result<Vec<Spread>, Invalid> {
+    let constraints = bounded(&spec.topology_spread_constraints)?.iter().enumerate();
+    constraints.map(|(i, one)| spread_of(one, marks, interner).item(i)).collect()
+}
+
+fn bounded<T>(list: &[T]) -> Result<&[T], Invalid> {
+    if list.len() > MAX_TERMS {
+        return Err(Invalid::new(format!("found {} items, expected at most {MAX_TERMS}", list.len())));
+    }
+    Ok(list)
+}
+
 fn terms(
     list: Option<&[PodAffinityTerm]>,
     marks: &Marks<'_>,
     interner: &mut Interner,
 ) -> Result<Vec<PodTerm>, Invalid> {
-    let terms = list.unwrap_or_default().iter().enumerate();
+    let terms = bounded(list.unwrap_or_default()).at(REQUIRED)?.iter().enumerate();
     terms.map(|(i, one)| term(one, marks, interner).item(i)).collect::<Result<_, _>>().at(REQUIRED)
 }
 
@@ -76,7 +89,7 @@ fn weighted(
         let weight = weight(one.weight).at("weight")?;
         Ok((sign * weight, term(&one.pod_affinity_term, marks, interner).at("podAffinityTerm")?))
     };
-    let terms = list.unwrap_or_default().iter().enumerate();
+    let terms = bounded(list.unwrap_or_default()).at(PREFERRED)?.iter().enumerate();
     terms.map(|(i, each)| one(each, interner).item(i)).collect::<Result<_, _>>().at(PREFERRED)
 }
 

@@ -1,4 +1,5 @@
 //! The client of a run: creates PodGroups and pods, binds pods, and sees them bound.
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -15,8 +16,9 @@ use super::{Groups, Load};
 /// Where all pods are.
 pub(crate) const NAMESPACE: &str = "default";
 
-/// Creates the PodGroups, unless there are to be none, and then all pods, group by group.
-pub(crate) async fn create(client: &Client, load: Load, scheduler: &str) -> Result<()> {
+/// Creates the PodGroups, unless there are to be none, and then all pods, group by group. Returns when each pod's
+/// creation was answered.
+pub(crate) async fn create(client: &Client, load: Load, scheduler: &str) -> Result<Vec<Instant>> {
     let size = load.size;
     let grouped = load.groups != Groups::None;
     if grouped {
@@ -116,25 +118,28 @@ impl Bound {
     }
 }
 
-/// Creates objects in order, so many in flight and at that rate.
+/// Creates objects in order, so many in flight and at that rate. Returns when each was answered.
 pub(crate) async fn create_all(
     api: &Api<DynamicObject>,
     objects: impl Iterator<Item = Value>,
     load: Load,
-) -> Result<()> {
+) -> Result<Vec<Instant>> {
     let started = Instant::now();
     let due = |at: usize| load.rate.map(|rate| started + Duration::from_secs_f64(at as f64 / rate));
-    stream::iter(objects.enumerate())
+    let mut answered: Vec<(usize, Instant)> = stream::iter(objects.enumerate())
         .map(|(at, object)| async move {
             if let Some(due) = due(at) {
                 tokio::time::sleep_until(due.into()).await;
             }
             let object: DynamicObject = serde_json::from_value(object)?;
-            api.create(&PostParams::default(), &object).await.map(drop).context("creating an object")
+            api.create(&PostParams::default(), &object).await.context("creating an object")?;
+            Ok::<_, anyhow::Error>((at, Instant::now()))
         })
         .buffer_unordered(load.in_flight)
         .try_collect()
-        .await
+        .await?;
+    answered.sort_unstable_by_key(|&(at, _)| at);
+    Ok(answered.into_iter().map(|(_, answered)| answered).collect())
 }
 
 /// Binds all pods, filling node after node, with no scheduler.
@@ -165,31 +170,54 @@ pub(crate) async fn bind(client: &Client, load: Load, per_node: usize) -> Result
         .await
 }
 
-/// When the first and the last of so many pods were seen bound.
-pub(crate) async fn seen_bound(client: Client, count: usize) -> Result<(Instant, Instant)> {
+/// When each pod was seen bound, by its name.
+#[derive(Default)]
+pub(crate) struct Seen(HashMap<String, Instant>);
+
+impl Seen {
+    fn add(&mut self, pod: &slim::Pod) {
+        if let Some(name) = &pod.meta().name {
+            self.0.entry(name.clone()).or_insert_with(Instant::now);
+        }
+    }
+
+    pub(crate) fn first(&self) -> Option<Instant> {
+        self.0.values().min().copied()
+    }
+
+    pub(crate) fn last(&self) -> Option<Instant> {
+        self.0.values().max().copied()
+    }
+
+    /// Milliseconds from the answer to a gang's last creation until its last bind was seen, for each gang.
+    pub(crate) fn gang_waits(&self, created: &[Instant], size: usize) -> Vec<f64> {
+        let wait = |(gang, created): (usize, &[Instant])| {
+            let seen = (0..created.len()).filter_map(|index| self.0.get(&pod_name(gang, index))).max()?;
+            let wait = seen.saturating_duration_since(*created.iter().max()?);
+            Some(wait.as_secs_f64() * 1e3)
+        };
+        created.chunks(size.max(1)).enumerate().filter_map(wait).collect()
+    }
+}
+
+/// Waits until so many pods are bound.
+pub(crate) async fn seen_bound(client: Client, count: usize) -> Result<Seen> {
     let api: Api<slim::Pod> = Api::namespaced(client, NAMESPACE);
-    let mut bound = std::collections::HashSet::new();
-    let mut first = None;
+    let mut seen = Seen::default();
     loop {
         // The server closes slow watches under load: list, then watch again from there.
         let fields = "spec.nodeName!=";
         let list = api.list(&ListParams::default().fields(fields)).await?;
-        bound.extend(list.items.into_iter().filter_map(|pod| pod.meta().uid.clone()));
+        list.items.iter().for_each(|pod| seen.add(pod));
         let version = list.metadata.resource_version.unwrap_or_default();
         let params = WatchParams::default().fields(fields);
         let mut events = api.watch(&params, &version).await?.boxed();
         loop {
-            if !bound.is_empty() {
-                first.get_or_insert_with(Instant::now);
-            }
-            if bound.len() >= count {
-                let last = Instant::now();
-                return Ok((first.unwrap_or(last), last));
+            if seen.0.len() >= count {
+                return Ok(seen);
             }
             match events.try_next().await {
-                Ok(Some(WatchEvent::Added(pod) | WatchEvent::Modified(pod))) => {
-                    bound.extend(pod.meta().uid.clone());
-                }
+                Ok(Some(WatchEvent::Added(pod) | WatchEvent::Modified(pod))) => seen.add(&pod),
                 Ok(Some(WatchEvent::Deleted(_) | WatchEvent::Bookmark(_))) => {}
                 Ok(Some(WatchEvent::Error(_)) | None) | Err(_) => break,
             }

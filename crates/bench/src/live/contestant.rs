@@ -8,6 +8,7 @@ use phalanx_e2e::{Daemon, Phalanx, Plane, PlaneOptions, crds, fake};
 use serde_json::{Value, json};
 
 use super::client;
+use super::latency::Times;
 use super::usage::{Cpu, round, writes};
 use crate::{Size, machine};
 
@@ -49,6 +50,8 @@ pub(crate) struct Measured {
     pub(crate) seconds: f64,
     pub(crate) created: f64,
     pub(crate) first_bind: f64,
+    /// From a gang's last create to its last bind.
+    pub(crate) gang_waits: Times,
     pub(crate) peak_rss: u64,
     pub(crate) cpu: Cpu,
     /// Writes by resource until the last bind, creation included.
@@ -64,7 +67,8 @@ impl Measured {
     pub(crate) fn json(&self) -> Value {
         json!({
             "seconds": round(self.seconds), "createdAfterSeconds": round(self.created),
-            "firstBindAfterSeconds": round(self.first_bind), "peakRssBytes": self.peak_rss,
+            "firstBindAfterSeconds": round(self.first_bind), "lastCreateToLastBindOfAGang": self.gang_waits.json(),
+            "peakRssBytes": self.peak_rss,
             "cpuSeconds": self.cpu.json(), "writes": self.writes, "writesPerPod": round(self.writes_per_pod()),
         })
     }
@@ -124,12 +128,13 @@ impl Contestant {
         let written = writes(&admin).await?;
         let seen = tokio::spawn(client::seen_bound(plane.client(), gangs * size));
         let (started, cpu) = (Instant::now(), Cpu::now(&pids, scheduler));
-        client::create(&admin, load, self.scheduler_name()).await?;
+        let answered = client::create(&admin, load, self.scheduler_name()).await?;
         let created = started.elapsed();
         if self == Contestant::Floor {
             client::bind(&admin, load, CORES).await?;
         }
-        let (first, last) = seen.await.context("the watch ended early")??;
+        let seen = seen.await.context("the watch ended early")??;
+        let since = |at: Option<Instant>| at.map_or(0.0, |at| (at - started).as_secs_f64());
         let cpu = Cpu::now(&pids, scheduler).since(cpu);
         let mut all = writes(&admin).await?;
         for (name, count) in &mut all {
@@ -137,9 +142,10 @@ impl Contestant {
         }
         all.retain(|_, count| *count > 0);
         let measured = Measured {
-            seconds: (last - started).as_secs_f64(),
+            seconds: since(seen.last()),
             created: created.as_secs_f64(),
-            first_bind: (first - started).as_secs_f64(),
+            first_bind: since(seen.first()),
+            gang_waits: Times::new(seen.gang_waits(&answered, size)),
             peak_rss: scheduler.map_or(0, |pid| machine::peak_rss(Some(pid))),
             cpu,
             writes: all,
@@ -151,11 +157,13 @@ impl Contestant {
 
     fn tell(self, measured: &Measured) -> Result<()> {
         say!(
-            "{:<16} {:6.2} s (all created after {:.2} s, first bind after {:.2} s); processor time {}; {:.2} writes a pod",
+            "{:<16} {:6.2} s (all created after {:.2} s, first bind after {:.2} s); a gang's last create to its last \
+             bind p50 {:.2} s; processor time {}; {:.2} writes a pod",
             self.name(),
             measured.seconds,
             measured.created,
             measured.first_bind,
+            measured.gang_waits.at(0.5) / 1e3,
             measured.cpu.json(),
             measured.writes_per_pod(),
         );

@@ -87,6 +87,7 @@ impl Runs {
             "seconds": ours.seconds, "peakRssBytes": ours.peak_rss, "createdAfterSeconds": ours.created,
             "firstBindAfterSeconds": ours.first_bind,
             "lastCreateToFirstBindSeconds": ours.first_bind - ours.created, "writesPerPod": ours.writes_per_pod(),
+            "gangLastCreateToLastBindP50Seconds": ours.gang_waits.at(0.5) / 1e3,
             "floorSeconds": floor.seconds, "floorCreatedAfterSeconds": floor.created,
             "kubeSchedulerSeconds": kube.map(|kube| kube.seconds),
             "kubeSchedulerPeakRssBytes": kube.map(|kube| kube.peak_rss),
@@ -166,6 +167,7 @@ mod tests {
 
     use clap::Parser;
 
+    use super::super::latency::Times;
     use super::super::usage::Cpu;
     use super::*;
 
@@ -192,6 +194,7 @@ mod tests {
             seconds,
             created: seconds / 2.0,
             first_bind: seconds / 4.0,
+            gang_waits: Times::new(Vec::new()),
             peak_rss: 0,
             cpu: Cpu { plane: seconds, ..Cpu::default() },
             writes: BTreeMap::new(),

@@ -45,6 +45,7 @@ impl Options {
 }
 
 /// Milliseconds, sorted.
+#[derive(Clone, Debug)]
 pub(super) struct Times(Vec<f64>);
 
 impl Times {

@@ -40,7 +40,7 @@ pub(super) async fn begin(admin: &Client, nodes: usize) -> Result<()> {
     let mut group = client::group(GANG, nodes + 1);
     group["spec"]["priorityClassName"] = json!(CLASS);
     client::create_all(&groups, std::iter::once(group), load).await?;
-    client::create_all(&pods, (0..=nodes).map(member), load).await
+    client::create_all(&pods, (0..=nodes).map(member), load).await.map(drop)
 }
 
 fn running(node: usize, index: usize) -> Value {

@@ -28,7 +28,7 @@ pub(crate) async fn fill(
     let api: Api<DynamicObject> =
         Api::namespaced_with(admin.clone(), client::NAMESPACE, &client::pods_resource());
     let placed = (0..pods).map(|pod| placed_pod(pod % gangs, pod, pod % nodes.max(1)));
-    client::create_all(&api, placed, load).await
+    client::create_all(&api, placed, load).await.map(drop)
 }
 
 fn running_group(gang: usize, pods: usize, gangs: usize) -> Value {

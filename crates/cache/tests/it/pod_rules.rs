@@ -141,6 +141,16 @@ fn an_invalid_rule_is_named_with_its_field() {
             spread("maxSkew: 1, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Obey"),
             format!("{constraint}.nodeTaintsPolicy: \"Obey\" is unknown, expected Honor or Ignore"),
         ),
+        (
+            required("podAntiAffinity", &vec!["{topologyKey: a}"; 65].join(", ")),
+            "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution: found 65 items, expected at \
+             most 64"
+                .to_owned(),
+        ),
+        (
+            format!("topologySpreadConstraints: [{}]", vec!["{}"; 65].join(", ")),
+            "spec.topologySpreadConstraints: found 65 items, expected at most 64".to_owned(),
+        ),
     ] {
         assert_eq!(refused(&spec), expected);
     }

@@ -1,6 +1,5 @@
 //! Attribute sets: what nodes have of the attributes that filters and scorers read. Nodes with equal sets are the same
 //! node to every rule by attributes.
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -8,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::plugin::{Attribute, Values};
 use phalanx_cluster::Node;
 use phalanx_cluster::event::Taint;
+use phalanx_cluster::id::ImageId;
 
 /// The values of an attribute that make a difference to a rule.
 #[derive(Debug)]
@@ -16,14 +16,36 @@ enum ReadValues {
     All,
 }
 
+impl ReadValues {
+    /// Adds values; `matters` says of a value whether a node has it. Returns whether nodes that were equal may differ now.
+    fn learn(&mut self, values: &Values, mut matters: impl FnMut(&Arc<str>) -> bool) -> bool {
+        match (&mut *self, values) {
+            (ReadValues::All, _) => false,
+            (ReadValues::These(_), Values::All) => {
+                *self = ReadValues::All;
+                true
+            }
+            (ReadValues::These(set), Values::These(list)) => {
+                let new = list.iter().filter(|value| set.insert(Arc::clone(value)));
+                new.filter(|value| matters(value)).count() > 0
+            }
+        }
+    }
+
+    fn of(&self, value: &Arc<str>) -> AttributeValue {
+        match self {
+            ReadValues::These(set) if !set.contains(value) => AttributeValue::Irrelevant,
+            ReadValues::These(_) | ReadValues::All => AttributeValue::Value(value.clone()),
+        }
+    }
+}
+
 /// What a node has of one attribute.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum AttributeValue {
-    Missing,
     /// A value that makes no difference to any rule.
     Irrelevant,
     Value(Arc<str>),
-    ImageSize(i64),
 }
 
 /// What a node has of all attributes that rules read.
@@ -32,8 +54,12 @@ struct AttributeSet {
     ready: bool,
     unschedulable: bool,
     taints: Vec<Taint>,
-    /// The values of the attributes in `AttributeSets::read`, in the same order.
-    values: Vec<AttributeValue>,
+    /// The name, where a rule reads it.
+    name: Option<AttributeValue>,
+    /// The labels that rules read, sorted by key.
+    labels: Vec<(Arc<str>, AttributeValue)>,
+    /// The images that rules read and their sizes in bytes, sorted by image.
+    images: Vec<(ImageId, i64)>,
 }
 
 /// An attribute set and the number of nodes that have it.
@@ -46,7 +72,11 @@ struct AttributeSetUse {
 /// The attribute sets of all nodes, by dense number.
 #[derive(Debug, Default)]
 pub(super) struct AttributeSets {
-    read: BTreeMap<Attribute, ReadValues>,
+    name: Option<ReadValues>,
+    labels: FxHashMap<Arc<str>, ReadValues>,
+    images: FxHashSet<ImageId>,
+    /// The labels of all nodes that joined: what no node has makes no difference, whoever reads it.
+    node_labels: FxHashMap<Arc<str>, FxHashSet<Arc<str>>>,
     ids: FxHashMap<Arc<AttributeSet>, u32>,
     entries: Vec<AttributeSetUse>,
     free: Vec<u32>,
@@ -64,23 +94,27 @@ impl AttributeSets {
         self.entries.len()
     }
 
-    /// Adds an attribute and the values that make a difference. Returns whether one of them is new; then every node has
-    /// to join again.
+    /// The number of attributes that rules read.
+    pub(super) fn attributes(&self) -> usize {
+        self.labels.len() + self.images.len()
+    }
+
+    /// Adds an attribute and the values that make a difference. Returns whether nodes that were equal may differ now;
+    /// then every node has to join again.
     pub(super) fn learn(&mut self, attribute: &Attribute, values: &Values) -> bool {
-        let new = !self.read.contains_key(attribute);
-        let known =
-            self.read.entry(attribute.clone()).or_insert_with(|| ReadValues::These(FxHashSet::default()));
-        let more = match (&mut *known, values) {
-            (ReadValues::All, _) => false,
-            (ReadValues::These(_), Values::All) => {
-                *known = ReadValues::All;
-                true
+        let none = || ReadValues::These(FxHashSet::default());
+        match attribute {
+            Attribute::Name => self.name.get_or_insert_with(none).learn(values, |_| true),
+            Attribute::Label(key) => {
+                let on_nodes = self.node_labels.get(key);
+                let new = !self.labels.contains_key(key);
+                let read = self.labels.entry(key.clone()).or_insert_with(none);
+                let matters = |value: &Arc<str>| on_nodes.is_some_and(|values| values.contains(value));
+                let differ = read.learn(values, matters);
+                on_nodes.is_some() && (new || differ)
             }
-            (ReadValues::These(set), Values::These(list)) => {
-                list.iter().filter(|value| set.insert(Arc::clone(value))).count() > 0
-            }
-        };
-        new || more
+            Attribute::Image(image) => self.images.insert(*image),
+        }
     }
 
     /// Forgets all attribute sets, but not which attributes rules read.
@@ -88,11 +122,19 @@ impl AttributeSets {
         self.ids.clear();
         self.entries.clear();
         self.free.clear();
+        self.node_labels.clear();
         self.stamp += 1;
     }
 
     /// Counts a node in, and returns the number of its attribute set.
     pub(super) fn join(&mut self, node: &Node) -> u32 {
+        for (key, value) in &node.labels {
+            match self.node_labels.get_mut(key) {
+                Some(values) if values.contains(value) => {}
+                Some(values) => drop(values.insert(value.clone())),
+                None => drop(self.node_labels.insert(key.clone(), [value.clone()].into_iter().collect())),
+            }
+        }
         let attribute_set = self.attribute_set_of(node);
         if let Some(&id) = self.ids.get(&attribute_set) {
             self.entries[id as usize].nodes += 1;
@@ -124,27 +166,15 @@ impl AttributeSets {
     }
 
     fn attribute_set_of(&self, node: &Node) -> AttributeSet {
-        let of = |(attribute, known): (&Attribute, &ReadValues)| {
-            let value = match attribute {
-                Attribute::Name => Some(&node.name),
-                Attribute::Label(key) => node.label_value(key),
-                Attribute::Image(image) => {
-                    return node
-                        .image_size(*image)
-                        .map_or(AttributeValue::Missing, AttributeValue::ImageSize);
-                }
-            };
-            match (value, known) {
-                (None, _) => AttributeValue::Missing,
-                (Some(value), ReadValues::These(set)) if !set.contains(value) => AttributeValue::Irrelevant,
-                (Some(value), _) => AttributeValue::Value(value.clone()),
-            }
-        };
+        let label =
+            |(key, value): &(Arc<str>, Arc<str>)| Some((key.clone(), self.labels.get(key)?.of(value)));
         AttributeSet {
             ready: node.ready,
             unschedulable: node.unschedulable,
             taints: node.taints.clone(),
-            values: self.read.iter().map(of).collect(),
+            name: self.name.as_ref().map(|read| read.of(&node.name)),
+            labels: node.labels.iter().filter_map(label).collect(),
+            images: node.images.iter().filter(|(image, _)| self.images.contains(image)).copied().collect(),
         }
     }
 }

@@ -192,7 +192,12 @@ impl NodeBuckets {
         self.changed.dropped + self.changed.buckets.len() as u64
     }
 
-    /// Adds what rules read. Where any of it is new, all attribute sets and buckets are made anew.
+    /// The number of attributes that rules read.
+    pub(super) fn attributes(&self) -> usize {
+        self.attribute_sets.attributes()
+    }
+
+    /// Adds what rules read. Where that tells nodes apart which were equal, all attribute sets and buckets are made anew.
     pub(super) fn learn<'a>(&mut self, reads: impl Iterator<Item = &'a (Attribute, Values)>) {
         let more = reads
             .fold(false, |more, (attribute, values)| self.attribute_sets.learn(attribute, values) || more);

@@ -83,6 +83,9 @@ impl From<ClassId> for ScopedClass {
     }
 }
 
+/// Attributes are not forgotten while there are no more.
+const ATTRIBUTES_MIN: usize = 1024;
+
 /// The rules of a class, and the buckets as the class rates them.
 struct RankedClass {
     serial: u64,
@@ -112,6 +115,8 @@ pub struct NodeRanking {
     buckets: NodeBuckets,
     domains: DomainIndex,
     topologies: Topologies,
+    /// The number of attributes that rules read when the cycle after the last reset was over.
+    attributes: Option<usize>,
     /// The known classes by [`ScopedClass::key`].
     classes: FxHashMap<(ClassId, u64), RankedClass>,
     /// The keys of `classes` that have a scope.
@@ -142,6 +147,7 @@ impl NodeRanking {
             buckets: NodeBuckets::new(seed),
             domains: DomainIndex::default(),
             topologies: Topologies::default(),
+            attributes: None,
             classes: FxHashMap::default(),
             scoped: FxHashSet::default(),
             cursor: 0,
@@ -180,6 +186,16 @@ impl NodeRanking {
             rotation.begin_cycle(cluster);
         }
         self.retain_topologies(cluster);
+        self.retain_attributes();
+    }
+
+    /// Forgets the attributes that only classes read which are gone, once they may be most of all.
+    fn retain_attributes(&mut self) {
+        let now = self.buckets.attributes();
+        let kept = *self.attributes.get_or_insert(now);
+        if now > 2 * kept + ATTRIBUTES_MIN {
+            self.reset();
+        }
     }
 
     /// Stops telling nodes apart by topology keys that no pod uses any more.

@@ -103,19 +103,23 @@ fn names(line: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn source_files_and_functions_that_pages_of_the_code_name_exist() {
-    let sources = files("rs");
-    let code: String = sources.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let sources: Vec<(PathBuf, String)> =
+        files("rs").into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect();
+    let is_source = |name: &str| Path::new(name).extension().is_some_and(|it| it == "rs");
     // `plugins/src/X.rs` and `oracle*.rs` stand for several files.
     let one = |name: &str| !name.contains(['*', 'X']);
     let exists = |name: &str| match name.rsplit_once("::") {
-        Some((_, item)) => code.contains(&format!("fn {item}")),
-        None => {
-            Path::new(name).extension().is_none_or(|it| it != "rs")
-                || sources.iter().any(|path| path.ends_with(name))
+        Some((file, item)) if is_source(file) => {
+            sources.iter().any(|(path, code)| path.ends_with(file) && code.contains(&format!("fn {item}(")))
         }
+        Some((_, item)) => sources.iter().any(|(_, code)| code.contains(&format!("fn {item}"))),
+        None => !is_source(name) || sources.iter().any(|(path, _)| path.ends_with(name)),
     };
     let mut stale = Vec::new();
-    for page in pages().into_iter().filter(|page| page.starts_with(repository().join("crates"))) {
+    let of_code = |page: &PathBuf| {
+        page.starts_with(repository().join("crates")) || *page == repository().join("SECURITY.md")
+    };
+    for page in pages().into_iter().filter(of_code) {
         let text = fs::read_to_string(&page).unwrap();
         let names = prose(&text).into_iter().flat_map(names).filter(|name| one(name));
         stale.extend(names.filter(|name| !exists(name)).map(|name| format!("{}: {name}", shown(&page))));
