@@ -157,7 +157,7 @@ fn a_namespace_has_so_many_steps_before_a_cycle() {
     assert_eq!(blocked(&cluster, "plain"), None);
     let first = later(&cluster);
     assert!(first > 0);
-    for _ in 0..20 {
+    for _ in 0..200 {
         cluster.refresh_devices();
     }
     assert_eq!(later(&cluster), 0);
