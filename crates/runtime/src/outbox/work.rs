@@ -32,7 +32,7 @@ pub struct OutboxOptions {
 impl Default for OutboxOptions {
     fn default() -> Self {
         Self {
-            in_flight: 64,
+            in_flight: 128,
             hold: Duration::from_secs(1),
             deadline: Duration::from_secs(30),
             volumes_timeout: Duration::from_mins(10),
