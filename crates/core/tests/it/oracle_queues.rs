@@ -8,7 +8,7 @@ use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::{queue, resources};
 use phalanx_testkit::rates::{Rate, holds};
-use phalanx_testkit::small::{Figures, Host, Member, Rules, Set, Small, filled};
+use phalanx_testkit::small::{Figures, Host, Losses, Member, Rules, Set, Small, filled};
 use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
 /// Cores of a queue.
@@ -167,8 +167,7 @@ impl Case {
     }
 
     fn queue_of(&self, pod: usize) -> usize {
-        let gang: usize = self.small.pods[pod].group.trim_start_matches('g').parse().expect("a number");
-        self.gangs[gang].0
+        self.gangs[self.small.pods[pod].gang].0
     }
 
     /// What a queue holds without some pods and with this many members of the gang.
@@ -312,27 +311,16 @@ impl Case {
 
     /// Whether the pods have an order in which each may be reclaimed after those before it.
     fn give(&self, gone: Set, known: &mut HashMap<Set, bool>) -> bool {
-        if gone == 0 {
-            return true;
-        }
-        if let Some(known) = known.get(&gone) {
-            return *known;
-        }
-        let last = |at: &usize| gone & (1 << at) != 0 && self.gives(gone & !(1 << at), *at);
-        let lasts: Vec<usize> = (0..self.small.pods.len()).filter(last).collect();
-        let found = lasts.into_iter().any(|at| self.give(gone & !(1 << at), known));
-        known.insert(gone, found);
-        found
+        self.small.go_in_turn(gone, &|gone, pod| self.gives(gone, pod), known)
     }
 
-    fn keeps_gangs(&self, gone: Set) -> bool {
-        let of =
-            |at: usize, set: Set| self.small.pods_of(set).filter(|pod| pod.group == format!("g{at}")).count();
-        self.gangs.iter().enumerate().all(|(at, (_, min))| {
-            let (had, lost) = (of(at, self.small.all()), of(at, gone));
-            let keeps = lost <= had.saturating_sub(*min as usize);
-            if self.of_gangs { keeps || lost == had } else { !self.keeps_gangs || keeps || lost == 0 }
-        })
+    /// What the running gangs may lose.
+    fn losses(&self) -> Losses {
+        match (self.of_gangs, self.keeps_gangs) {
+            (true, _) => Losses::SurplusOrWhole,
+            (false, true) => Losses::Surplus,
+            (false, false) => Losses::Any,
+        }
     }
 
     fn mins(&self) -> impl Iterator<Item = u32> {
@@ -340,7 +328,7 @@ impl Case {
     }
 
     fn may_go(&self, gone: Set, known: &mut HashMap<Set, bool>) -> bool {
-        self.keeps_gangs(gone) && self.give(gone, known)
+        self.small.may_lose(self.losses(), gone, self.mins()) && self.give(gone, known)
     }
 
     fn fits(&self, gone: Set) -> bool {
@@ -356,14 +344,10 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     let evicted = small.set_of(&cycle.evicted);
     let places = small.places(&cycle);
     if places.iter().all(Option::is_none) {
-        prop_assert_eq!(evicted, 0, "for nothing");
         let entitled = case.is_entitled();
-        let way = (0..=small.all())
-            .find(|gone| (*gone == 0 || entitled) && case.may_go(*gone, known) && case.fits(*gone));
-        if way.is_some() {
-            rate.missed(&test.reasons("asks"))?;
-        }
-        return Ok(());
+        return small.is_refused(&test, &cycle, rate, |gone| {
+            (*gone == 0 || entitled) && case.may_go(*gone, known) && case.fits(*gone)
+        });
     }
     if evicted != 0 {
         rate.served();
@@ -371,32 +355,26 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     prop_assert!(places.iter().all(Option::is_some), "{:?}", places);
     prop_assert!(case.fits(evicted) && (evicted == 0 || case.is_entitled()), "{:?}", cycle.evicted);
     prop_assert!(case.may_go(evicted, known), "{:?}", cycle.evicted);
-    for gone in (0..evicted).filter(|gone| gone & !evicted == 0) {
-        let enough = case.may_go(gone, known) && case.fits(gone);
-        prop_assert!(!enough, "{gone:b} is enough of {evicted:b}");
-    }
-    // Between queues that lose single pods, a gang may be reclaimed as a whole.
-    if small.breaks(evicted, case.mins(), case.of_gangs) {
+    let enough = small.find_part(evicted, |gone| case.may_go(gone, known) && case.fits(gone));
+    prop_assert_eq!(enough, None, "a part of {:?} is enough", cycle.evicted);
+    // Reclaim takes single pods, and in the end whole gangs; gangreclaim breaks a gang only where no surplus is enough.
+    let breaks = match case.of_gangs {
+        true => small.broken(evicted, case.mins()).contains(&true),
+        false => small.breaks_in_part(evicted, case.mins()),
+    };
+    if breaks {
         let most = if case.of_gangs { u32::MAX } else { evicted.count_ones() };
-        let mut is_better = |gone: &Set| {
+        let is_better = |gone: &Set| {
             gone.count_ones() <= most
-                && small.is_spare(*gone, case.mins())
+                && small.may_lose(Losses::Surplus, *gone, case.mins())
                 && case.give(*gone, known)
                 && case.fits(*gone)
         };
-        let better = (0..=small.all()).find(&mut is_better);
-        if better.is_some() {
+        if small.find(is_better).is_some() {
             rate.costly();
         }
     }
-    // Once the victims are gone the gang starts without further evictions.
-    for pod in &cycle.evicted {
-        test.gone(pod);
-    }
-    let next = test.cycle();
-    prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), small.min, "{:?}", next);
-    prop_assert_eq!(next.evicted, Vec::<String>::new());
-    Ok(())
+    small.starts_next(&mut test, &cycle)
 }
 
 #[test]

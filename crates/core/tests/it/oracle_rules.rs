@@ -6,7 +6,9 @@ use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::group;
 use phalanx_testkit::rates::{Rate, holds};
-use phalanx_testkit::small::{self, Figures, Host, Member, Rules, Set, Small, Topology, filled, host};
+use phalanx_testkit::small::{
+    self, Figures, Host, Losses, Member, Rules, Set, Small, Topology, filled, host,
+};
 use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
 /// A running gang: its priority and `minMember`.
@@ -144,19 +146,19 @@ impl Case {
         test
     }
 
+    /// What the running gangs may lose.
+    fn losses(&self) -> Losses {
+        match (self.of_gangs, self.keeps_gangs) {
+            (true, _) => Losses::SurplusOrWhole,
+            (false, true) => Losses::Surplus,
+            (false, false) => Losses::Any,
+        }
+    }
+
     /// Whether these pods may be evicted together.
     fn may_go(&self, gone: Set) -> bool {
-        let gang = |at: usize| format!("g{at}");
-        let alone =
-            (0..self.small.pods.len()).filter(|at| gone & (1 << at) != 0).all(|at| self.preemptable[at]);
-        let of = |at: usize, set: Set| self.small.pods_of(set).filter(|pod| pod.group == gang(at)).count();
-        let whole = |(at, (priority, min)): (usize, &Gang)| {
-            let (had, lost) = (of(at, self.small.all()), of(at, gone));
-            let keeps = lost <= had.saturating_sub(*min as usize);
-            lost == 0
-                || *priority < 5 && (keeps || if self.of_gangs { lost == had } else { !self.keeps_gangs })
-        };
-        alone && self.gangs.iter().enumerate().all(whole)
+        self.small.positions(gone).all(|at| self.preemptable[at] && self.priority(at) < 5)
+            && self.small.may_lose(self.losses(), gone, self.mins())
     }
 
     fn mins(&self) -> impl Iterator<Item = u32> {
@@ -168,28 +170,23 @@ impl Case {
     }
 
     fn priority(&self, pod: usize) -> i32 {
-        let gang: usize = self.small.pods[pod].group.trim_start_matches('g').parse().expect("a number");
-        self.gangs[gang].0
+        self.gangs[self.small.pods[pod].gang].0
     }
 
     /// The victims one by one, and by gang.
     fn units(&self, evicted: Set) -> impl Iterator<Item = Set> {
         let pods = &self.small.pods;
-        let of_gang = |gang: usize| {
-            let group = format!("g{gang}");
-            (0..pods.len()).filter(|at| pods[*at].group == group).fold(0, |set, at| set | 1 << at)
+        let of_gang = move |gang: usize| {
+            let members = self.small.positions(evicted).filter(|at| pods[*at].gang == gang);
+            members.fold(0, |set, at| set | 1 << at)
         };
-        let gangs = (0..self.gangs.len()).map(of_gang).map(move |gang| gang & evicted);
-        (0..pods.len())
-            .map(|at| 1 << at)
-            .filter(move |pod| evicted & pod != 0)
-            .chain(gangs)
-            .filter(|unit| *unit != 0)
+        let gangs = (0..self.gangs.len()).map(of_gang).filter(|gang| *gang != 0);
+        self.small.positions(evicted).map(|at| 1 << at).chain(gangs)
     }
 
     /// The highest priority among the victims.
     fn highest(&self, gone: Set) -> Option<i32> {
-        (0..self.small.pods.len()).filter(|at| gone & (1 << at) != 0).map(|at| self.priority(at)).max()
+        self.small.positions(gone).map(|at| self.priority(at)).max()
     }
 
     /// A victim, and a pod of lower priority on its node that could be evicted instead without breaking another gang.
@@ -217,12 +214,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     let evicted = small.set_of(&cycle.evicted);
     let places = small.places(&cycle);
     if places.iter().all(Option::is_none) {
-        prop_assert_eq!(evicted, 0, "for nothing");
-        let way = (0..=small.all()).find(|gone| case.may_go(*gone) && case.fits(*gone));
-        if way.is_some() {
-            rate.missed(&test.reasons("asks"))?;
-        }
-        return Ok(());
+        return small.is_refused(&test, &cycle, rate, |gone| case.may_go(*gone) && case.fits(*gone));
     }
     if evicted != 0 {
         rate.served();
@@ -230,7 +222,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     prop_assert!(small.leads_to(evicted, &|_| true, &places), "{places:?} without {:?}", cycle.evicted);
     prop_assert!(places.iter().flatten().count() >= small.min, "{places:?}");
     prop_assert!(case.may_go(evicted), "{:?}", cycle.evicted);
-    for at in (0..small.pods.len()).filter(|at| evicted & (1 << at) != 0 && !case.of_gangs) {
+    for at in small.positions(evicted).filter(|_| !case.of_gangs) {
         prop_assert!(!case.fits(evicted & !(1 << at)), "{} need not go", small.pods[at].name);
     }
     // Each single pod and each whole gang whose eviction is not needed has to stay; where several together could stay,
@@ -239,35 +231,26 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     for gone in kept.filter(|gone| case.of_gangs && case.may_go(*gone)) {
         prop_assert!(!case.fits(gone), "{gone:b} is enough of {evicted:b}");
     }
-    let mut parts = (0..evicted).filter(|gone| gone & !evicted == 0 && case.of_gangs);
-    if parts.any(|gone| case.may_go(gone) && case.fits(gone)) {
+    let is_enough = |gone: Set| case.may_go(gone) && case.fits(gone);
+    if case.of_gangs && small.find_part(evicted, is_enough).is_some() {
         rate.costly();
     }
     if case.lesser(evicted).is_some() {
         rate.costly();
     }
-    if small.breaks(evicted, case.mins(), true) {
+    if small.broken(evicted, case.mins()).contains(&true) {
         let most = if case.of_gangs { u32::MAX } else { evicted.count_ones() };
         let is_better = |gone: &Set| {
             gone.count_ones() <= most
                 && (case.of_gangs || case.highest(*gone) <= case.highest(evicted))
-                && small.is_spare(*gone, case.mins())
-                && case.may_go(*gone)
-                && case.fits(*gone)
+                && small.may_lose(Losses::Surplus, *gone, case.mins())
+                && is_enough(*gone)
         };
-        let better = (0..=small.all()).find(is_better);
-        if better.is_some() {
+        if small.find(is_better).is_some() {
             rate.costly();
         }
     }
-    // Once the victims are gone the gang starts without further evictions.
-    for pod in &cycle.evicted {
-        test.gone(pod);
-    }
-    let next = test.cycle();
-    prop_assert!(cycle.bound_of("asks") + next.bound_of("asks") >= small.min, "{next:?}");
-    prop_assert_eq!(next.evicted, Vec::<String>::new());
-    Ok(())
+    small.starts_next(&mut test, &cycle)
 }
 
 #[test]
