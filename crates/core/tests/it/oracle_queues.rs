@@ -358,9 +358,10 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     let enough = small.find_part(evicted, |gone| case.may_go(gone, known) && case.fits(gone));
     prop_assert_eq!(enough, None, "a part of {:?} is enough", cycle.evicted);
     // Reclaim takes single pods, and in the end whole gangs; gangreclaim breaks a gang only where no surplus is enough.
-    let breaks = match case.of_gangs {
-        true => small.broken(evicted, case.mins()).contains(&true),
-        false => small.breaks_in_part(evicted, case.mins()),
+    let breaks = if case.of_gangs {
+        small.broken(evicted, case.mins()).contains(&true)
+    } else {
+        small.breaks_in_part(evicted, case.mins())
     };
     if breaks {
         let most = if case.of_gangs { u32::MAX } else { evicted.count_ones() };
