@@ -176,8 +176,8 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     Ok((fastest, first))
 }
 
-/// The mean cycle, and the longest, when the cluster is full, each gang that waits could be placed if it were not, and pods finish one by
-/// one: now and then there is room for one more gang.
+/// The mean cycle, and the longest, when the cluster is full, each gang that waits could be placed if it were not, and
+/// pods finish one by one: now and then there is room for one more gang.
 fn while_finishing(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     let mut cluster = cluster(options);
     let running = options.nodes * CORES;

@@ -51,7 +51,7 @@ pub(crate) fn gpu_nodes(count: usize, gpus: usize) -> impl Iterator<Item = Event
 pub(crate) struct Kinds {
     /// How many kinds of gangs there are. They differ in a toleration that matters nowhere.
     pub(crate) count: usize,
-    /// And in the cpu that their pods request, which is one core on the average.
+    /// Pods differ in the cpu that they request too, one core on the average.
     pub(crate) distinct_requests: bool,
 }
 

@@ -61,7 +61,7 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-/// Where a watch has come to.
+/// The resource version that a watch has reached.
 #[derive(Deserialize)]
 struct Bookmark {
     metadata: ListMeta,

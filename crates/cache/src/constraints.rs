@@ -54,8 +54,7 @@ fn images(spec: &slim::PodSpec, interner: &mut Interner) -> Vec<Arc<str>> {
     images
 }
 
-/// What still matters of a pod that is not ours to place, or has its place: the ports it takes, and what it asks of the
-/// pods around it.
+/// What matters of a pod that another scheduler places, or that has a node: its host ports and its pod affinity.
 pub(crate) fn of_placed(
     spec: &slim::PodSpec,
     marks: &Marks<'_>,
@@ -172,7 +171,7 @@ fn operator(text: &str) -> Result<Operator, Invalid> {
     })
 }
 
-/// The API server's rules on the number of values. That a bound is an integer is not among them: who matches says so.
+/// The API server's rules on the number of values. Whether a bound is an integer is checked where the term is matched.
 fn check_values(operator: Operator, values: &[String]) -> Result<(), Invalid> {
     let problem = match (operator, values) {
         (Operator::In | Operator::NotIn, []) => "empty, expected at least one value".to_owned(),

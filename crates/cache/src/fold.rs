@@ -1,4 +1,4 @@
-//! A watch as events: what is new, what is gone, and nothing of what stayed the same.
+//! Turns a watch into events: additions, changes and deletions, and nothing for objects that stayed equal.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
@@ -40,7 +40,7 @@ pub struct Folded {
     pub events: Vec<Event>,
     /// To be reported on the object. What the Cluster knew of it before stands.
     pub rejected: Option<Rejected>,
-    /// To be told, once as long as they stay the same: each is taken for something else than was probably meant.
+    /// Fields that count as something else than was probably meant; each is reported once until it changes.
     pub remarks: Vec<Rejected>,
 }
 
@@ -61,9 +61,9 @@ struct Entry {
     fingerprint: u64,
     /// The list in which, or after which, the object was seen last.
     list: u64,
-    /// The Cluster knows it.
+    /// The Cluster was given the object.
     told: bool,
-    /// Fingerprint of what is odd about it and was told; 0 for nothing.
+    /// The fingerprint of the remarks that were reported; 0 for none.
     remarked: u32,
 }
 

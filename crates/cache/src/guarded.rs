@@ -73,7 +73,7 @@ fn unreadable(error: &serde_json::Error) -> Invalid {
     Invalid::new(text)
 }
 
-/// Who the object is, whatever else is in it: levels of a field that is skipped are not limited.
+/// The identity of the object, whatever its other fields hold: the nesting of a field that is skipped is not limited.
 fn metadata(text: &str) -> ObjectMeta {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]

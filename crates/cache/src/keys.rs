@@ -24,7 +24,7 @@ pub(crate) fn misspelt(metadata: &ObjectMeta) -> Vec<Invalid> {
     keys.filter_map(told).collect()
 }
 
-/// The known key that an unknown one stands for. Newer versions of Volcano have keys of which nothing is known here.
+/// The known key that a misspelt key probably means; a key of a newer version of Volcano has none.
 fn meant(key: &str) -> Option<&'static str> {
     let (domain, name) = key.split_once('/')?;
     if domain == OURS {
@@ -44,7 +44,7 @@ fn meant(key: &str) -> Option<&'static str> {
     known().find(|(_, (_, name))| *name == near).map(|(known, _)| known)
 }
 
-/// Another key that goes on where this one ends.
+/// A longer known key that begins with this one.
 fn is_longer(key: &str, than: &str) -> bool {
     key.strip_prefix(than).is_some_and(|rest| rest.starts_with('-'))
 }

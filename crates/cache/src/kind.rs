@@ -1,4 +1,4 @@
-//! What the Cluster is told of each kind, and by which name.
+//! The events of each kind of object, and the name that identifies an object.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub trait Kind: Resource<DynamicType = ()> {
     /// The event for an object that was deleted.
     fn gone(identity: &Identity) -> Event;
 
-    /// What counts for something else than was probably meant.
+    /// Fields that count as something else than was probably meant.
     fn remarks(&self) -> Vec<Invalid> {
         Vec::new()
     }

@@ -142,7 +142,8 @@ fn unready(status: &slim::PodStatus, phase: PodPhase) -> bool {
     phase == PodPhase::Running && ready.is_some_and(|condition| condition.status != "True")
 }
 
-/// Since when the pod has its node, as its condition says; without one, since when its kubelet knows it, which is hardly later.
+/// Since when the pod has its node, as its condition says; without one, since when its kubelet knows it, which is
+/// hardly later.
 fn scheduled(status: &slim::PodStatus) -> Option<Time> {
     let scheduled = status.conditions.iter().find(|condition| condition.type_ == "PodScheduled");
     if scheduled.is_some_and(|condition| condition.status != "True") {
@@ -189,7 +190,7 @@ impl<'a> Marks<'a> {
         kept.map(|(key, value)| (interner.string(key), interner.string(value))).collect()
     }
 
-    /// `volcano.sh/preemptable`; what is no boolean means no.
+    /// `volcano.sh/preemptable`; a value that is no boolean means false.
     pub(crate) fn preemptable(&self) -> Option<bool> {
         self.either(names::PREEMPTABLE).map(is_true)
     }

@@ -31,7 +31,8 @@ pub(crate) fn all(
     Ok(some(rules))
 }
 
-/// What still matters of a pod that has its place: whom it keeps away and draws. What cannot be read does not.
+/// What matters of a pod that has a node: its pod affinity and anti-affinity towards other pods. Terms that cannot be
+/// read are left out.
 pub(crate) fn of_placed(
     spec: &slim::PodSpec,
     marks: &Marks<'_>,
@@ -119,7 +120,7 @@ fn labels(from: Option<&LabelSelector>, interner: &mut Interner) -> Result<Optio
     from.map(|from| selector(from, interner)).transpose().at("labelSelector")
 }
 
-/// The pod's own values of these labels; labels that it has not got say nothing.
+/// The pod's own values of these labels; labels that the pod lacks add no requirement.
 fn add_keys(
     labels: &mut Option<Selector>,
     keys: Option<&[String]>,

@@ -1,4 +1,5 @@
-//! What stands on an object and counts for something else than was meant: told once, and nothing waits for it.
+//! Fields of an object that count as something else than was probably meant: each is reported once, and no job waits
+//! because of it.
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::resource::v1::{DeviceClass, DeviceSelector, ResourceClaimSpec};
@@ -19,7 +20,7 @@ struct Known {
     of: &'static [Of],
     good: fn(&str) -> bool,
     expected: &'static str,
-    /// What becomes of a value that is not good.
+    /// What an invalid value counts as.
     instead: &'static str,
 }
 
@@ -30,7 +31,7 @@ enum Of {
 }
 
 impl Of {
-    /// The field, and what is there.
+    /// The field and its value.
     fn value<'m>(self, metadata: &'m ObjectMeta, key: &str) -> Option<(&'static str, &'m String)> {
         let (field, map) = match self {
             Of::Annotations => ("annotations", &metadata.annotations),
@@ -194,7 +195,8 @@ fn of_no_group(metadata: &ObjectMeta) -> Vec<Invalid> {
     found
 }
 
-/// Of this least number of members on the owner of pods that are in no PodGroup, where no PodGroup controller is at work.
+/// Of this least number of members on the owner of pods that are in no PodGroup, where no PodGroup controller is at
+/// work.
 pub fn of_owner(minimum: &str) -> Invalid {
     let problem = format!(
         "found {minimum:?}, for which Volcano's controller makes a PodGroup, and nothing here; each pod is a gang of one, expected a \
@@ -237,8 +239,8 @@ fn of_queue_names(group: &v1beta1::PodGroup) -> impl Iterator<Item = Invalid> {
     })
 }
 
-/// As in Volcano, minimums of roles count for a gang that has to have them all. Volcano's job controller writes the number of pods
-/// where a task of a Job says none, so there it means nothing.
+/// As in Volcano, minimums of roles count for a gang that has to have them all. Volcano's job controller writes the
+/// number of pods where a task of a Job says none, so there it means nothing.
 fn of_roles(group: &v1beta1::PodGroup) -> Option<Invalid> {
     let v1beta1::PodGroup { metadata, spec, .. } = group;
     let mut owners = metadata.owner_references.iter().flatten();
@@ -297,8 +299,8 @@ fn broken(place: &str, list: &v1beta1::ResourceList) -> Vec<Invalid> {
     parts.collect()
 }
 
-/// Of a device class: expressions that select nothing, for they cannot be read, and a resource by whose name its devices are not
-/// given. Told though no claim names the class.
+/// Of a device class: expressions that select nothing, for they cannot be read, and a resource by whose name its
+/// devices are not given. Told though no claim names the class.
 pub fn of_device_class(class: &DeviceClass) -> Vec<Invalid> {
     let mut found = unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class");
     found.extend(class.spec.extended_resource_name.as_ref().map(|name| Invalid {
@@ -383,7 +385,7 @@ mod tests {
         of_pod(&pod).iter().map(ToString::to_string).collect()
     }
 
-    /// The annotation, and what is told of it: nothing, or what it counts as.
+    /// The annotation, and what an invalid value counts as; `None` where nothing is reported.
     #[test]
     fn a_remark_says_as_what_a_wrong_annotation_counts() {
         let scoring = names::RESOURCE_STRATEGY_SCORING_TYPE;
@@ -464,7 +466,8 @@ mod tests {
         }
     }
 
-    /// What a pod without a PodGroup has in place of what is read, and what is told.
+    /// The annotations that a pod without a PodGroup may have in place of fields of the PodGroup, and what is reported
+    /// of each.
     #[test]
     fn a_key_that_nothing_reads_is_remarked_on_with_the_key_that_is_read() {
         let group = "expected the annotation scheduling.k8s.io/group-name";

@@ -53,7 +53,7 @@ pub(crate) fn requests(pod: &slim::Pod, interner: &mut Interner) -> Result<PodRe
     Ok(requests)
 }
 
-/// Limits of what is measured; `None` for a container without.
+/// The measured limits of a container; `None` for a container without limits.
 fn limits(container: &slim::Container, interner: &mut Interner) -> Result<Option<Resources>, Invalid> {
     let measured =
         container.resources.limits.iter().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory"));

@@ -6,8 +6,8 @@ use crate::device::Device;
 use crate::parse::{Expr, Function, Part};
 use crate::value::{Answer, Value, arithmetic, attribute_value, compare, overflow, wrong};
 
-/// What the evaluation for one device may cost: a step for each part of an expression each time it is looked at, and more
-/// for what is copied, compared and matched. Nested macros and texts that double end here.
+/// The budget of an evaluation for one device: a step for each part of an expression each time it is evaluated, and
+/// more for values that are copied, compared and matched. It bounds nested macros and texts that double.
 const STEPS_MAX: u64 = 100_000;
 
 /// Lists and optionals within each other at most.

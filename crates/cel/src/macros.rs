@@ -68,7 +68,7 @@ impl<'a> Scope<'a, '_> {
         Ok(Value::List(list))
     }
 
-    /// Whether for some item the body comes out as wanted; one that does is enough, whatever is wrong with others.
+    /// Whether the body has the wanted value for some item. One such item is enough, whatever errors other items have.
     fn any(&mut self, items: Vec<Value>, name: &'a str, body: &'a Expr, wanted: bool) -> Result<bool, Error> {
         let mut fault = None;
         for item in items {

@@ -66,7 +66,7 @@ pub(crate) const KEYS: [KeyDoc; 9] = [
         "The field that has the name of the node.",
     ),
 ];
-/// Its value is shown to nobody.
+/// A password: the value is never shown.
 const PASSWORD: &str = "elasticsearch.password";
 
 /// Whether the value of a key may be shown: that of a key which is not known may be a password too.

@@ -1,4 +1,4 @@
-//! What means little without something else in the file.
+//! Settings that have little effect without another setting of the file.
 use phalanx_framework::conf::{Conf, PluginConf, Position};
 
 use crate::known::Known;
@@ -10,7 +10,8 @@ const PREEMPTING: [&str; 2] = ["preempt", "gangpreempt"];
 /// Plugins that choose the victims of the action shuffle.
 const SHUFFLING: [&str; 2] = ["rescheduling", "tdm"];
 
-/// Warns of each; `at` is where the actions are. That there is no plugin at all is told elsewhere.
+/// Warns of each such setting; `at` is the position of the actions. That there is no plugin at all is reported
+/// elsewhere.
 pub(crate) fn check(conf: &Conf, known: &Known, at: Position, problems: &mut Problems) {
     if conf.tiers.iter().all(|tier| tier.plugins.is_empty()) {
         return;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-/// What the user gave cannot be used; the text names the place and what was expected.
+/// The user's input cannot be used; the text names the place and what was expected.
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
 

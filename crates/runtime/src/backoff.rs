@@ -4,8 +4,8 @@ use std::time::Duration;
 use rand::{Rng, RngExt};
 use rand_pcg::Pcg64;
 
-/// Doubles from `base` to `max`; each wait is drawn from its upper half, so that those who failed together do not come
-/// back together.
+/// Doubles from `base` to `max`. Each wait is drawn from its upper half, so that clients that failed together do not
+/// retry together.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     base: Duration,

@@ -53,7 +53,7 @@ fn of_pod_groups(body: &[u8]) -> Option<bool> {
     has("podgroups").then(|| has("podgroups/status"))
 }
 
-/// Nobody serves the group yet: the watches say which definitions are missing.
+/// The API server does not serve the group yet: the watches say which definitions are missing.
 fn refused(faults: &Faults, what: &str, status: StatusCode, body: &[u8]) {
     if status != StatusCode::NOT_FOUND {
         faults.refused(what, status.as_u16(), &message(body));

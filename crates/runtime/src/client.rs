@@ -51,8 +51,8 @@ pub async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> anyhow::
 const NOWHERE: &str = "no kubeconfig and no service account of a pod: expected --kubeconfig FILE, KUBECONFIG, \
     ~/.kube/config or --master URL";
 
-/// What the environment offers: the files of `KUBECONFIG`, else the one in the home directory if it is there, else a pod's service
-/// account.
+/// The kubeconfig of the environment: the files of `KUBECONFIG`, else the file in the home directory if it exists, else
+/// a pod's service account.
 async fn around() -> Result<Option<Config>, BadFlag> {
     let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let named: Vec<PathBuf> =
@@ -195,7 +195,7 @@ pub(crate) fn plain(error: &dyn Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// An answer, or this error when none has come within this time.
+/// The answer, or a timeout error when none has come within this time.
 pub(crate) async fn within<T, E: Into<kube::Error>>(
     limit: Duration,
     silence: String,

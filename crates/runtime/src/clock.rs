@@ -7,8 +7,9 @@ use phalanx_core::decision::Decision;
 
 use crate::outbox::request::Moment;
 
-/// Follows the wall clock forward and never goes back, so that no back-off and no reservation lasts longer because somebody
-/// sets the clock. While the wall clock is behind, time goes on at half its speed until the wall clock has caught up.
+/// Follows the wall clock forward and never goes back, so that no back-off and no reservation lasts longer because
+/// somebody sets the clock. While the wall clock is behind, time goes on at half its speed until the wall clock has
+/// caught up.
 pub struct CycleClock {
     read: Box<dyn Fn() -> Moment + Send>,
     /// The last reading; `wall` is what was given out.

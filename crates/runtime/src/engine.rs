@@ -39,11 +39,11 @@ enum Waited {
     Input(Input),
     /// A cycle is due.
     Due,
-    /// Nobody is left to tell anything.
+    /// All senders of inputs are gone.
     End,
 }
 
-/// The part of the window that a change waits which comes after a whole window without any.
+/// The part of the window that a change waits if a whole window without changes came before.
 const ALONE: u32 = 8;
 
 /// The first change that no cycle has seen.
@@ -54,8 +54,8 @@ struct Changed {
 }
 
 /// When the next cycle runs: a short while after the first change, so that changes that come together are decided
-/// together, and not so often that cycles eat the machine. A change after a lull hardly waits: most often nothing
-/// follows, and if it is the first of many, the rest has the whole window.
+/// together and cycles do not take all processor time. A change after a lull hardly waits: most often no other follows,
+/// and if it is the first of many, the others have the whole window.
 #[derive(Clone, Debug)]
 pub struct Pace {
     window: Duration,
@@ -67,7 +67,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `window` is waited after the first change, an eighth of it after a window without changes; `period` is the longest wait.
+    /// `window` is waited after the first change, an eighth of it after a window without changes; `period` is the
+    /// longest wait.
     pub fn new(window: Duration, period: Duration) -> Self {
         Self { window: window.min(period), period, changed: None, last: None, rest: None, wake: None }
     }
@@ -96,8 +97,8 @@ impl Pace {
         Some(first.max(rested))
     }
 
-    /// How long nobody need listen: a cycle is going to run because of a change, and whatever comes until then is folded
-    /// in at once. Never longer than the window.
+    /// How long inputs need not wake the thread: a cycle is due because of a change, and all inputs until then are
+    /// folded in at once. Never longer than the window.
     pub fn nap(&self, now: Instant) -> Option<Duration> {
         self.changed?;
         let left = self.due()?.saturating_duration_since(now).min(self.window);
@@ -141,7 +142,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Runs until [`Input::Stop`] or until nobody can tell it anything any more.
+    /// Runs until [`Input::Stop`] or until all senders of inputs are gone.
     pub fn run(mut self) {
         self.metrics.leads(self.leads);
         self.cluster.stand_by(!self.leads);

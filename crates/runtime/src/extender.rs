@@ -1,8 +1,8 @@
 //! Extenders by HTTP: questions of the core as JSON, answers as values.
 //!
 //! The scheduling thread waits for an answer, as long as the extender's timeout allows; connections are the async
-//! runtime's. Objects are written as Volcano's and kube-scheduler's own types are, as far as the Cluster knows them: a pod
-//! has one container with all that the pod requests.
+//! runtime's. Objects are written as Volcano's and kube-scheduler's own types are, as far as the Cluster knows them: a
+//! pod has one container with all that the pod requests.
 mod kube;
 mod objects;
 mod volcano;

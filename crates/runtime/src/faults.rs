@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use crate::outbox::driver::chain;
 
-/// What stands between us and the API server. Shared by all that ask it.
+/// Why requests to the API server fail now. All clients share it.
 #[derive(Debug)]
 pub struct Faults {
     server: String,
@@ -17,9 +17,9 @@ pub struct Faults {
 /// What makes two failures the same one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
-    /// No answer, whoever asks; the text tells a closed port from a wrong certificate.
+    /// No request gets an answer; the text tells a closed port from a wrong certificate.
     Silence(String),
-    /// A refusal of what was asked for, by its status.
+    /// A refusal of one request, by its status.
     Refusal(String, u16),
     /// An answer that broke off or makes no sense.
     Other(String),
@@ -56,7 +56,7 @@ impl Faults {
         });
     }
 
-    /// A request for `what` went through, so nothing stands between us any more.
+    /// A request for `what` was answered, so the faults are over.
     pub fn answered(&self, what: &str) {
         let mut standing = self.standing();
         let before = standing.len();

@@ -106,8 +106,8 @@ impl Elector {
         self.ends(options).is_some_and(|end| now >= end)
     }
 
-    /// How long until the next try: not longer than the deadline leaves, for then we stop, whether the API server answers
-    /// or not; nor longer than the holder's promise lasts.
+    /// How long until the next try: not longer than the deadline leaves, for then we stop, whether the API server
+    /// answers or not; nor longer than the holder's promise lasts.
     fn pause(&self, options: &LeaseOptions, now: BootTime) -> Duration {
         let usual = options.retry_period.min(self.patience(options, now));
         let promise =
@@ -233,7 +233,7 @@ pub enum LeaseLost {
         /// How long we tried to renew it.
         deadline: Duration,
     },
-    /// It would keep others from scheduling.
+    /// A duration that is too long would keep other replicas from scheduling.
     #[error("giving the lease up: {0}")]
     Hangs(String),
 }

@@ -1,5 +1,4 @@
-//! Whether the scheduling thread comes back: when it does not, nothing is scheduled, though all else answers and the
-//! lease is renewed.
+//! Detects a scheduling thread that hangs: then nothing is scheduled, though servers answer and the lease is renewed.
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -54,7 +53,7 @@ impl Pulse {
         self.beat().cycle
     }
 
-    /// Whether the thread does not come back; what to say then.
+    /// The message for a thread that hangs; `None` while the thread works.
     pub fn hangs(&self) -> Option<String> {
         let since = self.beat().since?;
         (since.elapsed() >= self.limit)

@@ -1,8 +1,8 @@
 //! Events for people, on events.k8s.io/v1.
 //!
-//! kube's own recorder drops the note of a repeated event, so a changed "0/12 nodes are available: ..." would never show.
-//! Here a changed note is a new event (not more often than every few seconds for the same object and reason), and an
-//! unchanged one is counted in the series of the first.
+//! kube's own recorder drops the note of a repeated event, so a changed "0/12 nodes are available: ..." would never
+//! show. Here a changed note is a new event (not more often than every few seconds for the same object and reason), and
+//! an unchanged one is counted in the series of the first.
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -181,19 +181,19 @@ struct Told {
 
 type Topic = (Arc<str>, &'static str);
 
-/// Decides which notes become requests. Time is handed in.
+/// Decides which notes become requests. The caller passes the time.
 #[derive(Debug)]
 pub struct Recorder {
     names: u64,
     told: FxHashMap<Topic, Told>,
-    /// The newest words about what may not be told yet: at most one for each object and reason.
+    /// The newest notes that have to wait: at most one for each object and reason.
     waiting: FxHashMap<Topic, Note>,
     due: BTreeMap<(Instant, u64), Topic>,
 }
 
 impl Recorder {
-    /// A recorder whose events have names that end in numbers, beginning behind this one: drawn by chance, so that the
-    /// next process does not use the same.
+    /// A recorder that numbers the names of its events from here on. The first number is random, so that the next
+    /// process does not use the same names.
     pub fn new(names: u64) -> Self {
         Self { names, told: FxHashMap::default(), waiting: FxHashMap::default(), due: BTreeMap::new() }
     }
@@ -222,7 +222,7 @@ impl Recorder {
         None
     }
 
-    /// Has a note wait for which there is no room now; false for one that is told once, which is let go.
+    /// Puts off a note when too many requests wait; returns false for a note that is sent once only, which is dropped.
     pub fn postpone(&mut self, note: Note, now: Instant) -> bool {
         if note.once {
             return false;
@@ -238,14 +238,14 @@ impl Recorder {
         true
     }
 
-    /// What could not be posted is not told yet; false when it never will be.
+    /// Puts back a note whose request failed; returns false when the note is dropped.
     pub fn lost(&mut self, posting: Posting, now: Instant) -> bool {
         let Posting::Create(name, note) = posting else { return false };
         if note.once {
             return false;
         }
         let topic = topic(&note);
-        // Unless there are newer words, told or waiting.
+        // Unless a newer note was sent or waits.
         if self.told.get(&topic).is_none_or(|told| told.name == name) {
             self.told.remove(&topic);
             if !self.waiting.contains_key(&topic) {
@@ -255,7 +255,7 @@ impl Recorder {
         true
     }
 
-    /// A pod or a gang, by UID, waits no more: why it did is told before it is over, or not at all.
+    /// A pod or a gang, by UID, waits no more: notes on why it waited are dropped.
     pub fn settled(&mut self, uid: &Arc<str>) {
         if self.waiting.is_empty() {
             return;

@@ -27,7 +27,7 @@ pub enum ConfError {
         /// Why.
         error: std::io::Error,
     },
-    /// It has errors, or any problem where none is allowed.
+    /// The file has errors, or warnings in strict mode.
     #[error("{}", lines(path, problems))]
     Invalid {
         /// The file.
@@ -50,7 +50,7 @@ pub struct Rules {
     pub strict: bool,
 }
 
-/// The configuration in force, for whoever watches the scheduler.
+/// The configuration in force, for metrics and logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce {
     /// SHA-256 of the file's bytes, in hexadecimal, as `sha256sum` prints it.
@@ -113,7 +113,8 @@ impl ConfFile {
         &self.in_force
     }
 
-    /// Looks at the file again: a new configuration comes back if the content changed and is good, or if it can be read again.
+    /// Looks at the file again: a new configuration comes back if the content changed and is good, or if it can be read
+    /// again.
     pub fn poll(&mut self) -> Option<Result<Conf, ConfError>> {
         let path = self.path.clone()?;
         let name = path.display().to_string();

@@ -27,7 +27,7 @@ use crate::pulse::Pulse;
 const HEADERS: Duration = Duration::from_secs(10);
 /// Bytes of a request's headers; hyper takes no smaller limit.
 const HEADERS_MAX: usize = 8 << 10;
-/// How long a connection lives: who never reads an answer keeps no place for ever.
+/// How long a connection lives: a client that never reads an answer does not keep it for ever.
 const LIFE: Duration = Duration::from_mins(5);
 /// How long a request may take to end after that.
 const LINGER: Duration = Duration::from_secs(10);

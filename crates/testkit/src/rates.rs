@@ -5,8 +5,8 @@ use std::cell::Cell;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestError, TestRunner};
 
-/// Of this many gangs that brute force could serve one may be refused, and one may be served at too high a cost: it breaks
-/// a gang, evicts a pod of higher priority or starts late although another plan would do.
+/// Of this many gangs that brute force could serve one may be refused, and one may be served at too high a cost: it
+/// breaks a gang, evicts a pod of higher priority or starts late although another plan would do.
 const ONE_IN: u32 = 100;
 
 /// Texts in refusals after a search that was not exhaustive.

@@ -103,7 +103,7 @@ impl Contestant {
 
     pub(crate) fn scheduler_name(self) -> &'static str {
         match self {
-            // Nobody's name: the bare loop binds these pods.
+            // A scheduler name that no scheduler has: the bare loop binds these pods.
             Contestant::Floor => "nobody",
             Contestant::Phalanx => "volcano",
             Contestant::KubeScheduler => "default-scheduler",

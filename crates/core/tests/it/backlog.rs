@@ -86,9 +86,10 @@ impl Pair {
         self.flush()
     }
 
-    /// Runs one cycle, which has to decide as the other scheduler would; returns the bound pods. An exception are cycles
-    /// that free reserved room or bind a pod that others have affinity to: jobs that were refused earlier in the cycle are
-    /// activated for the next cycle, which is due at once, and in the end both schedulers have bound the same pods.
+    /// Runs one cycle, which has to decide as the other scheduler would; returns the bound pods. An exception are
+    /// cycles that free reserved room or bind a pod that others have affinity to: jobs that were refused earlier in the
+    /// cycle are activated for the next cycle, which is due at once, and in the end both schedulers have bound the same
+    /// pods.
     pub(crate) fn cycle(&mut self) -> Result<BTreeMap<String, String>, TestCaseError> {
         let mut bound = BTreeMap::new();
         for _ in 0..CYCLES {

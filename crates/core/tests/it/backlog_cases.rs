@@ -53,8 +53,8 @@ fn class(name: &str, value: i32) -> Event {
     Event::PriorityClass { name: name.into(), value, global_default: false }
 }
 
-/// Two full nodes; a gang of one and then a gang of two, whose pods need a node each. The first node is being released and
-/// reserved for the first gang; then the second node is being released.
+/// Two full nodes; a gang of one and then a gang of two, whose pods need a node each. The first node is being released
+/// and reserved for the first gang; then the second node is being released.
 fn frees_one_by_one(test: &mut TestCluster) {
     test.nodes(2, "cpu=2 memory=8Gi pods=10");
     test.add(running(pod("x", "cpu=2"), "n0")).add(running(pod("y", "cpu=2"), "n1"));
@@ -259,8 +259,8 @@ fn a_new_job_order_counts_for_unschedulable_jobs() {
     assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "runs-0"]);
 }
 
-/// The number of cycles until a gang gets its victim, which a budget protects no longer, behind this many other gangs for
-/// which no pod may be evicted.
+/// The number of cycles until a gang gets its victim, which a budget protects no longer, behind this many other gangs
+/// for which no pod may be evicted.
 fn cycles_behind(others: u32) -> Option<usize> {
     let mut conf = helm();
     conf.actions.push("preempt".into());

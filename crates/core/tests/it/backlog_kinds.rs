@@ -548,9 +548,9 @@ fn a_claim_that_is_bound_activates_its_own_job() {
     assert_eq!(test.cycle().names(), ["g4-0"]);
 }
 
-/// Counts the cases in which a scheduler with a backlog decides as one that looks at all jobs. A case in which PodGroups
-/// share a volume claim may differ: the change of a claim activates one job of its class, and the next job of the class is
-/// tried in a later cycle.
+/// Counts the cases in which a scheduler with a backlog decides as one that looks at all jobs. A case in which
+/// PodGroups share a volume claim may differ: the change of a claim activates one job of its class, and the next job of
+/// the class is tried in a later cycle.
 fn count(backlog: &Backlog, conf: &Named, rate: &Rate) -> TestCaseResult {
     let shares_a_claim = || backlog.likes.iter().any(|like| matches!(like.kind, Kind::Shared(_)));
     match compare(backlog, conf) {

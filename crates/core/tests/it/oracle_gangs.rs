@@ -1,5 +1,5 @@
-//! `allocate` against brute force for gangs whose members have several sizes, with minTaskMember and the capability of the
-//! queue.
+//! `allocate` against brute force for gangs whose members have several sizes, with minTaskMember and the capability of
+//! the queue.
 use phalanx_cluster::event::{PodGroupInfo, PodInfo, QueueInfo};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;

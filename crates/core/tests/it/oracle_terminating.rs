@@ -1,5 +1,5 @@
-//! `allocate` against brute force where pods terminate and some members of a gang have affinity to others: a reservation is
-//! whole and leads to a start, and nearly every gang that fits gets its nodes.
+//! `allocate` against brute force where pods terminate and some members of a gang have affinity to others: a
+//! reservation is whole and leads to a start, and nearly every gang that fits gets its nodes.
 use std::sync::Arc;
 
 use phalanx_cluster::event::{Constraints, PodInfo, PodRules, PodSelector, PodTerm};

@@ -1,5 +1,5 @@
-//! Reclaiming between queues that share the cluster by weight (proportion) against brute force, also for gangs whose members
-//! ask for different things.
+//! Reclaiming between queues that share the cluster by weight (proportion) against brute force, also for gangs whose
+//! members ask for different things.
 use std::collections::HashMap;
 
 use phalanx_cluster::event::{QueueInfo, Resources};

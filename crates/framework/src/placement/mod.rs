@@ -2,9 +2,9 @@
 //!
 //! Nodes that no rule can tell apart now form a node bucket (`buckets`): they have equal attributes and equal
 //! resources. A class of tasks rates buckets instead of nodes, and a tournament tree keeps the best bucket at its root.
-//! Buckets catch up from the Cluster's log of changed nodes, rankings from the log of changed buckets: a task that takes
-//! a node moves the node from one bucket to another, which costs each class that is asked next two paths of its tree.
-//! See crates/design/placement.md.
+//! Buckets catch up from the Cluster's log of changed nodes, rankings from the log of changed buckets: a task that
+//! takes a node moves the node from one bucket to another, which costs each class that is asked next two paths of its
+//! tree. See crates/design/placement.md.
 mod amounts;
 mod attribute_sets;
 mod best;

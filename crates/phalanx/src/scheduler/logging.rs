@@ -29,8 +29,8 @@ fn no_level(level: &str) -> Option<&str> {
 }
 
 impl Logging {
-    /// Logs from here on. Messages of the client library about requests that are tried again are left out: the shell says
-    /// what matters about them.
+    /// Logs from here on. Messages of the client library about requests that are tried again are left out: the shell
+    /// says what matters about them.
     pub(super) fn init(&self) -> Result<()> {
         let level = match (&self.log_level, self.verbosity) {
             (Some(level), _) => level.as_str(),

@@ -198,7 +198,7 @@ async fn exchange(wire: Wire, clients: Clients, mut job: Job, request: Request<B
         }
         let reply = match clients.bind(endpoint, binding).await {
             Ok(()) => Reply::Done,
-            // It may have done it nevertheless.
+            // The server may have carried out the request nevertheless.
             Err(message) => settle(&wire, binding, message).await,
         };
         return (job, reply);
@@ -246,7 +246,7 @@ async fn same_object(wire: &Wire, uid: &str, request: Request<Bytes>, message: S
     match look(wire, request).await {
         Ok(seen) if seen.metadata.uid == uid => Reply::Conflict(message),
         Ok(_) => Reply::Gone(message),
-        // Whoever may write but not read finds out by the next attempt, or when the object is gone.
+        // A scheduler that may write but not read learns of a failure by the next attempt, or when the object is gone.
         Err(Reply::Refused(_)) => Reply::Conflict(message),
         Err(reply) => reply,
     }

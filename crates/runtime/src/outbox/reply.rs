@@ -11,7 +11,7 @@ pub enum Reply {
     Done,
     /// The object is gone, or is another one now: nothing to try again.
     Gone(String),
-    /// It may be tried again; the time is what the server asked us to wait.
+    /// A passing error; the duration is the wait that the server asks for.
     Passing {
         /// What it said.
         message: String,
@@ -33,7 +33,8 @@ pub enum Trouble {
     NotTaken,
     /// The server is in trouble, or does not answer: it may have carried out the request.
     Unknown,
-    /// It concerns this object alone, as a webhook that does not answer: the request was not carried out.
+    /// The error concerns this object alone, for example a webhook that does not answer: the request was not carried
+    /// out.
     Object,
 }
 

@@ -139,10 +139,10 @@ fn open_gate(pod: &PodRef) -> Result<Request<Bytes>, http::Error> {
 
 /// The node for which a claim's volume is to be made.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// Tells the volume controller that nobody has written this claim into the volume by hand.
+/// Tells the volume controller that the claim was not written into the volume by hand.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// A volume is given to the claim, or the claim is told for which node its volume is to be made.
+/// Names the volume of a claim, or the node for which the volume is to be provisioned.
 fn pvc(write: &PvcWrite) -> Result<Request<Bytes>, http::Error> {
     let VolumeBinding { claim, uid, volume, made_of: _ } = &*write.claim;
     let (namespace, name) = (&*claim.namespace, &*claim.name);

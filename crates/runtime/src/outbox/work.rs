@@ -50,7 +50,7 @@ pub struct Eviction {
     pub pod: Arc<PodRef>,
     /// The pod's PodGroup, if it has one.
     pub group: Option<GroupRef>,
-    /// For whom and why, for people.
+    /// The preemptor and the reason, as text.
     pub reason: Arc<str>,
 }
 
@@ -115,7 +115,8 @@ impl Work {
     }
 }
 
-/// A request handed out by [`Outbox::next`](super::Outbox::next); give it back to [`Outbox::done`](super::Outbox::done).
+/// A request handed out by [`Outbox::next`](super::Outbox::next); give it back to
+/// [`Outbox::done`](super::Outbox::done).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// What to send.
@@ -124,7 +125,7 @@ pub struct Job {
     pub attempt: u32,
     /// When it was first sent.
     pub first: Instant,
-    /// An attempt may have been carried out, though nobody said so.
+    /// An attempt may have been carried out without an answer.
     pub in_doubt: bool,
     /// The order of the decisions.
     pub number: u64,
