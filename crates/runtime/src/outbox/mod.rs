@@ -53,7 +53,7 @@ use volumes::Volumes;
 pub use volumes::{PvcSeen, PvcWrite, VolumeSeen};
 use window::Window;
 pub use work::{Depth, Eviction, Job, OutboxOptions, Settle, Then, Work};
-use writes::Writes;
+use writes::{Urgency, Writes};
 
 /// The first wait after a passing error, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -262,7 +262,8 @@ impl Outbox {
         if self.in_flight(Lane::Writes) >= places.max(1) {
             return None;
         }
-        let write = self.writes.next(now, binds_wait)?;
+        let least = if binds_wait { Urgency::Prompt } else { Urgency::Lazy };
+        let write = self.writes.next(now, least)?;
         Some(self.job(Work::Write(write), now))
     }
 

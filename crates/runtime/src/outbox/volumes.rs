@@ -43,6 +43,15 @@ pub struct PvcWrite {
     pub version: Option<Arc<str>>,
 }
 
+/// Pods that need not wait for a claim any more.
+#[derive(Default)]
+pub(super) struct NoLongerWaiting {
+    /// All claims of these are bound.
+    ready: Vec<Binding>,
+    /// The volumes of these will not be provisioned.
+    failed: Vec<Binding>,
+}
+
 /// Claims and volumes as read, and the pods that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
@@ -70,19 +79,21 @@ impl Volumes {
         None
     }
 
-    /// A claim was read. Returns the pods that can be bound now, and those whose volume will not be provisioned.
-    pub(super) fn seen(&mut self, key: &Key, seen: PvcSeen) -> (Vec<Binding>, Vec<Binding>) {
+    /// A claim was read.
+    pub(super) fn seen(&mut self, key: &Key, seen: PvcSeen) -> NoLongerWaiting {
         let (uid, bound, open) = (Arc::clone(&seen.uid), seen.bound, !seen.bound && !seen.selected);
         let before = self.seen.insert(key.clone(), seen);
         let given_up = open && before.is_some_and(|it| it.uid == uid && it.selected);
         if given_up {
-            return (Vec::new(), self.waits.take_of_claim(key, |_| true));
+            let failed = self.waits.take_of_claim(key, |_| true);
+            return NoLongerWaiting { failed, ..NoLongerWaiting::default() };
         }
         if !bound {
-            return (Vec::new(), Vec::new());
+            return NoLongerWaiting::default();
         }
         let seen = &self.seen;
-        (self.waits.take_of_claim(key, |binding| are_bound(seen, binding)), Vec::new())
+        let ready = self.waits.take_of_claim(key, |binding| are_bound(seen, binding));
+        NoLongerWaiting { ready, ..NoLongerWaiting::default() }
     }
 
     pub(super) fn volume_seen(&mut self, volume: Arc<str>, seen: VolumeSeen) {
@@ -151,7 +162,7 @@ impl Outbox {
 
     /// A claim as read last.
     pub fn pvc_seen(&mut self, key: &Key, seen: PvcSeen, now: Instant) -> Vec<Event> {
-        let (ready, failed) = self.volumes.seen(key, seen);
+        let NoLongerWaiting { ready, failed } = self.volumes.seen(key, seen);
         for binding in ready {
             self.queue(Work::Bind(binding), now);
         }

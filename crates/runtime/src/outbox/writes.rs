@@ -29,12 +29,21 @@ const REFUSED_APART: Duration = Duration::from_millis(50);
 /// The number of versions that are kept: a conflict with an own write costs one more request, and nothing else.
 const VERSIONS_MAX: usize = 4096;
 
+/// When a write is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Urgency {
+    /// Once its content is still, while no bind waits.
+    Lazy,
+    /// At once, also between binds.
+    Prompt,
+}
+
 #[derive(Debug)]
 struct Pending {
     write: Write,
     since: Instant,
     due: Instant,
-    prompt: bool,
+    urgency: Urgency,
 }
 
 impl Pending {
@@ -42,7 +51,9 @@ impl Pending {
     /// is over, for most of these pods will be bound by then, but not for ever.
     fn due(&self, calm: Instant, hold: Duration) -> Instant {
         match self.write {
-            Write::Pod(..) if !self.prompt => self.due.max(calm.min(self.since + hold * CALM_MAX)),
+            Write::Pod(..) if self.urgency == Urgency::Lazy => {
+                self.due.max(calm.min(self.since + hold * CALM_MAX))
+            }
             _ => self.due,
         }
     }
@@ -61,11 +72,11 @@ struct Entry {
 
 impl Entry {
     /// Puts back a write that failed, merged with a newer one. Returns true when no newer one waited.
-    fn put_back(&mut self, write: &Write, since: Instant, due: Instant, prompt: bool) -> bool {
+    fn put_back(&mut self, write: &Write, since: Instant, due: Instant, urgency: Urgency) -> bool {
         let newer = self.pending.take();
         let alone = newer.is_none();
         let write = newer.map_or_else(|| write.clone(), |newer| newer.write.over(write));
-        self.pending = Some(Pending { write, since, due, prompt });
+        self.pending = Some(Pending { write, since, due, urgency });
         alone
     }
 }
@@ -121,7 +132,7 @@ impl Writes {
     }
 
     pub(super) fn nominate(&mut self, pod: Arc<PodRef>, node: Option<Arc<str>>, now: Instant) {
-        self.pod(pod, PodPatch { nominated: Some(node), ..PodPatch::default() }, true, now);
+        self.pod(pod, PodPatch { nominated: Some(node), ..PodPatch::default() }, Urgency::Prompt, now);
     }
 
     pub(super) fn unscheduled(
@@ -133,28 +144,28 @@ impl Writes {
     ) {
         let condition = Some((reason, message));
         let patch = PodPatch { condition, decided: Some(now), ..PodPatch::default() };
-        self.pod(pod, patch, false, now);
+        self.pod(pod, patch, Urgency::Lazy, now);
     }
 
     /// The eviction API has set the condition with a reason of its own; this message names the preemptor.
     pub(super) fn disrupted(&mut self, pod: Arc<PodRef>, reason: Arc<str>, now: Instant) {
-        self.pod(pod, PodPatch { disrupted: Some(reason), ..PodPatch::default() }, true, now);
+        self.pod(pod, PodPatch { disrupted: Some(reason), ..PodPatch::default() }, Urgency::Prompt, now);
     }
 
     /// Joins what already waits for the same pod.
-    fn pod(&mut self, pod: Arc<PodRef>, mut patch: PodPatch, prompt: bool, now: Instant) {
+    fn pod(&mut self, pod: Arc<PodRef>, mut patch: PodPatch, urgency: Urgency, now: Instant) {
         let target = Target::Pod(Arc::clone(&pod.uid));
         if let Some(Write::Pod(_, waiting)) = self.waiting(&target) {
             patch = patch.over(waiting);
         }
         patch.transition |= patch.condition.is_some() && !self.told.contains(&pod.uid);
-        self.put(target, Write::Pod(pod, patch), prompt, now);
+        self.put(target, Write::Pod(pod, patch), urgency, now);
     }
 
     pub(super) fn group(&mut self, write: GroupWrite, now: Instant) {
         let known = self.phases.get(&write.group).copied().unwrap_or_default();
-        let prompt = write.status.phase != known;
-        self.put(Target::PodGroup(write.group.clone()), Write::PodGroup(write), prompt, now);
+        let urgency = if write.status.phase == known { Urgency::Lazy } else { Urgency::Prompt };
+        self.put(Target::PodGroup(write.group.clone()), Write::PodGroup(write), urgency, now);
     }
 
     pub(super) fn queue(&mut self, queue: Arc<str>, allocated: Vec<(Arc<str>, String)>, now: Instant) {
@@ -162,7 +173,7 @@ impl Writes {
             Some(seen) => seen.patch(allocated),
             None => QueueSeen::default().patch(allocated),
         };
-        self.put(Target::Queue(Arc::clone(&queue)), Write::Queue(queue, patch), false, now);
+        self.put(Target::Queue(Arc::clone(&queue)), Write::Queue(queue, patch), Urgency::Lazy, now);
     }
 
     pub(super) fn queue_seen(&mut self, queue: Arc<str>, seen: QueueSeen) {
@@ -182,44 +193,52 @@ impl Writes {
     }
 
     /// A write whose content changes waits anew, but not for ever.
-    fn put(&mut self, target: Target, write: Write, prompt: bool, now: Instant) {
+    fn put(&mut self, target: Target, write: Write, urgency: Urgency, now: Instant) {
         let entry = self.entries.entry(target.clone()).or_default();
         let before = entry.pending.take();
-        if let (Write::Pod(pod, _), false, None) = (&write, prompt, &before)
+        if let (Write::Pod(pod, _), Urgency::Lazy, None) = (&write, urgency, &before)
             && !self.told.contains(&pod.uid)
         {
             self.newcomer = Some(now);
         }
         self.pending += usize::from(before.is_none());
         let since = before.as_ref().map_or(now, |pending| pending.since);
-        let prompt = prompt || before.is_some_and(|pending| pending.prompt);
+        let urgency = before.map_or(urgency, |pending| pending.urgency.max(urgency));
         let most = if matches!(write, Write::Queue(..)) { QUEUE_HOLDS_MAX } else { HOLDS_MAX };
         let still = (now + self.hold).min(since + self.hold * most);
-        let due = if prompt { now } else { still };
+        let due = match urgency {
+            Urgency::Prompt => now,
+            Urgency::Lazy => still,
+        };
         let due = entry.rests_until.map_or(due, |rested| due.max(rested));
-        entry.pending = Some(Pending { write, since, due, prompt });
-        self.line_up(target, due, prompt);
+        entry.pending = Some(Pending { write, since, due, urgency });
+        self.line_up(target, due, urgency);
     }
 
-    fn line_up(&mut self, target: Target, at: Instant, prompt: bool) {
+    fn line_up(&mut self, target: Target, at: Instant, urgency: Urgency) {
         self.sequence += 1;
         let due = Due { at, sequence: self.sequence, job: target };
-        if prompt { self.prompt.push(due) } else { self.lazy.push(due) }
+        self.line(urgency).push(due);
     }
 
-    /// The next write that is due, or the next prompt one only.
-    pub(super) fn next(&mut self, now: Instant, only_prompt: bool) -> Option<Write> {
-        if let Some(write) = self.take(now, true) {
-            return Some(write);
+    fn line(&mut self, urgency: Urgency) -> &mut BinaryHeap<Due<Target>> {
+        match urgency {
+            Urgency::Prompt => &mut self.prompt,
+            Urgency::Lazy => &mut self.lazy,
         }
-        if only_prompt { None } else { self.take(now, false) }
+    }
+
+    /// The next write of this urgency or a higher one that is due.
+    pub(super) fn next(&mut self, now: Instant, least: Urgency) -> Option<Write> {
+        let prompt = self.take(now, Urgency::Prompt);
+        if prompt.is_some() || least == Urgency::Prompt { prompt } else { self.take(now, Urgency::Lazy) }
     }
 
     /// An entry of the heap is not moved when the due time of its write changes; an outdated entry is corrected when it
     /// is popped.
-    fn take(&mut self, now: Instant, prompt: bool) -> Option<Write> {
+    fn take(&mut self, now: Instant, urgency: Urgency) -> Option<Write> {
         loop {
-            let line = if prompt { &mut self.prompt } else { &mut self.lazy };
+            let line = self.line(urgency);
             if line.peek().is_none_or(|due| due.at > now) {
                 return None;
             }
@@ -227,11 +246,11 @@ impl Writes {
             let Some(entry) = self.entries.get_mut(&target) else { continue };
             let calm = self.newcomer.map_or(now, |last| last + self.hold);
             match &entry.pending {
-                Some(pending) if entry.in_flight || pending.prompt != prompt => {}
+                Some(pending) if entry.in_flight || pending.urgency != urgency => {}
                 Some(_) if matches!(&target, Target::Pod(uid) if self.binding.contains(uid)) => {}
                 Some(pending) if pending.due(calm, self.hold) > now => {
                     let due = pending.due(calm, self.hold);
-                    self.line_up(target, due, prompt);
+                    self.line_up(target, due, urgency);
                 }
                 Some(_) => return self.send(&target),
                 None => {}
@@ -311,8 +330,8 @@ impl Writes {
         let wait = backoff::wait_for(RETRY.0, RETRY.1, entry.failures, &mut self.chance)
             .max(after.unwrap_or_default());
         entry.failures += 1;
-        let prompt = !matches!(write, Write::Queue(..));
-        self.pending += usize::from(entry.put_back(write, now, now + wait, prompt));
+        let urgency = if matches!(write, Write::Queue(..)) { Urgency::Lazy } else { Urgency::Prompt };
+        self.pending += usize::from(entry.put_back(write, now, now + wait, urgency));
     }
 
     /// The core takes the status for written, so the write is repeated until it succeeds or the object is gone: logged
@@ -332,7 +351,7 @@ impl Writes {
         let turn = self.last_turn.map_or(now, |last| last + REFUSED_APART).max(now + wait);
         self.last_turn = Some(turn);
         entry.rests_until = Some(turn);
-        self.pending += usize::from(entry.put_back(write, now, turn, false));
+        self.pending += usize::from(entry.put_back(write, now, turn, Urgency::Lazy));
     }
 
     /// Queues a waiting write; drops the entry of an object without one.
@@ -340,8 +359,8 @@ impl Writes {
         let Some(entry) = self.entries.get(&target) else { return };
         match &entry.pending {
             Some(pending) => {
-                let (due, prompt) = (pending.due, pending.prompt);
-                self.line_up(target, due, prompt);
+                let (due, urgency) = (pending.due, pending.urgency);
+                self.line_up(target, due, urgency);
             }
             None if entry.in_flight => {}
             None => {
@@ -418,8 +437,8 @@ impl Writes {
                 continue;
             }
             if let Some(pending) = self.entries.get_mut(&target).and_then(|entry| entry.pending.as_mut()) {
-                (pending.due, pending.prompt) = (now, true);
-                self.line_up(target, now, true);
+                (pending.due, pending.urgency) = (now, Urgency::Prompt);
+                self.line_up(target, now, Urgency::Prompt);
             }
         }
     }
