@@ -127,7 +127,7 @@ fn run_one(options: &Options) -> Result<Value> {
         machine::measured(|| scheduler.run(cluster, now).decisions.len())
     };
     for run in 0..options.runs.max(1) {
-        // What was decided before is seen in the first of the two.
+        // The first of the two cycles sees the earlier decisions.
         _ = cycle(&mut cluster);
         let (seconds, decisions) = cycle(&mut cluster);
         ensure!(decisions == 0, "{decisions} decisions though nothing has happened");

@@ -72,7 +72,7 @@ fn device(from: &Device, apart: bool, interner: &mut Interner) -> Result<DeviceI
     Ok(DeviceInfo { name: interner.string(&from.name), attributes, capacity, left_out })
 }
 
-/// What of a device is not supported, or keeps it from everybody.
+/// Why a device is left out: a field that is not supported, or a taint.
 fn left_out(from: &Device, apart: bool) -> Option<LeftOut> {
     let keeps_away = |effect: &str| matches!(effect, "NoSchedule" | "NoExecute");
     let tainted = from.taints.iter().flatten().any(|taint| keeps_away(&taint.effect));

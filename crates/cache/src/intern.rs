@@ -41,7 +41,7 @@ impl Interner {
     }
 }
 
-/// Sweeping a table this small would save nothing.
+/// The least size at which unused values are dropped.
 const SWEEP_MIN: usize = 1024;
 
 #[derive(Debug)]

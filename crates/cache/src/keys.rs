@@ -1,17 +1,17 @@
-//! Keys of annotations and labels that are nearly one of Volcano's, or one of ours.
+//! Misspelt keys of annotations and labels.
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
 use phalanx_framework::near::nearest;
 
 use crate::Invalid;
 
-/// Before the names of Volcano's keys.
+/// The prefix of Volcano's keys.
 const DOMAINS: [&str; 3] = ["volcano.sh", "scheduling.volcano.sh", "scheduling.k8s.io"];
 
-/// Before the only name of our own.
+/// The prefix of Phalanx' own key.
 const OURS: &str = "phalanx.sh";
 
-/// What counts for nothing and was probably meant to be a key that does.
+/// Keys without effect that are probably misspelt known keys.
 pub(crate) fn misspelt(metadata: &ObjectMeta) -> Vec<Invalid> {
     let fields = [("annotations", &metadata.annotations), ("labels", &metadata.labels)];
     let keys = fields

@@ -75,8 +75,8 @@ fn life(pod: &slim::Pod, interner: &mut Interner) -> PodLife {
     }
 }
 
-/// The constraints stay with a pod of ours for life: its class is to be the same before and after
-/// it is bound. Only a pod that waits for a place can be refused one for them.
+/// A pod of this scheduler keeps its constraints when it is bound, so that its class stays equal. Only for a pending
+/// pod are invalid constraints an error.
 fn constraints_of(
     spec: &slim::PodSpec,
     identity: &Identity,
@@ -96,7 +96,7 @@ fn constraints_of(
     Ok(interner.constraints(Constraints { volumes, disks, ..constraints }))
 }
 
-/// A pod asks by annotation; its gate is ours when there is no other.
+/// A pod asks for the gate by annotation; Phalanx removes the gate when the pod has no other.
 fn queue_gate(pod: &slim::Pod, marks: &Marks<'_>) -> QueueGate {
     let slim::Pod { metadata, spec, status } = pod;
     let waits = spec.node_name.is_none() && matches!(status.phase.as_deref(), None | Some("Pending"));
@@ -158,7 +158,7 @@ pub(crate) fn created(metadata: &ObjectMeta) -> Time {
     Time(metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_millisecond()))
 }
 
-/// What annotations and labels say. A value that is not of the type is as good as none, as in Volcano.
+/// Values of annotations and labels. A value of a wrong type counts as missing, as in Volcano.
 pub(crate) struct Marks<'a>(pub(crate) &'a ObjectMeta);
 
 impl<'a> Marks<'a> {

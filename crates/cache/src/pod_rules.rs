@@ -1,4 +1,4 @@
-//! What a pod asks of the pods around it.
+//! Pod affinity, anti-affinity and topology spread.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::slim;
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// All that a pod asks of others.
+/// The rules of a pending pod.
 pub(crate) fn all(
     spec: &slim::PodSpec,
     marks: &Marks<'_>,

@@ -13,10 +13,10 @@ use phalanx_resource::Quantity;
 use crate::pod::Marks;
 use crate::{Invalid, keys, slim, slips};
 
-/// A mark that people write by hand.
+/// An annotation or a label that users write by hand.
 struct Known {
     key: &'static str,
-    /// Where it is looked for, in order.
+    /// The objects on which it is read, in order.
     of: &'static [Of],
     good: fn(&str) -> bool,
     expected: &'static str,
@@ -172,7 +172,7 @@ pub fn of_pod(pod: &slim::Pod) -> Vec<Invalid> {
     found
 }
 
-/// Of a pod that is in no PodGroup: what would have put it into one, or into a queue, in another place.
+/// For a pod without a PodGroup: fields that would put it into a PodGroup or a queue if they stood elsewhere.
 fn of_no_group(metadata: &ObjectMeta) -> Vec<Invalid> {
     let marks = Marks(metadata);
     let elsewhere = MEANT.iter().filter(|(.., meant)| marks.annotation(meant).is_none());
@@ -287,7 +287,7 @@ pub fn of_queue(queue: &v1beta1::Queue) -> Vec<Invalid> {
     found
 }
 
-/// Parts of what pods can have as a whole only.
+/// Requests for a part of a resource that is given as a whole only.
 fn broken(place: &str, list: &v1beta1::ResourceList) -> Vec<Invalid> {
     let of_quotas = |name: &str| ["requests.", "limits.", "count/"].iter().any(|one| name.starts_with(one));
     let whole = |name: &str| name == "pods" || (name.contains('/') && !of_quotas(name));
@@ -338,7 +338,7 @@ fn unreadable(place: &str, selectors: Option<&[DeviceSelector]>, why: &str) -> V
     unreadable.collect()
 }
 
-/// How long a job may wait, and how many of its pods may go.
+/// Remarks on `sla-waiting-time` and on the disruption budget of a job.
 fn of_budgets(metadata: &ObjectMeta) -> Vec<Invalid> {
     let mut found = odd(OF_GROUPS, metadata);
     let marks = Marks(metadata);

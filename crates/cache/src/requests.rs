@@ -1,4 +1,4 @@
-//! What a pod asks for, with the defaults that the API server fills in.
+//! The requests of a pod, with the defaults of the API server.
 
 use phalanx_cluster::event::{PodRequests, Resources};
 use phalanx_resource::{Quantity, QuantityError};
@@ -106,7 +106,7 @@ fn is_pod_level(name: &str) -> bool {
 /// Containers whose resources change in place, by kube-scheduler's rules: until the kubelet has
 /// done it, what was asked for, granted and given all count.
 struct Resize<'a> {
-    /// The node cannot do what is asked for.
+    /// The node cannot resize the pod.
     refused: bool,
     statuses: &'a [slim::ContainerStatus],
 }

@@ -40,7 +40,7 @@ impl Budget {
         left.map(|_| ()).ok_or_else(|| Error("it takes too many steps".to_owned()))
     }
 
-    /// Lets something take so many steps at most.
+    /// Runs a closure that may take at most this many steps.
     pub(crate) fn within<T>(&mut self, most: u64, run: impl FnOnce(&mut Self) -> T) -> T {
         let rest = self.left.saturating_sub(most);
         self.left -= rest;

@@ -1,4 +1,4 @@
-//! Macros: over the items of a list, the keys of a map, and what an optional has.
+//! Macros over the items of a list, the keys of a map, and the value of an optional.
 use crate::Error;
 use crate::eval::Scope;
 use crate::parse::{Expr, Macro};
@@ -50,7 +50,7 @@ impl<'a> Scope<'a, '_> {
         }
     }
 
-    /// The last part makes the items of a list; one before it says of which.
+    /// The last argument maps each item; one before it filters the items.
     fn map(&mut self, items: Vec<Value>, name: &'a str, parts: &'a [Expr]) -> Answer {
         let (made, conditions) =
             parts.split_last().ok_or_else(|| Error("map needs an expression".to_owned()))?;

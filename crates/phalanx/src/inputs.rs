@@ -34,7 +34,7 @@ pub(crate) struct ManifestArgs {
 }
 
 impl ManifestArgs {
-    /// The name of ours to put into a pod.
+    /// The scheduler name that a pod gets.
     pub(crate) fn first_name(&self) -> &str {
         self.scheduler_names.first().map_or("volcano", String::as_str)
     }

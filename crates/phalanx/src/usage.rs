@@ -22,8 +22,8 @@ pub(crate) fn parse<C: Parser>() -> Result<C, ExitCode> {
     })
 }
 
-/// The program under the name of Volcano's scheduler takes that one's command line: no command, and the words `2>&1`,
-/// which Volcano's chart has among the arguments though no shell reads them.
+/// The program under the name of Volcano's scheduler takes the command line of that one: no command, and the words
+/// `2>&1`, which Volcano's chart has among the arguments though no shell reads them.
 fn as_phalanx(args: Vec<OsString>) -> Vec<OsString> {
     let name = args.first().and_then(|program| Path::new(program).file_name());
     if name != Some(OsStr::new("vc-scheduler")) {
@@ -34,7 +34,7 @@ fn as_phalanx(args: Vec<OsString>) -> Vec<OsString> {
     program.chain(words.filter(|word| word != "2>&1")).collect()
 }
 
-/// What is wrong, what was expected, and what was meant.
+/// What was found, what was expected, and which word was probably meant.
 fn line(error: &Error, top: &Command, args: &[OsString]) -> String {
     let (path, command) = innermost(top, args);
     let help = format!("{path} --help");

@@ -15,7 +15,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff that has not waited yet. The operating system seeds it: no two of them wait alike.
+    /// A back-off that has not waited yet, with a seed of the operating system, so that two of them differ.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, attempt: 0, chance: rand::make_rng() }
     }

@@ -41,13 +41,13 @@ pub async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> anyhow::
     if let Some(master) = master {
         config.cluster_url = master;
     }
-    // The outbox and the watches have their own ideas of when to try again.
+    // The outbox and the watches have retries of their own.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
     Ok(config)
 }
 
-/// Said where nothing tells the API server's address.
+/// The error when no source has the API server's address.
 const NOWHERE: &str = "no kubeconfig and no service account of a pod: expected --kubeconfig FILE, KUBECONFIG, \
     ~/.kube/config or --master URL";
 
@@ -68,7 +68,7 @@ async fn around() -> Result<Option<Config>, BadFlag> {
     }
 }
 
-/// Several files count as one, in which the first that says something about a name counts.
+/// Several files are merged; of two entries of one name the first counts.
 async fn from_files(paths: &[PathBuf]) -> Result<Config, String> {
     let mut all = Kubeconfig::default();
     for path in paths {
@@ -126,7 +126,7 @@ fn unknown_user(file: &Kubeconfig) -> Option<String> {
     })
 }
 
-/// What is wrong, without the layers of the library.
+/// The innermost cause of an error.
 fn fault(error: &KubeconfigError) -> String {
     let data = |what: &str, error: &LoadDataError| match error {
         LoadDataError::ReadFile(error, path) => {
@@ -167,7 +167,7 @@ fn credentials(error: &kube::Error) -> String {
     )
 }
 
-/// Which names would have been right.
+/// The names that exist.
 fn known(file: &Kubeconfig, error: &KubeconfigError) -> String {
     let names: Vec<&str> = match error {
         KubeconfigError::LoadContext(_) => {

@@ -81,7 +81,7 @@ impl Pace {
         self.changed.get_or_insert(Changed { at: now, window });
     }
 
-    /// Though nothing may change, a cycle could decide something new at this time.
+    /// A cycle could decide something new at this time, also without a change.
     pub fn wake_at(&mut self, wake: Option<Instant>) {
         self.wake = wake;
     }
@@ -175,7 +175,7 @@ impl Engine {
     fn wait(&self) -> Waited {
         let due = self.pace.due().filter(|_| self.may_run());
         let Some(due) = due else { return self.inputs.recv().map_or(Waited::End, Waited::Input) };
-        // Listening would wake this thread for every change of a burst: that costs more than the changes.
+        // Receiving would wake this thread for every change of a burst, which costs more than the changes.
         if let Some(nap) = self.pace.nap(Instant::now()) {
             std::thread::sleep(nap);
             return Waited::Due;
@@ -235,7 +235,7 @@ impl Engine {
         }
     }
 
-    /// Folds in whatever has arrived. False for the end.
+    /// Folds in all inputs that have arrived. Returns false for the end.
     fn drain(&mut self) -> bool {
         loop {
             match self.inputs.try_recv() {
@@ -329,12 +329,12 @@ impl Stopwatch for Clock {
     }
 }
 
-/// Jobs that are looked at again to be on the safe side are looked at together.
+/// Flushes of several jobs are gathered into one cycle.
 fn in_a_while(now: Time) -> Time {
     Time(now.0.saturating_add(1000))
 }
 
-/// From one time to another; nothing when that is past, a day when it is far away.
+/// The duration from one time to another: zero when the second is past, a day when it is far away.
 fn until(now: Time, then: Time) -> Duration {
     let wait = Duration::from_millis(u64::try_from(then.0.saturating_sub(now.0)).unwrap_or_default());
     wait.min(Duration::from_hours(24))

@@ -1,5 +1,5 @@
-//! Faults of requests, each told once: all watches, the lease and the outbox meet a server that is down at the same
-//! time, and each of them goes on trying.
+//! Faults of requests, each logged once: all watches, the lease and the outbox meet a server that is down at the same
+//! time, and each of them retries.
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ pub struct Faults {
     standing: Mutex<BTreeSet<Fault>>,
 }
 
-/// What makes two failures the same one.
+/// The identity of a fault: equal faults are logged once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     /// No request gets an answer; the text tells a closed port from a wrong certificate.
@@ -85,7 +85,7 @@ impl Faults {
         }
     }
 
-    /// A set is whole whatever panicked while it was held.
+    /// The set is consistent also after a panic.
     fn standing(&self) -> MutexGuard<'_, BTreeSet<Fault>> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -198,7 +198,7 @@ pub async fn hold(
         }
     }
     fence.close();
-    // A turn that was cut short may have taken the lease.
+    // A try that was cut short may have taken the lease.
     if elector.leads() || (cut_short && !faults.is_silent()) {
         release(&api, &options, faults).await;
     }
@@ -349,7 +349,7 @@ async fn write(
     api.patch(&options.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ())
 }
 
-/// Lets the next one in at once.
+/// Lets another process lead at once.
 async fn release(api: &Api<Lease>, options: &LeaseOptions, faults: &Faults) {
     let patience = if faults.is_silent() { RELEASE_IN_SILENCE } else { options.retry_period };
     let done = tokio::time::timeout(patience, async {

@@ -1,4 +1,4 @@
-//! What is measured, under Volcano's names where Volcano has one, and under `phalanx_` otherwise.
+//! Metrics, under Volcano's names where Volcano has the metric, and under `phalanx_` otherwise.
 //!
 //! No series is named after a job or a pod: such series never end.
 use std::sync::Mutex;

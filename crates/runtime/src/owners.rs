@@ -1,4 +1,4 @@
-//! Owners of pods whose annotation asks for a PodGroup that no controller makes: each is told so, once.
+//! Owners of pods whose annotation asks for a PodGroup that no controller makes: each gets an event, once.
 //!
 //! Nothing on a pod shows the annotation, for it stands in the owner's own metadata. Watching all ReplicaSets,
 //! StatefulSets, DaemonSets and Jobs of a cluster would cost more than all that the scheduler decides on, so the

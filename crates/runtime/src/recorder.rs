@@ -12,7 +12,7 @@ use phalanx_cluster::event::{Key, PodRef};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-/// The same object and reason is not posted again with another note before this.
+/// The least time between two notes on one object and reason.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// A series is counted up at most this often.
 const SERIES: Duration = Duration::from_mins(1);
@@ -24,7 +24,7 @@ const REMEMBERED_MAX: usize = 16_384;
 const NOTE_MAX: usize = 1024;
 const NAME_MAX: usize = 253;
 
-/// A pod or a gang waits. Said of it no more when it has its place or is gone.
+/// A pod or a gang waits; dropped once it has its nodes or is gone.
 const FAILED_SCHEDULING: &str = "FailedScheduling";
 const UNSCHEDULABLE: &str = "Unschedulable";
 
@@ -62,7 +62,7 @@ impl Regarding {
     }
 }
 
-/// Something to tell about an object.
+/// An event to send about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The object.
@@ -75,9 +75,9 @@ pub struct Note {
     pub action: &'static str,
     /// The text.
     pub text: String,
-    /// Told once in the object's life: nothing is remembered about it.
+    /// Sent once in the object's life: nothing is remembered about it.
     pub once: bool,
-    /// When it happened: it may be told much later.
+    /// When it happened, which may be long before it is sent.
     pub at: Instant,
 }
 
@@ -104,7 +104,7 @@ impl Note {
         Self::warning(Regarding::pod(pod), FAILED_SCHEDULING, "Scheduling", text, at)
     }
 
-    /// A pod waited in vain for its PodGroup.
+    /// A pod waited for a PodGroup that did not come.
     pub fn no_pod_group(pod: &PodRef, text: &str, at: Instant) -> Self {
         Self::warning(Regarding::pod(pod), "NoPodGroup", "Scheduling", text, at)
     }
@@ -153,7 +153,7 @@ pub enum Posting {
         namespace: Arc<str>,
         /// Of the event.
         name: String,
-        /// How often it was said by now.
+        /// How often the note was repeated.
         count: u32,
         /// When it was said last.
         at: Instant,

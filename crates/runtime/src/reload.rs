@@ -108,7 +108,7 @@ impl ConfFile {
         &self.conf
     }
 
-    /// Which text that was, and since when.
+    /// The hash of the text, and since when it is in force.
     pub fn in_force(&self) -> &InForce {
         &self.in_force
     }
@@ -178,7 +178,7 @@ fn accept(name: &str, text: &str, rules: &Rules) -> Result<Conf, ConfError> {
         }
         return Ok(conf);
     }
-    // Beside errors others would only hide them, unless none is allowed.
+    // Only errors are listed if there are any, unless warnings are refused too.
     problems.retain(|problem| rules.strict || problem.severity == Severity::Error);
     Err(ConfError::Invalid { path: name.to_owned(), problems })
 }

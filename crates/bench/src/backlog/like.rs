@@ -1,4 +1,4 @@
-//! What the gangs of a backlog are like.
+//! Kinds of waiting gangs.
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -57,7 +57,7 @@ impl Like {
         }
     }
 
-    /// What there is besides nodes, whatever they are like.
+    /// The objects besides nodes that all kinds need.
     pub(super) fn supply() -> impl Iterator<Item = Event> {
         let class = |name: &str, waits| {
             let provisioner = Some("csi.example.com".into());
@@ -87,8 +87,8 @@ impl Like {
         })
     }
 
-    /// How many gangs of so many pods start when as many have finished, zone after zone: all that seek one zone go to
-    /// that of the first, which is the first with enough room.
+    /// How many gangs of this size start when as many pods have finished, zone after zone: all gangs with affinity to
+    /// one zone go to that of the first, which is the first zone with enough room.
     pub(super) fn started_by(self, finished: usize, size: usize) -> usize {
         let in_zone = |zone: usize| (finished + ZONES - 1 - zone) / ZONES / size;
         match self {

@@ -1,4 +1,4 @@
-//! What binds the pods: the client itself, Phalanx, or kube-scheduler.
+//! The contestants: the client itself, Phalanx, and kube-scheduler.
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -32,7 +32,7 @@ pub(crate) enum Groups {
     Gangs,
 }
 
-/// What a run is asked to do.
+/// The load of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) size: Size,
@@ -43,7 +43,7 @@ pub(crate) struct Load {
     pub(crate) rate: Option<f64>,
 }
 
-/// What a run took: times from the first create, in seconds.
+/// The figures of a run: times from the first create, in seconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) seconds: f64,

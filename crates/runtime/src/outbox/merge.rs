@@ -61,7 +61,7 @@ pub(super) async fn merge(wire: &Wire, write: &mut GroupWrite, path: &str, messa
     let Ok(request) = group_status_over(write, path, others) else { return Reply::Gone(message) };
     match ask(wire, request).await {
         Ok(Ok(answer)) => {
-            // Whatever is decided from an older version knows nothing of theirs.
+            // A status that was decided from an older version lacks the conditions of other clients.
             write.version = Arc::clone(&write.stands);
             note_version(write, &answer);
             Reply::Done

@@ -151,7 +151,7 @@ impl Outbox {
             Decision::PodUngrouped { pod, message } => {
                 self.note(Note::no_pod_group(&pod, &message, now), now);
             }
-            // Told when the status that has the same message is written: see `tell`.
+            // Sent when the status with the same message is written: see `tell`.
             Decision::PodGroupUnschedulable { .. } => {}
             Decision::PodGroupInvalid { group, uid, message } => {
                 self.note(Note::invalid(Regarding::pod_group(&group, &uid), &message, now), now);
@@ -162,7 +162,7 @@ impl Outbox {
         }
     }
 
-    /// A pod that is bound needs no word about why it waits.
+    /// A pod that is bound needs no event on why it waited.
     fn bind(&mut self, binding: Binding, now: Instant) {
         self.writes.bind_begins(&binding.pod.uid);
         self.anew.remove(&binding.pod.uid);
@@ -193,7 +193,7 @@ impl Outbox {
         Job { work, attempt: 0, first: now, in_doubt: false, number: self.sequence }
     }
 
-    /// Tells people about an object: later, if too much is to be told now, unless it would have been told only once.
+    /// Sends an event about an object: later if too many wait; an event that would be sent only once is then dropped.
     pub fn note(&mut self, note: Note, now: Instant) {
         if self.events.len() >= self.options.events_max {
             self.dropped += u64::from(!self.recorder.postpone(note, now));
@@ -466,7 +466,7 @@ impl Outbox {
     }
 }
 
-/// What a PodGroup's status says against it.
+/// The condition of a PodGroup that says why it waits.
 fn unschedulable(status: &GroupStatus) -> Option<&Condition> {
     status
         .conditions

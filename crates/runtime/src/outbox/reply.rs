@@ -26,7 +26,7 @@ pub enum Reply {
     Refused(String),
 }
 
-/// What is wrong for a while, and what became of the request.
+/// A passing fault, and whether the request may have been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The server is busy or out of reach: it has not carried out the request.
@@ -136,7 +136,7 @@ fn denied(message: &str) -> bool {
     message.starts_with("admission webhook ") && message.contains(" denied the request")
 }
 
-/// Answered with 500, though the server is well.
+/// Answered with status 500 although the server works.
 fn webhook_fails(message: &str) -> bool {
     message.contains("failed calling webhook ")
 }

@@ -70,7 +70,7 @@ impl Volumes {
         Ok(PvcWrite { binding, at, claim, version })
     }
 
-    /// A pod whose claims have been written; given back when nothing is left to wait for.
+    /// Adds a pod whose claims have been written; returns it if all are bound already.
     pub(super) fn wait(&mut self, binding: Binding, until: Instant) -> Option<Binding> {
         if are_bound(&self.seen, &binding) {
             return Some(binding);

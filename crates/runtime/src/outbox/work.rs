@@ -1,4 +1,4 @@
-//! What is sent, and how the outbox behaves.
+//! The kinds of requests, and the settings of the outbox.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub struct OutboxOptions {
     pub scheduled_events: bool,
     /// Events that may wait; more are dropped.
     pub events_max: usize,
-    /// Of the jitter and of the events' names: another one for each process.
+    /// The seed of jitter and of the events' names: another one for each process.
     pub seed: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct Eviction {
     pub reason: Arc<str>,
 }
 
-/// A bind that was not answered for good.
+/// A bind without a final answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settle {
     /// The pod and its node.
@@ -79,13 +79,13 @@ pub enum Then {
 pub enum Work {
     /// Bind a pod.
     Bind(Binding),
-    /// Read what became of a bind.
+    /// Read the pod of a bind.
     Settle(Settle),
     /// Evict a pod.
     Evict(Eviction),
     /// Take the gate of its queue off a pod.
     OpenGate(Arc<PodRef>),
-    /// Have a claim bound whose pod is to be bound.
+    /// Write a claim, before its pod is bound.
     Pvc(PvcWrite),
     /// Write a status.
     Write(Write),

@@ -152,7 +152,7 @@ impl Writes {
         self.pod(pod, PodPatch { disrupted: Some(reason), ..PodPatch::default() }, Urgency::Prompt, now);
     }
 
-    /// Joins what already waits for the same pod.
+    /// Merges the patch with one that waits for the same pod.
     fn pod(&mut self, pod: Arc<PodRef>, mut patch: PodPatch, urgency: Urgency, now: Instant) {
         let target = Target::Pod(Arc::clone(&pod.uid));
         if let Some(Write::Pod(_, waiting)) = self.waiting(&target) {
