@@ -8,7 +8,9 @@ use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::group;
 use phalanx_testkit::rates::{Rate, holds};
-use phalanx_testkit::small::{self, Held, Host, Losses, Member, Rules, Set, Small, has, labels, topology};
+use phalanx_testkit::small::{
+    self, Gang, Held, Host, Losses, Member, Rules, Set, Small, has, labels, topology,
+};
 use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
 /// What evictions ask about a running pod.
@@ -19,13 +21,6 @@ struct Running {
     bound: bool,
     /// Which of the two disruption budgets select it.
     budgets: [bool; 2],
-}
-
-/// A gang, running or waiting.
-#[derive(Clone, Debug)]
-struct Gang {
-    priority: i32,
-    min: u32,
 }
 
 /// A cluster with running gangs and one waiting gang.
@@ -45,8 +40,10 @@ struct Case {
 
 const PRIORITIES: [i32; 3] = [1, 5, 10];
 
-fn gang() -> impl Strategy<Value = Gang> {
-    (prop::sample::select(&PRIORITIES[..]), 0u32..4).prop_map(|(priority, min)| Gang { priority, min })
+prop_compose! {
+    fn gang()(priority in prop::sample::select(&PRIORITIES[..]), min in 0u32..4) -> Gang {
+        Gang { queue: 0, priority, min }
+    }
 }
 
 /// Pod rules of the members: affinity, and anti-affinity by host or rack.
@@ -144,7 +141,7 @@ prop_compose! {
         }
         let gang = |(at, surplus): (usize, &usize)| {
             let members = pods.iter().filter(|pod| pod.gang == at).count();
-            Gang { priority: 1, min: members.saturating_sub(*surplus) as u32 }
+            Gang { queue: 0, priority: 1, min: members.saturating_sub(*surplus) as u32 }
         };
         let gangs = surplus.iter().enumerate().map(gang).collect();
         let members = vec![Member { asks: [cores, 0], only: None, rules }; min];

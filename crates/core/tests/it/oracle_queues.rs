@@ -1,5 +1,6 @@
 //! Reclaim between queues against brute force: deserved, guarantee and capability, in a flat list and in a tree.
 use std::collections::HashMap;
+use std::ops::Range;
 
 use phalanx_cluster::event::{QueueInfo, Resources};
 use phalanx_framework::conf::{Arg, Conf, Flag, Position, Value};
@@ -8,7 +9,9 @@ use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::{queue, resources};
 use phalanx_testkit::rates::{Rate, holds};
-use phalanx_testkit::small::{Figures, Host, Losses, Member, Rules, Set, Small, filled};
+use phalanx_testkit::small::{
+    Figures, Gang, GangProtection, Host, Losses, Member, Rules, Set, Small, filled,
+};
 use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
 /// Cores of a queue.
@@ -25,8 +28,7 @@ struct Quota {
 #[derive(Clone, Debug)]
 struct Case {
     small: Small,
-    /// Queue and minMember of each gang.
-    gangs: Vec<(usize, u32)>,
+    gangs: Vec<Gang>,
     /// By pod.
     preemptable: Vec<bool>,
     leaves: Vec<Quota>,
@@ -35,9 +37,7 @@ struct Case {
     tree: bool,
     /// `ancestorReclaimLevel`.
     levels: usize,
-    keeps_gangs: bool,
-    /// `gangreclaim`.
-    of_gangs: bool,
+    protection: GangProtection,
 }
 
 /// A queue, as a leaf or a team.
@@ -81,15 +81,21 @@ const TINY: Size = Size { hosts: (1, 4), pods: (1, 8) };
 const SMALL: Size = Size { hosts: (2, 6), pods: (9, 14) };
 
 prop_compose! {
-    fn case(of_gangs: bool, size: Size)(
+    fn gang(queues: Range<usize>)(queue in queues, min in 0u32..4) -> Gang {
+        Gang { queue, priority: 0, min }
+    }
+}
+
+prop_compose! {
+    fn case(whole_gangs: bool, size: Size)(
         hosts in prop::collection::vec((1i64..6, 0i64..2), size.hosts.0..size.hosts.1),
         pods in prop::collection::vec((0usize..3, 0usize..5, prop::sample::select(vec![[1i64, 0], [1, 0], [2, 0], [3, 0], [1, 1], [0, 1]])), size.pods.0..size.pods.1),
-        gangs in prop::collection::vec((0usize..4, 0u32..4), 3),
+        gangs in prop::collection::vec(gang(0usize..4), 3),
         preemptable in prop::collection::vec(prop::bool::weighted(0.9), 16),
         (asks, count) in (prop::sample::select(vec![[1i64, 0], [2, 0], [3, 0], [1, 1]]), 1usize..5),
         leaves in prop::collection::vec(quota(), 4),
         teams in [prop::option::weighted(0.4, 2i64..10), prop::option::weighted(0.3, 2i64..10)],
-        (tree, levels, keeps_gangs) in (any::<bool>(), 0usize..2, any::<bool>()),
+        (tree, levels, minimums) in (any::<bool>(), 0usize..2, any::<bool>()),
     ) -> Case {
         let hosts: Vec<Host> = hosts.into_iter().map(|(cores, cards)| Host { room: [cores, cards], rack: None }).collect();
         let pods = pods.into_iter().map(|(gang, node, asks)| (gang, node, asks, Rules::default())).collect();
@@ -100,7 +106,8 @@ prop_compose! {
             min: count,
         };
         let mut case = Case {
-            preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, leaves, teams, tree, levels, keeps_gangs, of_gangs,
+            preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, leaves, teams, tree, levels,
+            protection: GangProtection { whole_gangs, minimums },
         };
         case.add_up();
         case
@@ -125,10 +132,10 @@ impl Case {
     }
 
     fn conf(&self) -> Conf {
-        let action = if self.of_gangs { "gangreclaim" } else { "reclaim" };
+        let action = if self.protection.whole_gangs { "gangreclaim" } else { "reclaim" };
         let plugins = ["gang", "capacity", "predicates", "nodeorder"];
         let mut conf = one_tier(&["allocate", action], &plugins);
-        set_flag(&mut conf, "gang", Flag::Reclaimable, self.keeps_gangs);
+        set_flag(&mut conf, "gang", Flag::Reclaimable, self.protection.minimums);
         set_flag(&mut conf, "capacity", Flag::Hierarchy, self.tree);
         let levels = Arg { value: Value::Int(self.levels as i64), at: Position::default() };
         conf.tiers[0].plugins[1].args.0.insert("ancestorReclaimLevel".into(), levels);
@@ -167,7 +174,7 @@ impl Case {
     }
 
     fn queue_of(&self, pod: usize) -> usize {
-        self.gangs[self.small.pods[pod].gang].0
+        self.gangs[self.small.pods[pod].gang].queue
     }
 
     /// What a queue holds without some pods and with this many members of the gang.
@@ -284,7 +291,7 @@ impl Case {
     fn gives(&self, gone: Set, pod: usize) -> bool {
         let (leaf, asks) = (self.queue_of(pod), self.small.pods[pod].asks);
         let own = self.small.members[0].asks;
-        let of_use = self.of_gangs || (0..2).any(|dim| own[dim] > 0 && asks[dim] > 0);
+        let of_use = self.protection.whole_gangs || (0..2).any(|dim| own[dim] > 0 && asks[dim] > 0);
         let together = self.tree && leaf / 2 == 0;
         let losing: Vec<Id> = self.path(leaf).into_iter().take(if together { 1 } else { 2 }).collect();
         let keeps = |id: &Id| {
@@ -314,21 +321,12 @@ impl Case {
         self.small.go_in_turn(gone, &|gone, pod| self.gives(gone, pod), known)
     }
 
-    /// What the running gangs may lose.
-    fn losses(&self) -> Losses {
-        match (self.of_gangs, self.keeps_gangs) {
-            (true, _) => Losses::SurplusOrWhole,
-            (false, true) => Losses::Surplus,
-            (false, false) => Losses::Any,
-        }
-    }
-
     fn mins(&self) -> impl Iterator<Item = u32> {
-        self.gangs.iter().map(|(_, min)| *min)
+        self.gangs.iter().map(|gang| gang.min)
     }
 
     fn may_go(&self, gone: Set, known: &mut HashMap<Set, bool>) -> bool {
-        self.small.may_lose(self.losses(), gone, self.mins()) && self.give(gone, known)
+        self.small.may_lose(self.protection.losses(), gone, self.mins()) && self.give(gone, known)
     }
 
     fn fits(&self, gone: Set) -> bool {
@@ -358,13 +356,13 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     let enough = small.find_part(evicted, |gone| case.may_go(gone, known) && case.fits(gone));
     prop_assert_eq!(enough, None, "a part of {:?} is enough", cycle.evicted);
     // Reclaim takes single pods, and in the end whole gangs; gangreclaim breaks a gang only where no surplus is enough.
-    let breaks = if case.of_gangs {
+    let breaks = if case.protection.whole_gangs {
         small.broken(evicted, case.mins()).contains(&true)
     } else {
         small.breaks_in_part(evicted, case.mins())
     };
     if breaks {
-        let most = if case.of_gangs { u32::MAX } else { evicted.count_ones() };
+        let most = if case.protection.whole_gangs { u32::MAX } else { evicted.count_ones() };
         let is_better = |gone: &Set| {
             gone.count_ones() <= most
                 && small.may_lose(Losses::Surplus, *gone, case.mins())

@@ -1,6 +1,7 @@
 //! Reclaiming between queues that share the cluster by weight (proportion) against brute force, also for gangs whose
 //! members ask for different things.
 use std::collections::HashMap;
+use std::ops::Range;
 
 use phalanx_cluster::event::{QueueInfo, Resources};
 use phalanx_framework::conf::{Conf, Flag};
@@ -9,7 +10,7 @@ use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::{queue, resources};
 use phalanx_testkit::rates::{Rate, holds};
-use phalanx_testkit::small::{Figures, Host, Losses, Member, Rules, Set, Small, filled};
+use phalanx_testkit::small::{Figures, Gang, GangProtection, Host, Member, Rules, Set, Small, filled};
 use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
 #[derive(Clone, Debug)]
@@ -25,14 +26,11 @@ struct WeightedQueue {
 #[derive(Clone, Debug)]
 struct Case {
     small: Small,
-    /// Queue and minMember of each gang.
-    gangs: Vec<(usize, u32)>,
+    gangs: Vec<Gang>,
     /// By pod.
     preemptable: Vec<bool>,
     queues: Vec<WeightedQueue>,
-    keeps_gangs: bool,
-    /// `gangreclaim`.
-    of_gangs: bool,
+    protection: GangProtection,
 }
 
 /// The deserved amount and the limit of a queue for cores and cards, in thousandths.
@@ -57,14 +55,20 @@ fn asks() -> impl Strategy<Value = Figures> {
 }
 
 prop_compose! {
-    fn case(of_gangs: bool)(
+    fn gang(queues: Range<usize>)(queue in queues, min in 0u32..4) -> Gang {
+        Gang { queue, priority: 0, min }
+    }
+}
+
+prop_compose! {
+    fn case(whole_gangs: bool)(
         hosts in prop::collection::vec((1i64..6, 0i64..3), 1..4),
         pods in prop::collection::vec((0usize..3, 0usize..3, asks()), 1..8),
-        gangs in prop::collection::vec((0usize..3, 0u32..4), 3),
+        gangs in prop::collection::vec(gang(0usize..3), 3),
         preemptable in prop::collection::vec(prop::bool::weighted(0.9), 8),
         (members, alike) in (prop::collection::vec(asks(), 1..4), prop::bool::weighted(0.6)),
         mut queues in prop::collection::vec(weighted_queue(), 3),
-        keeps_gangs in any::<bool>(),
+        minimums in any::<bool>(),
     ) -> Case {
         let hosts: Vec<Host> = hosts.into_iter().map(|(cores, cards)| Host { room: [cores, cards], rack: None }).collect();
         let pods = pods.into_iter().map(|(gang, node, asks)| (gang, node, asks, Rules::default())).collect();
@@ -77,16 +81,16 @@ prop_compose! {
                 queue.guarantee = 0;
             }
         }
-        Case { preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, queues, keeps_gangs, of_gangs }
+        Case { preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, queues, protection: GangProtection { whole_gangs, minimums } }
     }
 }
 
 impl Case {
     fn conf(&self) -> Conf {
-        let action = if self.of_gangs { "gangreclaim" } else { "reclaim" };
+        let action = if self.protection.whole_gangs { "gangreclaim" } else { "reclaim" };
         let plugins = ["gang", "proportion", "predicates", "nodeorder"];
         let mut conf = one_tier(&["allocate", action], &plugins);
-        set_flag(&mut conf, "gang", Flag::Reclaimable, self.keeps_gangs);
+        set_flag(&mut conf, "gang", Flag::Reclaimable, self.protection.minimums);
         conf
     }
 
@@ -110,7 +114,7 @@ impl Case {
     // ------------------------------------------------------------ queues
 
     fn queue_of(&self, pod: usize) -> usize {
-        self.gangs[self.small.pods[pod].gang].0
+        self.gangs[self.small.pods[pod].gang].queue
     }
 
     /// What a queue holds without some pods, in thousandths.
@@ -187,19 +191,10 @@ impl Case {
         queue != 0 && self.queues[queue].reclaimable && self.preemptable[pod] && (0..2).any(more)
     }
 
-    /// What the running gangs may lose.
-    fn losses(&self) -> Losses {
-        match (self.of_gangs, self.keeps_gangs) {
-            (true, _) => Losses::SurplusOrWhole,
-            (false, true) => Losses::Surplus,
-            (false, false) => Losses::Any,
-        }
-    }
-
     /// Whether these pods may be reclaimed: each after those before it.
     fn may_go(&self, shares: &[Share], gone: Set, known: &mut HashMap<Set, bool>) -> bool {
-        let mins = self.gangs.iter().map(|(_, min)| *min);
-        self.small.may_lose(self.losses(), gone, mins)
+        let mins = self.gangs.iter().map(|gang| gang.min);
+        self.small.may_lose(self.protection.losses(), gone, mins)
             && self.small.go_in_turn(gone, &|gone, pod| self.gives(shares, gone, pod), known)
     }
 

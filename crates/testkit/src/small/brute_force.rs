@@ -46,6 +46,26 @@ impl Loss {
     }
 }
 
+/// How evictions treat gangs.
+#[derive(Clone, Copy, Debug)]
+pub struct GangProtection {
+    /// `gangpreempt` or `gangreclaim`: gangs go as a whole.
+    pub whole_gangs: bool,
+    /// Plugin gang protects the minimums.
+    pub minimums: bool,
+}
+
+impl GangProtection {
+    /// What a running gang may lose.
+    pub fn losses(self) -> Losses {
+        match self {
+            GangProtection { whole_gangs: true, .. } => Losses::SurplusOrWhole,
+            GangProtection { minimums: true, .. } => Losses::Surplus,
+            GangProtection { .. } => Losses::Any,
+        }
+    }
+}
+
 impl Losses {
     fn allow(self, loss: Loss) -> bool {
         match self {

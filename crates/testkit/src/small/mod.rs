@@ -11,7 +11,7 @@ use phalanx_cluster::label::Selector;
 use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 
-pub use brute_force::{Losses, Places, Set};
+pub use brute_force::{GangProtection, Losses, Places, Set};
 
 use crate::{Cycle, TestCluster, one_tier};
 use phalanx_framework::testing::{group, leaving, member, node, running};
@@ -107,6 +107,17 @@ pub struct Held {
     pub rules: Rules,
 }
 
+/// A running gang.
+#[derive(Clone, Copy, Debug)]
+pub struct Gang {
+    /// The number of its queue, `q0`, `q1`, ...
+    pub queue: usize,
+    /// Its priority.
+    pub priority: i32,
+    /// minMember.
+    pub min: u32,
+}
+
 /// A member of the waiting gang.
 #[derive(Clone, Debug, Default)]
 pub struct Member {
@@ -153,11 +164,11 @@ impl Small {
 
     /// Adds nodes, gangs with their queues and minimums, preemptable and protected pods, and the waiting gang in the
     /// first queue.
-    pub fn fill(&self, test: &mut TestCluster, gangs: &[(usize, u32)], preemptable: &[bool]) {
+    pub fn fill(&self, test: &mut TestCluster, gangs: &[Gang], preemptable: &[bool]) {
         for node in self.nodes() {
             test.add(node);
         }
-        for (at, (queue, min)) in gangs.iter().enumerate() {
+        for (at, Gang { queue, min, .. }) in gangs.iter().enumerate() {
             test.add(PodGroupInfo { queue: format!("q{queue}").into(), ..group(&format!("g{at}"), *min) });
         }
         for (pod, free) in self.running().zip(preemptable) {
