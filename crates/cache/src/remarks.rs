@@ -164,7 +164,7 @@ pub fn of_pod(pod: &slim::Pod) -> Vec<Invalid> {
     found.extend(slips::of_pod(&pod.spec));
     if gate && marks.annotation(names::QUEUE_ALLOCATION_GATE) != Some("true") {
         let problem = format!(
-            "found {}, expected the annotation of this name too; nobody removes the gate",
+            "found {}, expected the annotation of this name too; the gate is not removed",
             names::QUEUE_ALLOCATION_GATE
         );
         found.push(Invalid { field: "spec.schedulingGates".to_owned(), problem });

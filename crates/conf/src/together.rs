@@ -26,7 +26,7 @@ pub(crate) fn check(conf: &Conf, known: &Known, at: Position, problems: &mut Pro
         );
     }
     if action("shuffle") && SHUFFLING.iter().all(|name| plugin(name).is_none()) {
-        let what = format!("action shuffle evicts nobody without plugin {}", SHUFFLING.join(" or "));
+        let what = format!("action shuffle evicts no pod without plugin {}", SHUFFLING.join(" or "));
         problems.warning(at, what, "one of them among the plugins");
     }
     if let Some(name) = PREEMPTING.iter().find(|name| action(name) && plugin("priority").is_none()) {
@@ -34,7 +34,11 @@ pub(crate) fn check(conf: &Conf, known: &Known, at: Position, problems: &mut Pro
         problems.warning(at, what, "priority among the plugins");
     }
     if let Some(at) = plugin("extender").and_then(unaddressed) {
-        problems.warning(at, "plugin extender without extender.urlPrefix has nobody to ask", "its address");
+        problems.warning(
+            at,
+            "plugin extender without extender.urlPrefix has no server to ask",
+            "its address",
+        );
     }
 }
 
