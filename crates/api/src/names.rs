@@ -1,7 +1,13 @@
 //! Annotations, labels and resource names that change how a pod, group, queue or node is treated.
 //!
-//! Each constant says on which object it is read and what its value looks like. Unless said
-//! otherwise they are annotations, and Volcano's.
+//! Each constant says on which object it is read and what its value looks like. Unless said otherwise they are
+//! annotations, and Volcano's. Those that plugins read are defined in `phalanx_cluster::annotation`.
+
+pub use phalanx_cluster::annotation::{
+    BARE_SLA_WAITING_TIME, COOLDOWN_TIME, HIERARCHY, HIERARCHY_WEIGHTS, JDB_MAX_UNAVAILABLE,
+    JDB_MIN_AVAILABLE, NODEGROUP_NAME, REVOCABLE_ZONE, SLA_WAITING_TIME, TASK_TOPOLOGY_AFFINITY,
+    TASK_TOPOLOGY_ANTI_AFFINITY, TASK_TOPOLOGY_TASK_ORDER,
+};
 
 /// Keys with this prefix pass from a pod's owner to the PodGroup made for it.
 pub const INHERITED_PREFIX: &str = "volcano.sh/";
@@ -43,7 +49,7 @@ pub const JOB_FORWARDING: &str = "volcano.sh/job-forwarding";
 pub const FORWARD_CLUSTER: &str = "volcano.sh/forward-cluster";
 /// Job: the name it had before it was forwarded.
 pub const BURST_NAME: &str = "volcano.sh/burst-name";
-/// Job: what it needs in the other cluster.
+/// Job: the resources that it needs in the other cluster.
 pub const SILO_RESOURCE: &str = "volcano.sh/silo-resource";
 /// Job of a CronJob: the time it was due.
 pub const CRONJOB_SCHEDULED_TIMESTAMP: &str = "volcano.sh/cronjob-scheduled-timestamp";
@@ -54,13 +60,9 @@ pub const CRONJOB_SCHEDULED_TIMESTAMP: &str = "volcano.sh/cronjob-scheduled-time
 pub const QUEUE_NAME_ANNOTATION: &str = "scheduling.volcano.sh/queue-name";
 /// Pod, label: the queue of its vcjob.
 pub const JOB_QUEUE_NAME: &str = "volcano.sh/queue-name";
-/// Queue: its place in the tree of the drf plugin, such as `root/eng/prod`.
-pub const HIERARCHY: &str = "volcano.sh/hierarchy";
-/// Queue: the weights along [`HIERARCHY`], such as `1/2/8`.
-pub const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 /// Queue: "true" when it was closed because its parent was.
 pub const CLOSED_BY_PARENT: &str = "volcano.sh/closed-by-parent";
-/// Queue: what it may use of each node group, JSON.
+/// Queue: its limits by node group, JSON.
 pub const NODEGROUP_RESOURCE_LIMITS: &str = "volcano.sh/nodegroup-resource-limits";
 /// Pod: "true" asks for the scheduling gate of the same name, lifted when its queue has room.
 pub const QUEUE_ALLOCATION_GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
@@ -70,24 +72,11 @@ pub const QUEUE_ALLOCATION_GATE: &str = "scheduling.volcano.sh/queue-allocation-
 /// Pod or PodGroup, annotation before label: whether it may be evicted, "true" or "false".
 /// Absent means yes for a pod, no for a group.
 pub const PREEMPTABLE: &str = "volcano.sh/preemptable";
-/// Pod: how long after its start it cannot be evicted, a Go duration such as `10m`.
-pub const COOLDOWN_TIME: &str = "volcano.sh/cooldown-time";
-/// Pod, PodGroup: may use nodes that are lent for a time; only `*` means something.
-/// Node, label: it is lent for a time.
-pub const REVOCABLE_ZONE: &str = "volcano.sh/revocable-zone";
-/// PodGroup: pods that evictions must leave, an integer or a percentage.
-pub const JDB_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
-/// PodGroup: pods that evictions may take, an integer or a percentage.
-pub const JDB_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
 
 // Ordering
 
 /// Pod: its priority among the pods of its group, an integer, before that of its PriorityClass.
 pub const TASK_PRIORITY: &str = "volcano.sh/task-priority";
-/// PodGroup: how long it may wait before it goes first, a Go duration.
-pub const SLA_WAITING_TIME: &str = "volcano.sh/sla-waiting-time";
-/// PodGroup: the older name of [`SLA_WAITING_TIME`], and the name of the plugin's argument.
-pub const BARE_SLA_WAITING_TIME: &str = "sla-waiting-time";
 
 // Topology
 
@@ -101,17 +90,9 @@ pub const JOB_ALLOCATED_HYPERNODE: &str = "volcano.sh/job-allocated-hypernode";
 pub const NUMA_TOPOLOGY_POLICY: &str = "volcano.sh/numa-topology-policy";
 /// Pod: the NUMA nodes that were chosen for it, JSON.
 pub const TOPOLOGY_DECISION: &str = "volcano.sh/topology-decision";
-/// PodGroup: tasks that want to be on one node.
-pub const TASK_TOPOLOGY_AFFINITY: &str = "volcano.sh/task-topology-affinity";
-/// PodGroup: tasks that want to be on different nodes.
-pub const TASK_TOPOLOGY_ANTI_AFFINITY: &str = "volcano.sh/task-topology-anti-affinity";
-/// PodGroup: the order in which tasks are placed.
-pub const TASK_TOPOLOGY_TASK_ORDER: &str = "volcano.sh/task-topology-task-order";
 
 // Nodes
 
-/// Node, label: the node group it is part of.
-pub const NODEGROUP_NAME: &str = "volcano.sh/nodegroup-name";
 /// Node, label: "true" allows to give out more than it has.
 pub const OVERSUBSCRIPTION: &str = "volcano.sh/oversubscription";
 /// Node: CPU beyond its own that may be given out, in thousandths.

@@ -1,4 +1,4 @@
-//! `affinity`: pods that ask something of other pods, one by one, on an empty cluster in memory.
+//! `affinity`: pods with rules on other pods, one by one, on an empty cluster in memory.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// Zones over which the nodes are spread.
     #[arg(long, default_value_t = 10, allow_negative_numbers = true, value_parser = crate::count)]
     zones: usize,
-    /// Apps: labels of pods, in turn. Each asks something of its own pods only.
+    /// Apps: labels of pods, in turn. Rules are on pods of the pod's own app.
     #[arg(long, default_value_t = 10, allow_negative_numbers = true, value_parser = crate::count)]
     apps: usize,
     /// Runs; the fastest counts, since all else is the machine's noise.
@@ -40,7 +40,7 @@ pub(crate) struct Options {
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
 
-/// What pods ask of the pods of their app.
+/// The rule of each pod on the pods of its app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     /// Required: the same zone.
@@ -142,7 +142,7 @@ fn places(options: &Options, rule: Rule, decisions: &[Decision]) -> BTreeMap<usi
     places
 }
 
-/// Whether the pods of an app are where its rule wants them; a preference is none.
+/// Whether the pods of an app keep its rule; a preference always counts as kept.
 fn holds(options: &Options, rule: Rule, nodes: &[usize]) -> bool {
     let mut by_zone: BTreeMap<usize, usize> =
         (0..options.zones.min(options.nodes)).map(|zone| (zone, 0)).collect();
@@ -159,7 +159,7 @@ fn holds(options: &Options, rule: Rule, nodes: &[usize]) -> bool {
     }
 }
 
-/// Seconds that a cycle took which placed all pods.
+/// The seconds of a cycle that placed all pods.
 fn cycle(options: &Options, name: &str, rule: Rule) -> Result<f64> {
     let mut cluster = Cluster::new(ClusterOptions::default());
     cluster.apply(generate::default_queue());

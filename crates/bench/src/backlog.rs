@@ -42,12 +42,12 @@ pub(crate) struct Options {
     /// Milliseconds from one cycle to the next.
     #[arg(long, default_value_t = 100)]
     every: i64,
-    /// Looks at all of them in each cycle, to compare.
+    /// Tries all waiting gangs in each cycle, for comparison.
     #[arg(long)]
     thorough: bool,
 }
 
-/// What was measured with so many gangs waiting.
+/// The figures for a number of waiting gangs.
 struct Step {
     waiting: usize,
     /// A cycle for a gang that fits.
@@ -55,7 +55,7 @@ struct Step {
     /// A cycle in which a pod has finished: the mean, and the longest.
     finish: f64,
     worst: f64,
-    /// The one in which all were refused first.
+    /// The first cycle, in which all were refused.
     first: f64,
 }
 
@@ -146,8 +146,8 @@ fn cluster(options: &Options) -> Cluster {
     cluster
 }
 
-/// The fastest cycle for a gang that fits, and the one in which all others, which no node is large enough for, were
-/// refused first.
+/// The fastest cycle for a gang that fits, and the first cycle, in which the gangs that are too large for any node were
+/// refused.
 fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     let mut cluster = cluster(options);
     for event in (0..waiting).flat_map(|at| options.like.never_fits(at, CORES)) {
@@ -176,8 +176,8 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     Ok((fastest, first))
 }
 
-/// The mean cycle, and the longest, when the cluster is full, each gang that waits could be placed if it were not, and pods finish one by
-/// one: now and then there is room for one more gang.
+/// The mean and the longest cycle on a full cluster, where each waiting gang would fit an empty one and pods finish one
+/// by one: now and then there is room for one more gang.
 fn while_finishing(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     let mut cluster = cluster(options);
     let running = options.nodes * CORES;

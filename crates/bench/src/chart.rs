@@ -1,4 +1,4 @@
-//! Charts: what a benchmark says about itself under `chart`, as an SVG of bars.
+//! Charts: the key `chart` of a benchmark's JSON as an SVG of bars.
 //!
 //! Drawn by hand: bars need no library, and the same figures give the same file.
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ pub(crate) struct Panel {
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) value: f64,
-    /// Ours, rather than something beside it.
+    /// Whether the bar is that of Phalanx.
     #[serde(default)]
     pub(crate) ours: bool,
 }

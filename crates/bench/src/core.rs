@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         generate::nodes(nodes).for_each(|event| _ = cluster.apply(event));
         if options.supply {
             supply::events(nodes).for_each(|event| _ = cluster.apply(event));
-            // Which devices are good for what is worked out once, when they are first seen.
+            // Which devices match which requests is computed once, when the devices are first seen.
             scheduler.run(&mut cluster, Time(0));
         }
         generate::gangs(options.size, kinds).for_each(|event| _ = cluster.apply(event));

@@ -13,11 +13,11 @@ use crate::generate::{self, resources};
 
 /// Groups of nodes.
 const GROUPS: usize = 10;
-/// The name under which the part of drf is listed that a flag switches on.
+/// The name in the results for drf with `enableHierarchy`.
 const HDRF: &str = "drf, enableHierarchy";
 
-/// A queue with limits by group of nodes, a quota, nodes in groups, some lent, and running pods, each a gang of its own
-/// with minResources, a role that wants to be on one node, and protection for a while.
+/// A queue with limits by node group, a quota, nodes in groups, some of them lent, and running pods. Each pod is a gang
+/// of its own with minResources, a role with affinity to one node, and a cooldown.
 pub(crate) fn cluster(nodes: usize, running: usize) -> impl Iterator<Item = Event> {
     let group = |at: usize| format!("g{at}").into();
     let limits = (0..GROUPS).map(|at| (group(at), resources(&[("cpu", "1000000")]))).collect();

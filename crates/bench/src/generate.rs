@@ -49,9 +49,9 @@ pub(crate) fn gpu_nodes(count: usize, gpus: usize) -> impl Iterator<Item = Event
 /// What gangs differ in.
 #[derive(Clone, Copy)]
 pub(crate) struct Kinds {
-    /// How many kinds of gangs there are. They differ in a toleration that matters nowhere.
+    /// The number of classes of gangs. They differ in a toleration that no node needs.
     pub(crate) count: usize,
-    /// And in the cpu that their pods request, which is one core on the average.
+    /// Pods differ in the cpu that they request too, one core on the average.
     pub(crate) distinct_requests: bool,
 }
 
@@ -132,7 +132,7 @@ fn requests(kinds: Kinds, kind: usize) -> Resources {
     resources(&[("cpu", &format!("{milli}m")), ("memory", "4Gi")])
 }
 
-/// Of pods of a class: they differ in a toleration that matters nowhere.
+/// The constraints of a class: classes differ in a toleration that no node needs.
 pub(crate) fn constraints(class: usize) -> Arc<Constraints> {
     let toleration = |key: String| phalanx_cluster::event::Toleration {
         key: key.into(),

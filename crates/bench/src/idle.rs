@@ -29,7 +29,8 @@ pub(crate) struct Options {
     /// Gangs of ten pods of 8 cores that wait: no node has so much left.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = crate::count_or_0)]
     waiting: usize,
-    /// Queues over which the running pods, and the gangs that wait, are spread. New ones are of the one that always exists.
+    /// Queues over which the running pods, and the gangs that wait, are spread. New ones are of the one that always
+    /// exists.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = crate::count_or_0)]
     queues: usize,
     /// New pods, one after the other; the median cycle counts.
@@ -126,7 +127,7 @@ fn run_one(options: &Options) -> Result<Value> {
         machine::measured(|| scheduler.run(cluster, now).decisions.len())
     };
     for run in 0..options.runs.max(1) {
-        // What was decided before is seen in the first of the two.
+        // The first of the two cycles sees the earlier decisions.
         _ = cycle(&mut cluster);
         let (seconds, decisions) = cycle(&mut cluster);
         ensure!(decisions == 0, "{decisions} decisions though nothing has happened");

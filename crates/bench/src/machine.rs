@@ -2,8 +2,8 @@
 use std::fs;
 use std::time::Instant;
 
-/// The seconds that what is measured takes, and what comes of it. Of benchmarks in memory the instructions in here, and no
-/// others, are counted too (`.ci/instructions`).
+/// The result of a closure and the seconds that it took. For benchmarks in memory, exactly the instructions of this
+/// function are counted (`.ci/instructions`).
 #[inline(never)]
 pub(crate) fn measured<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let started = Instant::now();

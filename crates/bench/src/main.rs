@@ -1,6 +1,6 @@
 //! The benchmarks: `cargo run --release -p phalanx-bench -- NAME [--nodes N --gangs G --size K]`.
 //!
-//! Each prints what it measures, and as its last line one JSON object.
+//! Each benchmark prints its figures, and as its last line one JSON object.
 
 /// Prints a line; a closed pipe ends the benchmark.
 macro_rules! say {
@@ -48,7 +48,7 @@ enum Bench {
     Core(core::Options),
     /// One gang that evicts its way into a full cluster, and gangs that never fit.
     Preempt(preempt::Options),
-    /// A gang that cannot fit in a cluster full of pods that could be evicted, until it is told so.
+    /// The refusal of a gang that cannot fit, in a cluster full of pods that could be evicted.
     Refusal(refusal::Options),
     /// What one event costs in a cluster full of running pods.
     Events(events::Options),

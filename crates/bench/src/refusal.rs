@@ -33,7 +33,7 @@ const GPUS: usize = 8;
 #[derive(Clone, Copy)]
 struct Case {
     what: &'static str,
-    /// So many nodes can be emptied fewer than the gang has pods; none can where it is as many.
+    /// How many fewer nodes can be emptied than the gang has pods; where it is the number of pods, no node can.
     short: fn(usize) -> usize,
     /// The pods that cannot be evicted hold a GPU of a node, and others hold the other seven.
     full: bool,

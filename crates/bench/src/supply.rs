@@ -12,8 +12,8 @@ const DRIVER: &str = "csi.example.com";
 const HOST: &str = "kubernetes.io/hostname";
 const GIB: i64 = 1 << 30;
 
-/// On each node a local volume, a driver with limits that tells its capacity, and eight devices; as many claims to volumes
-/// and to devices as there are nodes.
+/// On each node a local volume, a driver with limits that tells its capacity, and eight devices; as many claims to
+/// volumes and to devices as there are nodes.
 pub(crate) fn events(nodes: usize) -> impl Iterator<Item = Event> {
     (0..nodes).flat_map(|at| of_node(at).into_iter().chain(claims(at))).chain(classes())
 }

@@ -61,7 +61,7 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-/// Where a watch has come to.
+/// The resource version that a watch has reached.
 #[derive(Deserialize)]
 struct Bookmark {
     metadata: ListMeta,
@@ -100,7 +100,7 @@ impl<K: Kind + DeserializeOwned> Change<K> {
     }
 }
 
-/// What is wrong with an event of this type.
+/// The error for an event of this type.
 pub(crate) fn no_event(kind: &str) -> String {
     format!("found an event {kind:?}, expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR")
 }

@@ -16,7 +16,7 @@ use crate::{pod_rules, slim};
 /// The only field that Kubernetes lets a node affinity select on.
 const NODE_NAME_FIELD: &str = "metadata.name";
 
-/// Everything that restricts or prefers nodes for a pod that is to be placed, but for its claims.
+/// All that restricts or prefers nodes for a pending pod, except its claims.
 pub(crate) fn all(
     spec: &slim::PodSpec,
     marks: &Marks<'_>,
@@ -39,7 +39,8 @@ pub(crate) fn all(
     })
 }
 
-/// One name a container, as nodes tell them: what has no tag has the tag `latest`. Nothing when no container has any.
+/// The image of each container as nodes list it: an image without a tag has the tag `latest`. Empty when no container
+/// has one.
 fn images(spec: &slim::PodSpec, interner: &mut Interner) -> Vec<Arc<str>> {
     let containers = || spec.init_containers.iter().chain(&spec.containers);
     if containers().all(|container| container.image.is_none()) {
@@ -54,8 +55,7 @@ fn images(spec: &slim::PodSpec, interner: &mut Interner) -> Vec<Arc<str>> {
     images
 }
 
-/// What still matters of a pod that is not ours to place, or has its place: the ports it takes, and what it asks of the
-/// pods around it.
+/// What matters of a pod that another scheduler places, or that has a node: its host ports and its pod affinity.
 pub(crate) fn of_placed(
     spec: &slim::PodSpec,
     marks: &Marks<'_>,
@@ -172,7 +172,7 @@ fn operator(text: &str) -> Result<Operator, Invalid> {
     })
 }
 
-/// The API server's rules on the number of values. That a bound is an integer is not among them: who matches says so.
+/// The API server's rules on the number of values. Whether a bound is an integer is checked where the term is matched.
 fn check_values(operator: Operator, values: &[String]) -> Result<(), Invalid> {
     let problem = match (operator, values) {
         (Operator::In | Operator::NotIn, []) => "empty, expected at least one value".to_owned(),

@@ -1,4 +1,4 @@
-//! Decoding that names the field which is wrong.
+//! Decoding with errors that name the field.
 
 use std::fmt::{self, Display};
 use std::iter::Enumerate;
@@ -126,7 +126,7 @@ fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::
     }
 }
 
-/// Refuses whatever it is given with one and the same expectation.
+/// Refuses every value with the same expectation.
 struct NoMapping<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for NoMapping<V> {
@@ -156,7 +156,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 /// The entries of an object.
 struct Entries<'de> {
     entries: map::Iter<'de>,
-    /// The entry whose key was given out.
+    /// The value of the key that was returned last.
     value: Option<(&'de str, &'de Value)>,
 }
 

@@ -72,7 +72,7 @@ fn device(from: &Device, apart: bool, interner: &mut Interner) -> Result<DeviceI
     Ok(DeviceInfo { name: interner.string(&from.name), attributes, capacity, left_out })
 }
 
-/// What of a device is not supported, or keeps it from everybody.
+/// Why a device is left out: a field that is not supported, or a taint.
 fn left_out(from: &Device, apart: bool) -> Option<LeftOut> {
     let keeps_away = |effect: &str| matches!(effect, "NoSchedule" | "NoExecute");
     let tainted = from.taints.iter().flatten().any(|taint| keeps_away(&taint.effect));
@@ -126,7 +126,7 @@ pub(crate) fn reduce(
     })
 }
 
-/// What a claim asks for, and nothing else of it.
+/// The device requests of a claim, without the rest of the object.
 fn claim_spec(spec: &ResourceClaimSpec, interner: &mut Interner) -> ClaimInfo {
     let mut info = ClaimInfo::default();
     let Some(devices) = &spec.devices else { return info };
@@ -167,7 +167,7 @@ fn claim_request(from: &DeviceRequest, interner: &mut Interner) -> Result<ClaimR
     })
 }
 
-/// Devices that are looked after (`adminAccess`) or shared are nobody's own.
+/// Devices allocated with `adminAccess` or shared are in exclusive use of no claim.
 fn allocation(from: &AllocationResult, interner: &mut Interner) -> Result<ClaimAllocation, Invalid> {
     let results = from.devices.iter().flat_map(|devices| devices.results.iter().flatten());
     let own = results.filter(|result| result.admin_access != Some(true) && result.share_id.is_none());
@@ -184,13 +184,13 @@ fn allocation(from: &AllocationResult, interner: &mut Interner) -> Result<ClaimA
     Ok(ClaimAllocation { devices, nodes: nodes.transpose().at("nodeSelector")? })
 }
 
-/// What claims ask for that are made from a template; the name is the template's.
+/// The device requests of claims made from a template; the name is the template's.
 pub fn claim_template(template: &ResourceClaimTemplate, interner: &mut Interner) -> ClaimInfo {
     let identity = ResourceClaimTemplate::identity(&template.metadata, interner);
     ClaimInfo { key: identity.key, ..claim_spec(&template.spec.spec, interner) }
 }
 
-/// The claims of a pod: by name, or by what was made from a template, once that is in its status.
+/// The claims of a pod: named in the spec, or made from a template and named in the status.
 pub(crate) fn claims_of(pod: &slim::Pod, interner: &mut Interner) -> Option<Arc<[PodClaim]>> {
     if pod.spec.resource_claims.is_empty() {
         return None;

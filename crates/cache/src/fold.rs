@@ -1,4 +1,4 @@
-//! A watch as events: what is new, what is gone, and nothing of what stayed the same.
+//! Turns a watch into events: additions, changes and deletions, and nothing for objects that stayed equal.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use crate::{Identity, Interner, Invalid, Kind, Names};
 /// What a watch says, in kube's terms. Between `Init` and `InitDone` comes the list of all objects.
 #[derive(Clone, Debug)]
 pub enum WatchEvent<K> {
-    /// A list begins; an unfinished one before it counts for nothing.
+    /// A list begins; an unfinished list before it is dropped.
     Init,
     /// An object of the list.
     InitApply(K),
@@ -24,7 +24,7 @@ pub enum WatchEvent<K> {
     Delete(K),
 }
 
-/// An object that the Cluster cannot be told of.
+/// An object from which no event can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// The object.
@@ -38,9 +38,9 @@ pub struct Rejected {
 pub struct Folded {
     /// For the Cluster, in this order.
     pub events: Vec<Event>,
-    /// To be reported on the object. What the Cluster knew of it before stands.
+    /// To be reported on the object. The Cluster keeps the last valid state.
     pub rejected: Option<Rejected>,
-    /// To be told, once as long as they stay the same: each is taken for something else than was probably meant.
+    /// Fields that count as something else than was probably meant; each is reported once until it changes.
     pub remarks: Vec<Rejected>,
 }
 
@@ -61,9 +61,9 @@ struct Entry {
     fingerprint: u64,
     /// The list in which, or after which, the object was seen last.
     list: u64,
-    /// The Cluster knows it.
+    /// The Cluster was given the object.
     told: bool,
-    /// Fingerprint of what is odd about it and was told; 0 for nothing.
+    /// The fingerprint of the remarks that were reported; 0 for none.
     remarked: u32,
 }
 
@@ -110,7 +110,7 @@ impl<K: Kind> Fold<K> {
                 if self.is_news(&identity, fingerprint(&event), true) {
                     folded.events.push(event);
                 }
-                // Also when the Cluster learns nothing new: a key that is misspelt says nothing to it.
+                // Also without an event: a misspelt key does not change the event.
                 folded.remarks = self.remarks(object, &identity);
             }
             Ok(None) => folded.events.extend(self.deleted(&identity).events),
@@ -123,7 +123,7 @@ impl<K: Kind> Fold<K> {
         folded
     }
 
-    /// What is to be told of an object, unless it was.
+    /// The remarks on an object that were not reported yet.
     fn remarks(&mut self, object: &K, identity: &Identity) -> Vec<Rejected> {
         let remarks = object.remarks();
         let Some(entry) = self.objects.get_mut(&identity.key) else { return Vec::new() };
@@ -144,7 +144,7 @@ impl<K: Kind> Fold<K> {
         Vec::new()
     }
 
-    /// Notes that the object was seen. Whether anything about it changed.
+    /// Notes that the object was seen. Returns whether anything about it changed.
     fn is_news(&mut self, identity: &Identity, fingerprint: u64, tell: bool) -> bool {
         let list = self.list;
         let Some(entry) = self.objects.get_mut(&identity.key) else {
@@ -160,7 +160,7 @@ impl<K: Kind> Fold<K> {
         news
     }
 
-    /// The late deletion of an object whose successor is known says nothing new.
+    /// The deletion of an object is no event if another object of this name is known already.
     fn deleted(&mut self, identity: &Identity) -> Folded {
         if self.objects.get(&identity.key).is_none_or(|entry| entry.uid != identity.uid) {
             return Folded::default();

@@ -15,8 +15,8 @@ use crate::invalid::{At, Invalid};
 use crate::pod::{Marks, created};
 use crate::{Identity, Interner, Kind, Names, pdb, requests};
 
-/// How the names of PodGroups begin that Volcano's PodGroup controller makes for pods without one; the UID of the pods' owner,
-/// or of the pod itself, stands behind it.
+/// The prefix of the names of PodGroups that Volcano's PodGroup controller makes for pods without one; the UID of the
+/// pods' owner, or of the pod itself, follows.
 const MADE_FOR_PODS: &str = "podgroup-";
 
 /// Whether a PodGroup controller made a PodGroup for a pod, or for the owner of pods, that had none.
@@ -108,7 +108,8 @@ pub(crate) fn undecodable(identity: &Identity, invalid: &Invalid, interner: &mut
     }
 }
 
-/// What a group demands beyond gangs: it waits rather than start as if it had not asked. Wishes are passed over.
+/// A hard requirement of a group that is not supported: the group waits rather than start without it. Soft ones are
+/// ignored.
 fn unsupported(spec: &PodGroupSpec) -> Faults {
     let mut faults = Faults::default();
     faults.topology("spec.networkTopology", spec.network_topology.as_ref());
@@ -182,7 +183,7 @@ fn condition(from: &PodGroupCondition, interner: &mut Interner) -> Condition {
     }
 }
 
-/// Collects what is wrong with an object that is kept nevertheless.
+/// Collects the problems of an object that is kept although some of its fields are invalid.
 #[derive(Default)]
 pub(crate) struct Faults(Vec<Invalid>);
 

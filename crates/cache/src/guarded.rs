@@ -1,4 +1,4 @@
-//! Decoding that loses no other object over one.
+//! Decoding of lists and watches in which one invalid object does not stop the others.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use crate::{Identity, Interner, Invalid, Kind, Names, decode};
 
-/// An object, or what could be read of it: in a list or a watch, one that cannot be decoded would otherwise stop the
-/// stream for all.
+/// An object, or its metadata: in a list or a watch, an object that cannot be decoded would otherwise stop the stream.
 #[derive(Clone, Debug)]
 pub enum Guarded<K> {
     /// The whole object.
@@ -21,7 +20,7 @@ pub enum Guarded<K> {
     Unread(Box<Unread>),
 }
 
-/// What is known of an object that does not decode.
+/// The metadata of an object that does not decode.
 #[derive(Clone, Debug)]
 pub struct Unread {
     /// Name, namespace, UID and resourceVersion, as far as the object has them.
@@ -47,7 +46,7 @@ impl<K> Guarded<K> {
 impl<K: Kind + DeserializeOwned> Guarded<K> {
     /// From JSON.
     pub fn from_json(text: &str) -> Self {
-        // Without a copy of the text first. Only a copy tells which field is wrong.
+        // First without a copy of the text; only a copy tells which field is wrong.
         let direct = (!K::CUSTOM).then(|| serde_json::from_str(text).ok()).flatten();
         let read = direct.map_or_else(|| by_value(text), Ok);
         read.map_or_else(|invalid| Self::unread(metadata(text), invalid), Self::Read)
@@ -73,7 +72,7 @@ fn unreadable(error: &serde_json::Error) -> Invalid {
     Invalid::new(text)
 }
 
-/// Who the object is, whatever else is in it: levels of a field that is skipped are not limited.
+/// The identity of the object, whatever its other fields hold: the nesting of a field that is skipped is not limited.
 fn metadata(text: &str) -> ObjectMeta {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]

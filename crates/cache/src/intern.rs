@@ -8,8 +8,8 @@ use phalanx_cluster::event::Constraints;
 use phalanx_cluster::label::Labels;
 use rustc_hash::FxHashSet;
 
-/// Shares what many objects have in common: namespaces, labels, resource names, and the
-/// constraints of pods made from one template. What nobody uses any more is dropped in time.
+/// Shares values that many objects have in common: namespaces, labels, resource names, and the constraints of pods made
+/// from one template. Unused values are dropped from time to time.
 #[derive(Debug, Default)]
 pub struct Interner {
     strings: Shared<str>,
@@ -41,13 +41,13 @@ impl Interner {
     }
 }
 
-/// Sweeping a table this small would save nothing.
+/// The least size at which unused values are dropped.
 const SWEEP_MIN: usize = 1024;
 
 #[derive(Debug)]
 struct Shared<T: ?Sized + Eq + Hash> {
     values: FxHashSet<Arc<T>>,
-    /// The size at which unused values are looked for: twice what was in use the last time.
+    /// The number of values at which unused ones are dropped: twice the number in use the last time.
     sweep_at: usize,
 }
 

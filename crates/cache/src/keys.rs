@@ -1,17 +1,17 @@
-//! Keys of annotations and labels that are nearly one of Volcano's, or one of ours.
+//! Misspelt keys of annotations and labels.
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
 use phalanx_framework::near::nearest;
 
 use crate::Invalid;
 
-/// Before the names of Volcano's keys.
+/// The prefix of Volcano's keys.
 const DOMAINS: [&str; 3] = ["volcano.sh", "scheduling.volcano.sh", "scheduling.k8s.io"];
 
-/// Before the only name of our own.
+/// The prefix of Phalanx' own key.
 const OURS: &str = "phalanx.sh";
 
-/// What counts for nothing and was probably meant to be a key that does.
+/// Keys without effect that are probably misspelt known keys.
 pub(crate) fn misspelt(metadata: &ObjectMeta) -> Vec<Invalid> {
     let fields = [("annotations", &metadata.annotations), ("labels", &metadata.labels)];
     let keys = fields
@@ -24,7 +24,7 @@ pub(crate) fn misspelt(metadata: &ObjectMeta) -> Vec<Invalid> {
     keys.filter_map(told).collect()
 }
 
-/// The known key that an unknown one stands for. Newer versions of Volcano have keys of which nothing is known here.
+/// The known key that a misspelt key probably means; a key of a newer version of Volcano has none.
 fn meant(key: &str) -> Option<&'static str> {
     let (domain, name) = key.split_once('/')?;
     if domain == OURS {
@@ -44,7 +44,7 @@ fn meant(key: &str) -> Option<&'static str> {
     known().find(|(_, (_, name))| *name == near).map(|(known, _)| known)
 }
 
-/// Another key that goes on where this one ends.
+/// A longer known key that begins with this one.
 fn is_longer(key: &str, than: &str) -> bool {
     key.strip_prefix(than).is_some_and(|rest| rest.starts_with('-'))
 }

@@ -1,4 +1,4 @@
-//! What the Cluster is told of each kind, and by which name.
+//! The events of each kind of object, and the name that identifies an object.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     Interner, Invalid, Names, group, namespace, node, pdb, pod, queue, quota, remarks, slim, volumes,
 };
 
-/// Which object, and which of those that had its name one after the other.
+/// The identity of an object: its name, and its UID among objects of this name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
     /// Namespace (empty for a cluster-wide kind) and name.
@@ -22,7 +22,7 @@ pub struct Identity {
 
 /// A kind that is watched.
 pub trait Kind: Resource<DynamicType = ()> {
-    /// Objects live in namespaces; one that names none is in `default`.
+    /// Whether objects are namespaced; one without a namespace is in `default`.
     const NAMESPACED: bool;
 
     /// The Cluster knows objects of this kind by UID, so a successor of the same name is another one.
@@ -45,7 +45,7 @@ pub trait Kind: Resource<DynamicType = ()> {
     /// The event for an object that was deleted.
     fn gone(identity: &Identity) -> Event;
 
-    /// What counts for something else than was probably meant.
+    /// Fields that count as something else than was probably meant.
     fn remarks(&self) -> Vec<Invalid> {
         Vec::new()
     }
@@ -62,7 +62,7 @@ pub trait Kind: Resource<DynamicType = ()> {
         Err(invalid.clone())
     }
 
-    /// The identity that is in the metadata.
+    /// The identity from the metadata.
     fn identity(metadata: &ObjectMeta, interner: &mut Interner) -> Identity {
         let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let namespace = if Self::NAMESPACED { namespace.unwrap_or("default") } else { "" };

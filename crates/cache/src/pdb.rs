@@ -25,7 +25,7 @@ pub(crate) fn reduce(
     interner: &mut Interner,
 ) -> Result<PdbInfo, Invalid> {
     let selector = pdb.spec.selector.as_ref().map(|from| selector(from, interner));
-    // As the eviction API: what its controller has not seen yet allows nothing.
+    // As in the eviction API, a budget whose newest generation its controller has not seen allows no disruption.
     let seen = pdb.status.observed_generation >= pdb.metadata.generation.unwrap_or_default();
     let allowed = u32::try_from(pdb.status.disruptions_allowed).unwrap_or_default();
     Ok(PdbInfo {

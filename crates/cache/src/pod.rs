@@ -75,8 +75,8 @@ fn life(pod: &slim::Pod, interner: &mut Interner) -> PodLife {
     }
 }
 
-/// The constraints stay with a pod of ours for life: its class is to be the same before and after
-/// it is bound. Only a pod that waits for a place can be refused one for them.
+/// A pod of this scheduler keeps its constraints when it is bound, so that its class stays equal. Only for a pending
+/// pod are invalid constraints an error.
 fn constraints_of(
     spec: &slim::PodSpec,
     identity: &Identity,
@@ -96,7 +96,7 @@ fn constraints_of(
     Ok(interner.constraints(Constraints { volumes, disks, ..constraints }))
 }
 
-/// A pod asks by annotation; its gate is ours when there is no other.
+/// A pod asks for the gate by annotation; Phalanx removes the gate when the pod has no other.
 fn queue_gate(pod: &slim::Pod, marks: &Marks<'_>) -> QueueGate {
     let slim::Pod { metadata, spec, status } = pod;
     let waits = spec.node_name.is_none() && matches!(status.phase.as_deref(), None | Some("Pending"));
@@ -142,7 +142,8 @@ fn unready(status: &slim::PodStatus, phase: PodPhase) -> bool {
     phase == PodPhase::Running && ready.is_some_and(|condition| condition.status != "True")
 }
 
-/// Since when the pod has its node, as its condition says; without one, since when its kubelet knows it, which is hardly later.
+/// Since when the pod has its node, as its condition says; without one, since when its kubelet knows it, which is
+/// hardly later.
 fn scheduled(status: &slim::PodStatus) -> Option<Time> {
     let scheduled = status.conditions.iter().find(|condition| condition.type_ == "PodScheduled");
     if scheduled.is_some_and(|condition| condition.status != "True") {
@@ -157,7 +158,7 @@ pub(crate) fn created(metadata: &ObjectMeta) -> Time {
     Time(metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_millisecond()))
 }
 
-/// What annotations and labels say. A value that is not of the type is as good as none, as in Volcano.
+/// Values of annotations and labels. A value of a wrong type counts as missing, as in Volcano.
 pub(crate) struct Marks<'a>(pub(crate) &'a ObjectMeta);
 
 impl<'a> Marks<'a> {
@@ -189,7 +190,7 @@ impl<'a> Marks<'a> {
         kept.map(|(key, value)| (interner.string(key), interner.string(value))).collect()
     }
 
-    /// `volcano.sh/preemptable`; what is no boolean means no.
+    /// `volcano.sh/preemptable`; a value that is no boolean means false.
     pub(crate) fn preemptable(&self) -> Option<bool> {
         self.either(names::PREEMPTABLE).map(is_true)
     }

@@ -1,4 +1,4 @@
-//! What a pod asks of the pods around it.
+//! Pod affinity, anti-affinity and topology spread.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 /// Terms of one list of a pod: each costs a look at its domain for each node. The API server has no bound.
 const MAX_TERMS: usize = 64;
 
-/// All that a pod asks of others.
+/// The rules of a pending pod.
 pub(crate) fn all(
     spec: &slim::PodSpec,
     marks: &Marks<'_>,
@@ -32,7 +32,8 @@ pub(crate) fn all(
     Ok(some(rules))
 }
 
-/// What still matters of a pod that has its place: whom it keeps away and draws. What cannot be read does not.
+/// What matters of a pod that has a node: its pod affinity and anti-affinity towards other pods. Terms that cannot be
+/// read are left out.
 pub(crate) fn of_placed(
     spec: &slim::PodSpec,
     marks: &Marks<'_>,
@@ -132,7 +133,7 @@ fn labels(from: Option<&LabelSelector>, interner: &mut Interner) -> Result<Optio
     from.map(|from| selector(from, interner)).transpose().at("labelSelector")
 }
 
-/// The pod's own values of these labels; labels that it has not got say nothing.
+/// The pod's own values of these labels; labels that the pod lacks add no requirement.
 fn add_keys(
     labels: &mut Option<Selector>,
     keys: Option<&[String]>,

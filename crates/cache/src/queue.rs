@@ -59,7 +59,7 @@ fn parts(
         priority: spec.priority,
         state: state.map(queue_state).unwrap_or_default(),
         dequeue: dequeue(&spec.dequeue_strategy, faults),
-        // Our own writing: what is wrong there is overwritten, and is no fault of the queue.
+        // Written by the scheduler: an error there is overwritten, and is no problem of the queue.
         allocated: Faults::default().resources("status.allocated", allocated, interner),
         annotations: Marks(metadata).kept(&[annotation::OF_QUEUES], interner),
         node_groups: spec.affinity.as_ref().map(|affinity| node_groups(affinity, interner)),

@@ -5,8 +5,8 @@ use phalanx_cluster::event::QuotaInfo;
 use crate::invalid::{At, Invalid};
 use crate::{Identity, Interner, Kind, requests, slim};
 
-/// A ResourceQuota as the Cluster sees it; `None` for one with scopes, which are not honoured, as in Volcano: the API server
-/// applies it when pods are created.
+/// A ResourceQuota as the Cluster sees it; `None` for one with scopes, which are not honoured, as in Volcano: the API
+/// server applies it when pods are created.
 ///
 /// # Errors
 /// A quantity that cannot be honoured.

@@ -1,4 +1,5 @@
-//! What stands on an object and counts for something else than was meant: told once, and nothing waits for it.
+//! Fields of an object that count as something else than was probably meant: each is reported once, and no job waits
+//! because of it.
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::resource::v1::{DeviceClass, DeviceSelector, ResourceClaimSpec};
@@ -12,14 +13,14 @@ use phalanx_resource::Quantity;
 use crate::pod::Marks;
 use crate::{Invalid, keys, slim, slips};
 
-/// A mark that people write by hand.
+/// An annotation or a label that users write by hand.
 struct Known {
     key: &'static str,
-    /// Where it is looked for, in order.
+    /// The objects on which it is read, in order.
     of: &'static [Of],
     good: fn(&str) -> bool,
     expected: &'static str,
-    /// What becomes of a value that is not good.
+    /// What an invalid value counts as.
     instead: &'static str,
 }
 
@@ -30,7 +31,7 @@ enum Of {
 }
 
 impl Of {
-    /// The field, and what is there.
+    /// The field and its value.
     fn value<'m>(self, metadata: &'m ObjectMeta, key: &str) -> Option<(&'static str, &'m String)> {
         let (field, map) = match self {
             Of::Annotations => ("annotations", &metadata.annotations),
@@ -163,7 +164,7 @@ pub fn of_pod(pod: &slim::Pod) -> Vec<Invalid> {
     found.extend(slips::of_pod(&pod.spec));
     if gate && marks.annotation(names::QUEUE_ALLOCATION_GATE) != Some("true") {
         let problem = format!(
-            "found {}, expected the annotation of this name too; nobody removes the gate",
+            "found {}, expected the annotation of this name too; the gate is not removed",
             names::QUEUE_ALLOCATION_GATE
         );
         found.push(Invalid { field: "spec.schedulingGates".to_owned(), problem });
@@ -171,7 +172,7 @@ pub fn of_pod(pod: &slim::Pod) -> Vec<Invalid> {
     found
 }
 
-/// Of a pod that is in no PodGroup: what would have put it into one, or into a queue, in another place.
+/// For a pod without a PodGroup: fields that would put it into a PodGroup or a queue if they stood elsewhere.
 fn of_no_group(metadata: &ObjectMeta) -> Vec<Invalid> {
     let marks = Marks(metadata);
     let elsewhere = MEANT.iter().filter(|(.., meant)| marks.annotation(meant).is_none());
@@ -194,7 +195,8 @@ fn of_no_group(metadata: &ObjectMeta) -> Vec<Invalid> {
     found
 }
 
-/// Of this least number of members on the owner of pods that are in no PodGroup, where no PodGroup controller is at work.
+/// Of this least number of members on the owner of pods that are in no PodGroup, where no PodGroup controller is at
+/// work.
 pub fn of_owner(minimum: &str) -> Invalid {
     let problem = format!(
         "found {minimum:?}, for which Volcano's controller makes a PodGroup, and nothing here; each pod is a gang of one, expected a \
@@ -237,8 +239,8 @@ fn of_queue_names(group: &v1beta1::PodGroup) -> impl Iterator<Item = Invalid> {
     })
 }
 
-/// As in Volcano, minimums of roles count for a gang that has to have them all. Volcano's job controller writes the number of pods
-/// where a task of a Job says none, so there it means nothing.
+/// As in Volcano, minimums of roles count for a gang that has to have them all. Volcano's job controller writes the
+/// number of pods where a task of a Job says none, so there it means nothing.
 fn of_roles(group: &v1beta1::PodGroup) -> Option<Invalid> {
     let v1beta1::PodGroup { metadata, spec, .. } = group;
     let mut owners = metadata.owner_references.iter().flatten();
@@ -285,7 +287,7 @@ pub fn of_queue(queue: &v1beta1::Queue) -> Vec<Invalid> {
     found
 }
 
-/// Parts of what pods can have as a whole only.
+/// Requests for a part of a resource that is given as a whole only.
 fn broken(place: &str, list: &v1beta1::ResourceList) -> Vec<Invalid> {
     let of_quotas = |name: &str| ["requests.", "limits.", "count/"].iter().any(|one| name.starts_with(one));
     let whole = |name: &str| name == "pods" || (name.contains('/') && !of_quotas(name));
@@ -297,8 +299,8 @@ fn broken(place: &str, list: &v1beta1::ResourceList) -> Vec<Invalid> {
     parts.collect()
 }
 
-/// Of a device class: expressions that select nothing, for they cannot be read, and a resource by whose name its devices are not
-/// given. Told though no claim names the class.
+/// Of a device class: expressions that select nothing, for they cannot be read, and a resource by whose name its
+/// devices are not given. Told though no claim names the class.
 pub fn of_device_class(class: &DeviceClass) -> Vec<Invalid> {
     let mut found = unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class");
     found.extend(class.spec.extended_resource_name.as_ref().map(|name| Invalid {
@@ -336,7 +338,7 @@ fn unreadable(place: &str, selectors: Option<&[DeviceSelector]>, why: &str) -> V
     unreadable.collect()
 }
 
-/// How long a job may wait, and how many of its pods may go.
+/// Remarks on `sla-waiting-time` and on the disruption budget of a job.
 fn of_budgets(metadata: &ObjectMeta) -> Vec<Invalid> {
     let mut found = odd(OF_GROUPS, metadata);
     let marks = Marks(metadata);
@@ -383,7 +385,7 @@ mod tests {
         of_pod(&pod).iter().map(ToString::to_string).collect()
     }
 
-    /// The annotation, and what is told of it: nothing, or what it counts as.
+    /// The annotation, and what an invalid value counts as; `None` where nothing is reported.
     #[test]
     fn a_remark_says_as_what_a_wrong_annotation_counts() {
         let scoring = names::RESOURCE_STRATEGY_SCORING_TYPE;
@@ -464,7 +466,8 @@ mod tests {
         }
     }
 
-    /// What a pod without a PodGroup has in place of what is read, and what is told.
+    /// The annotations that a pod without a PodGroup may have in place of fields of the PodGroup, and what is reported
+    /// of each.
     #[test]
     fn a_key_that_nothing_reads_is_remarked_on_with_the_key_that_is_read() {
         let group = "expected the annotation scheduling.k8s.io/group-name";

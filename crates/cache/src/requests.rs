@@ -1,4 +1,4 @@
-//! What a pod asks for, with the defaults that the API server fills in.
+//! The requests of a pod, with the defaults of the API server.
 
 use phalanx_cluster::event::{PodRequests, Resources};
 use phalanx_resource::{Quantity, QuantityError};
@@ -53,7 +53,7 @@ pub(crate) fn requests(pod: &slim::Pod, interner: &mut Interner) -> Result<PodRe
     Ok(requests)
 }
 
-/// Limits of what is measured; `None` for a container without.
+/// The measured limits of a container; `None` for a container without limits.
 fn limits(container: &slim::Container, interner: &mut Interner) -> Result<Option<Resources>, Invalid> {
     let measured =
         container.resources.limits.iter().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory"));
@@ -106,7 +106,7 @@ fn is_pod_level(name: &str) -> bool {
 /// Containers whose resources change in place, by kube-scheduler's rules: until the kubelet has
 /// done it, what was asked for, granted and given all count.
 struct Resize<'a> {
-    /// The node cannot do what is asked for.
+    /// The node cannot resize the pod.
     refused: bool,
     statuses: &'a [slim::ContainerStatus],
 }

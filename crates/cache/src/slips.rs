@@ -1,4 +1,4 @@
-//! What a pod's spec may say and hardly means.
+//! Fields of a pod's spec that are valid and probably not meant.
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, PodAffinityTerm};
 
 use phalanx_api::names::{GPU_MEMORY, GPU_NUMBER};
@@ -27,7 +27,7 @@ pub(crate) fn of_pod(spec: &slim::PodSpec) -> Vec<Invalid> {
     found
 }
 
-/// Of a pod that is to be placed: the first share of a card, or number of cards, that it asks for.
+/// For a pending pod: its first request for a part or a number of cards.
 fn shares_of_cards(spec: &slim::PodSpec) -> Option<Invalid> {
     let lists = [("containers", &spec.containers), ("initContainers", &spec.init_containers)];
     let containers =

@@ -1,13 +1,13 @@
-//! What evaluations may cost, in steps of some ten nanoseconds each.
+//! The budget of evaluations, in steps of about ten nanoseconds.
 //!
-//! Whoever writes an expression pays for it: whatever takes time or memory is charged before it is done, and an evaluation
-//! whose budget is spent ends, whatever stands beside it.
+//! Work that takes time or memory is charged before it is done. An evaluation without budget ends with an error, also
+//! where another operand would decide the answer.
 use std::collections::BTreeMap;
 
 use crate::Error;
 use crate::pattern::Pattern;
 
-/// So many regular expressions that were made while evaluating are kept.
+/// The number of regular expressions, compiled during evaluations, that are kept.
 const PATTERNS_MAX: usize = 16;
 
 /// Steps that are left, and the regular expressions that were prepared with them.
@@ -18,7 +18,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// So many steps.
+    /// A budget of this many steps.
     pub fn new(steps: u64) -> Self {
         Self { left: steps, patterns: BTreeMap::new() }
     }
@@ -28,19 +28,19 @@ impl Budget {
         self.left
     }
 
-    /// More steps.
+    /// Adds steps.
     pub fn add(&mut self, steps: u64) {
         self.left = self.left.saturating_add(steps);
     }
 
-    /// Steps are taken; where there are too few, all are.
+    /// Takes steps; where fewer are left, takes all of them and fails.
     pub(crate) fn charge(&mut self, steps: u64) -> Result<(), Error> {
         let left = self.left.checked_sub(steps);
         self.left = left.unwrap_or(0);
         left.map(|_| ()).ok_or_else(|| Error("it takes too many steps".to_owned()))
     }
 
-    /// Lets something take so many steps at most.
+    /// Runs a closure that may take at most this many steps.
     pub(crate) fn within<T>(&mut self, most: u64, run: impl FnOnce(&mut Self) -> T) -> T {
         let rest = self.left.saturating_sub(most);
         self.left -= rest;

@@ -14,7 +14,8 @@ pub enum Attribute<'a> {
     Version(&'a str),
 }
 
-/// A device, as expressions see it. Names are taken apart into domain and name; one without a domain is of its driver's.
+/// A device, as expressions see it. Names are taken apart into domain and name; one without a domain is of its
+/// driver's.
 pub trait Device {
     /// Its driver.
     fn driver(&self) -> &str;

@@ -6,11 +6,11 @@ use crate::device::Device;
 use crate::parse::{Expr, Function, Part};
 use crate::value::{Answer, Value, arithmetic, attribute_value, compare, overflow, wrong};
 
-/// What the evaluation for one device may cost: a step for each part of an expression each time it is looked at, and more
-/// for what is copied, compared and matched. Nested macros and texts that double end here.
+/// The budget of an evaluation for one device: a step for each part of an expression each time it is evaluated, and
+/// more for values that are copied, compared and matched. It bounds nested macros and texts that double.
 const STEPS_MAX: u64 = 100_000;
 
-/// Lists and optionals within each other at most.
+/// The most lists and optionals nested within each other.
 const VALUE_DEPTH_MAX: usize = 64;
 
 pub(crate) fn selects(expr: &Expr, device: &dyn Device, budget: &mut Budget) -> Result<bool, Error> {
@@ -109,7 +109,7 @@ impl<'a> Scope<'a, '_> {
         }
     }
 
-    /// What an optional has is looked at; of one without a value there is nothing.
+    /// Selects from the value of an optional; an optional without a value stays so.
     fn optional(&self, of: Value, index: &Value) -> Answer {
         let found = match (of, index) {
             (Value::Optional(None), _) => None,
@@ -123,7 +123,7 @@ impl<'a> Scope<'a, '_> {
         Ok(Value::Optional(found.map(Box::new)))
     }
 
-    /// The other one is looked at only when it is needed.
+    /// The other operand is evaluated only when it is needed.
     fn or(&mut self, function: Function, of: &'a Expr, other: &'a Expr) -> Answer {
         match (self.eval(of)?, function) {
             (Value::Optional(None), _) => self.eval(other),
@@ -155,7 +155,7 @@ impl<'a> Scope<'a, '_> {
         }
     }
 
-    /// One side that decides is enough, whatever is wrong with others, as in CEL.
+    /// One operand that decides is enough, whatever errors others have, as in CEL.
     fn sides(&mut self, decides: bool, sides: &'a [Expr]) -> Answer {
         let mut fault = None;
         for side in sides {
@@ -164,7 +164,7 @@ impl<'a> Scope<'a, '_> {
                 Ok(_) => {}
                 Err(error) => fault = Some(error),
             }
-            // A side that took all that was left is no answer.
+            // An operand that used up the budget is an error.
             self.budget.charge(1)?;
         }
         fault.map_or(Ok(Value::Bool(!decides)), Err)

@@ -1,13 +1,14 @@
 //! The part of CEL in which device classes and resource claims select devices.
 //!
-//! An expression is about the variable `device`: its `driver`, its `attributes` and its `capacity` by domain and name, such as
-//! `device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "A100"` or
-//! `device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0`. There are literals, lists, `== != < <= > >= in`,
-//! `&& || !`, `?:`, `+ - * / %`, `has()`, `size()`, `cel.bind()`, the macros `all`, `exists`, `exists_one`, `filter` and `map` over lists
-//! and keys of maps, optionals (`.?`, `[?]`, `optional.of()`, `orValue()`, ...), `quantity()` and `semver()` with their comparisons,
-//! `matches()` and the plain methods of text. What there is not (floating-point, unsigned and hexadecimal
-//! numbers, `null`, maps in braces, sizes of maps, conversions such as `int()`, reckoning with quantities, times, `sets.`, `split()` and the like)
-//! is told when an expression is read.
+//! An expression is about the variable `device`: its `driver`, its `attributes` and its `capacity` by domain and name,
+//! such as `device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "A100"` or
+//! `device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0`.
+//!
+//! Supported are literals, lists, comparisons, `in`, `&&`, `||`, `!`, `?:`, arithmetic of integers, `has()`, `size()`,
+//! `cel.bind()`, the macros `all`, `exists`, `exists_one`, `filter` and `map` over lists and keys of maps, optionals
+//! (`.?`, `[?]`, `optional.of()`, `orValue()`, ...), `quantity()` and `semver()` with their comparisons, `matches()` and
+//! the plain methods of text. Parsing refuses floating-point, unsigned and hexadecimal numbers, `null`, maps in braces,
+//! sizes of maps, conversions such as `int()`, arithmetic of quantities, times, `sets.`, `split()` and the like.
 //!
 //! Source: Kubernetes' documentation of resource.k8s.io/v1 `CELDeviceSelector.expression`.
 mod budget;

@@ -1,4 +1,4 @@
-//! Macros: over the items of a list, the keys of a map, and what an optional has.
+//! Macros over the items of a list, the keys of a map, and the value of an optional.
 use crate::Error;
 use crate::eval::Scope;
 use crate::parse::{Expr, Macro};
@@ -50,7 +50,7 @@ impl<'a> Scope<'a, '_> {
         }
     }
 
-    /// The last part makes the items of a list; one before it says of which.
+    /// The last argument maps each item; one before it filters the items.
     fn map(&mut self, items: Vec<Value>, name: &'a str, parts: &'a [Expr]) -> Answer {
         let (made, conditions) =
             parts.split_last().ok_or_else(|| Error("map needs an expression".to_owned()))?;
@@ -68,7 +68,7 @@ impl<'a> Scope<'a, '_> {
         Ok(Value::List(list))
     }
 
-    /// Whether for some item the body comes out as wanted; one that does is enough, whatever is wrong with others.
+    /// Whether the body has the wanted value for some item. One such item is enough, whatever errors other items have.
     fn any(&mut self, items: Vec<Value>, name: &'a str, body: &'a Expr, wanted: bool) -> Result<bool, Error> {
         let mut fault = None;
         for item in items {

@@ -1,7 +1,7 @@
 //! Tokens to expressions.
 //!
-//! An expression is written by a tenant, and is parsed, evaluated, compared and dropped by recursion: none may be so deep
-//! that a stack ends. So each part knows its height, and one that would be too high is an error.
+//! Tenants write expressions. Parsing, evaluation, comparison and drop are recursive, so the height of an expression is
+//! limited: each part knows its height, and a part that would be too high is an error.
 use crate::Error;
 use crate::budget::Budget;
 use crate::lex::{Token, tokens};
@@ -11,7 +11,7 @@ use crate::pattern::Pattern;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expr {
     pub(crate) part: Part,
-    /// Parts within each other, with this one.
+    /// The number of parts nested within each other, this one included.
     height: usize,
 }
 
@@ -27,13 +27,14 @@ pub(crate) enum Part {
     Index(Box<Expr>, Box<Expr>),
     Not(Box<Expr>),
     Negative(Box<Expr>),
-    /// Sides of `&&` and `||`, however many there are: one that comes out so decides.
+    /// The operands of `&&` (true) or `||` (false): `||` is decided by an operand that is true, `&&` by one that is
+    /// false.
     Sides(bool, Vec<Expr>),
     Binary(&'static str, Box<Expr>, Box<Expr>),
     If(Box<[Expr; 3]>),
     /// Whether a field is there.
     Has(Box<Expr>, String),
-    /// A function, and a method with what it is called on for its first argument.
+    /// A function, or a method with its receiver as the first argument.
     Call(Function, Vec<Expr>),
     Bind(String, Box<Expr>, Box<Expr>),
     /// What is there of a map, as an optional.
@@ -51,7 +52,7 @@ pub(crate) enum Macro {
     Exists,
     ExistsOne,
     Filter,
-    /// With a condition before what is made, or without.
+    /// With a filter condition before the mapped expression, or without.
     Map,
     /// Of the value of an optional.
     OptMap,
@@ -97,7 +98,7 @@ pub(crate) enum Function {
     OrValue,
 }
 
-/// Name, whether it is a method, and how many arguments it has besides what it is called on.
+/// The name, whether it is a method, and the number of arguments besides the receiver.
 const FUNCTIONS: [(&str, bool, usize, Function); 21] = [
     ("size", false, 1, Function::Size),
     ("quantity", false, 1, Function::Quantity),

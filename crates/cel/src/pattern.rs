@@ -5,7 +5,8 @@ use regex::{Regex, RegexBuilder};
 use crate::Error;
 use crate::budget::Budget;
 
-/// What one may take when it is prepared, in KiB: tried in this order, so that a large one is paid for before it is made.
+/// What one may take when it is prepared, in KiB: tried in this order, so that a large one is paid for before it is
+/// made.
 const SIZES_KIB: [u64; 3] = [16, 128, 1024];
 /// Groups within each other at most.
 const NEST_MAX: u32 = 50;

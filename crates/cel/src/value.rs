@@ -1,4 +1,4 @@
-//! What expressions come out as, and how that is compared and reckoned with.
+//! Values of expressions, how they compare, and arithmetic on them.
 use std::cmp::Ordering;
 
 use phalanx_resource::Quantity;
@@ -6,7 +6,7 @@ use phalanx_resource::Quantity;
 use crate::Error;
 use crate::device::Attribute;
 
-/// Major, minor, patch, and what stands behind a dash.
+/// Major, minor, patch, and the pre-release part behind a dash.
 pub(crate) type Version = (u64, u64, u64, Option<String>);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +120,7 @@ pub(crate) fn version(text: &str) -> Result<Version, Error> {
     }
 }
 
-/// What stands behind a dash comes before the version itself; its parts are compared as numbers where they are.
+/// A pre-release comes before its version; numeric parts of pre-releases are compared as numbers.
 fn compare_versions(a: &Version, b: &Version) -> Ordering {
     let core = (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2));
     core.then_with(|| match (&a.3, &b.3) {

@@ -77,7 +77,7 @@ fn inner<'n>(mapping: &'n Node, name: &str) -> Option<&'n Node> {
     entries.iter().find(|(key, _)| key.text == name).map(|(_, value)| &**value)
 }
 
-/// None of what is no mapping.
+/// Empty for a value that is no mapping.
 fn keys(node: &Node) -> impl Iterator<Item = &Key> {
     let entries = match &node.content {
         Content::Map(entries) => entries.as_slice(),

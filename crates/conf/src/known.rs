@@ -98,7 +98,8 @@ const VOLCANO_ARGUMENTS: [(&str, &str); 4] = [
     ("plugin predicates", "predicate.resources"),
 ];
 
-/// Whether Volcano gives this argument of a plugin a meaning, or once did; the names of resources follow `predicate.resources`.
+/// Whether Volcano gives this argument of a plugin a meaning, or once did; the names of resources follow
+/// `predicate.resources`.
 pub(crate) fn is_volcanos(owner: &str, argument: &str) -> bool {
     VOLCANO_ARGUMENTS.iter().any(|(plugin, name)| {
         *plugin == owner

@@ -25,7 +25,7 @@ pub use quote::{Blame, blame};
 pub use reference::reference;
 pub use render::render;
 
-/// What a file says, and what is wrong with it.
+/// The configuration of a file, and the problems of the file.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The configuration; only when there is no error.

@@ -44,7 +44,12 @@ pub(crate) const KEYS: [KeyDoc; 9] = [
         "Whether any certificate of `prometheus` or `elasticsearch` will do.",
     ),
     key("elasticsearch.index", "text", "metricbeat-*", "The index that is searched."),
-    key("elasticsearch.username", "text", "", "The user at Elasticsearch; without it nobody logs in."),
+    key(
+        "elasticsearch.username",
+        "text",
+        "",
+        "The user at Elasticsearch; without it requests have no credentials.",
+    ),
     key(
         "elasticsearch.password",
         "text",
@@ -66,7 +71,7 @@ pub(crate) const KEYS: [KeyDoc; 9] = [
         "The field that has the name of the node.",
     ),
 ];
-/// Its value is shown to nobody.
+/// A password: the value is never shown.
 const PASSWORD: &str = "elasticsearch.password";
 
 /// Whether the value of a key may be shown: that of a key which is not known may be a password too.
@@ -122,7 +127,7 @@ fn without_address(entries: &[(Key, Rc<Node>)], metrics: &BTreeMap<String, Strin
     let source = entries.iter().find(|(key, _)| key.text == "type");
     let Some((_, value)) = source.filter(|_| !metrics.contains_key("address")) else { return };
     if let Some(source @ ("prometheus" | "elasticsearch")) = metrics.get("type").map(String::as_str) {
-        let what = format!("type is {source}, and there is no address; nobody is asked");
+        let what = format!("type is {source}, and there is no address; no server is asked");
         problems.warning(value.at, what, "an address such as http://prometheus:9090");
     }
 }
@@ -142,7 +147,7 @@ fn check(key: &str, value: &Node, scalar: &Scalar, problems: &mut Problems) {
             problems.warning(value.at, what, "a duration such as 30s, at least 1ms");
         }
         "address" if !text.is_empty() && !is_url(text) => {
-            let what = format!("address is {}; nobody is asked", value.describe());
+            let what = format!("address is {}; no server is asked", value.describe());
             problems.warning(value.at, what, "an address such as http://prometheus:9090");
         }
         "tls.insecureSkipVerify" if !["true", "false"].contains(&text.as_str()) => {

@@ -1,4 +1,4 @@
-//! What is wrong with a file: where, what, and what was expected instead.
+//! A problem of a file: its place, what was found, and what was expected instead.
 use std::fmt;
 
 use phalanx_framework::conf::Position;

@@ -22,9 +22,9 @@ pub struct Blame {
     pub expected: Option<String>,
 }
 
-/// A tab as indentation, or an open quote before the place (line and column from 1; column 0 is the end of the line before) where a parser of YAML or
-/// JSON stumbled; else that place and what the parser said. That another quote closes it, which was to open a text, is no
-/// more than a guess, so it is told beside what the parser said.
+/// A tab as indentation, or an open quote before the place (line and column from 1; column 0 is the end of the line
+/// before) where a parser of YAML or JSON stumbled; else that place and what the parser said. That another quote closes
+/// it, which was to open a text, is no more than a guess, so it is told beside what the parser said.
 pub fn blame(text: &str, at: (usize, usize), said: &str) -> Blame {
     let (line, column) = at;
     if let Some((line, column)) = indenting_tab(text, line).filter(|_| said.contains("tab")) {
@@ -98,7 +98,7 @@ fn begins(before: &[char], blank: bool) -> bool {
     }
 }
 
-/// The column at which a line's value would have to begin to stand beside its key, or its dash.
+/// The column at which a line's value has to begin to belong to its key or its dash.
 fn outer(line: &str) -> usize {
     let mut rest = line.trim_start();
     while let Some(item) =

@@ -142,7 +142,7 @@ impl Reader<'_> {
         for (key, _) in entries.iter().filter(|(key, _)| key.text != "plugins") {
             self.unknown_key(key, &["plugins"]);
         }
-        // A mistyped key is one mistake: what is below it is read as what it was meant to be.
+        // A mistyped key is one problem: the value is read as that of the key that was meant.
         let exact = entries.iter().find(|(key, _)| key.text == "plugins");
         let meant = || entries.iter().find(|(key, _)| nearest(&["plugins"], &key.text).is_some());
         match exact.or_else(meant) {
@@ -164,7 +164,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Two plugins that divide the cluster among queues, each in its own way; and what matters in a tree of queues only.
+    /// Two plugins that divide the cluster among queues, each in its own way; and what matters in a tree of queues
+    /// only.
     fn shares(&mut self, tiers: &[Tier]) {
         let find =
             |name: &str| tiers.iter().flat_map(|tier| &tier.plugins).find(|plugin| plugin.name == name);
@@ -183,7 +184,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Plugins whose absence is noticed by what goes wrong only. Without any plugin that is told by itself.
+    /// Plugins whose absence shows only in wrong decisions. A file without any plugin has a problem of its own.
     fn missed(&mut self, at: Position, tiers: &[Tier]) {
         let has = |name: &str| tiers.iter().flat_map(|tier| &tier.plugins).any(|plugin| plugin.name == name);
         if tiers.iter().all(|tier| tier.plugins.is_empty()) {
@@ -214,8 +215,8 @@ impl Reader<'_> {
         items.iter().filter_map(|item| self.plugin(item)).collect()
     }
 
-    /// A plugin of somebody's own is skipped; a typing error would be a policy that silently is not there. Returns the
-    /// plugin that was probably meant, so that the rest of the file is read as if its name were right.
+    /// An unknown plugin is skipped with a warning; a misspelt one is an error, since its policy would silently be
+    /// missing. Returns the plugin that was probably meant, so that the rest of the file is read under that name.
     fn unknown_plugin(&mut self, name: &str, at: Position) -> Option<PluginDoc> {
         let (known, what) = (names(&self.known.plugins), unknown("plugin", name, &VOLCANO_PLUGINS));
         if VOLCANO_PLUGINS.contains(&name) {

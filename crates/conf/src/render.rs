@@ -8,8 +8,9 @@ use crate::known::Known;
 use crate::metrics::may_be_shown;
 use crate::yaml::resolve;
 
-/// The effective configuration: every flag that has an effect written out, and as comments the defaults of the arguments
-/// that are not set (a default may depend on other arguments, so it is not written as if somebody had set it).
+/// The effective configuration: every flag that has an effect written out, and as comments the defaults of the
+/// arguments that are not set (a default may depend on other arguments, so it is not written as if somebody had set
+/// it).
 pub fn render(conf: &Conf, known: &Known) -> String {
     let mut out = Out::default();
     out.line(0, &format!("actions: {}", double_quoted(&conf.actions.join(", "))));

@@ -1,4 +1,4 @@
-//! What means little without something else in the file.
+//! Settings that have little effect without another setting of the file.
 use phalanx_framework::conf::{Conf, PluginConf, Position};
 
 use crate::known::Known;
@@ -10,7 +10,8 @@ const PREEMPTING: [&str; 2] = ["preempt", "gangpreempt"];
 /// Plugins that choose the victims of the action shuffle.
 const SHUFFLING: [&str; 2] = ["rescheduling", "tdm"];
 
-/// Warns of each; `at` is where the actions are. That there is no plugin at all is told elsewhere.
+/// Warns of each such setting; `at` is the position of the actions. That there is no plugin at all is reported
+/// elsewhere.
 pub(crate) fn check(conf: &Conf, known: &Known, at: Position, problems: &mut Problems) {
     if conf.tiers.iter().all(|tier| tier.plugins.is_empty()) {
         return;
@@ -25,7 +26,7 @@ pub(crate) fn check(conf: &Conf, known: &Known, at: Position, problems: &mut Pro
         );
     }
     if action("shuffle") && SHUFFLING.iter().all(|name| plugin(name).is_none()) {
-        let what = format!("action shuffle evicts nobody without plugin {}", SHUFFLING.join(" or "));
+        let what = format!("action shuffle evicts no pod without plugin {}", SHUFFLING.join(" or "));
         problems.warning(at, what, "one of them among the plugins");
     }
     if let Some(name) = PREEMPTING.iter().find(|name| action(name) && plugin("priority").is_none()) {
@@ -33,7 +34,11 @@ pub(crate) fn check(conf: &Conf, known: &Known, at: Position, problems: &mut Pro
         problems.warning(at, what, "priority among the plugins");
     }
     if let Some(at) = plugin("extender").and_then(unaddressed) {
-        problems.warning(at, "plugin extender without extender.urlPrefix has nobody to ask", "its address");
+        problems.warning(
+            at,
+            "plugin extender without extender.urlPrefix has no server to ask",
+            "its address",
+        );
     }
 }
 

@@ -1,8 +1,8 @@
 //! Extenders: policies in another process. The core asks with ids of the Cluster; the crate `runtime` translates and
 //! sends.
 //!
-//! Responses are inputs like events: a cycle is a function of the Cluster, the configuration, the seed, the time and the
-//! responses. [`ExtenderRecorder`] keeps responses, and [`ExtenderReplay`] gives them again in the order of the
+//! Responses are inputs like events: a cycle is a function of the Cluster, the configuration, the seed, the time and
+//! the responses. [`ExtenderRecorder`] keeps responses, and [`ExtenderReplay`] gives them again in the order of the
 //! requests.
 use std::collections::VecDeque;
 use std::fmt::Debug;

@@ -116,8 +116,8 @@ pub trait Plugin: Send + Sync {
     fn allocatable(&self, _: &Cluster, _: QueueId, _: TaskId) -> Result<(), Refusal> {
         Ok(())
     }
-    /// Whether the scheduling gate of a task may be removed: whether the queue may have the task. Nodes are not looked at,
-    /// so that an autoscaler sees a pod that no node has resources for.
+    /// Whether the scheduling gate of a task may be removed: whether the queue may have the task. Nodes are not looked
+    /// at, so that an autoscaler sees a pod that no node has resources for.
     fn gate_removable(&self, cluster: &Cluster, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         self.allocatable(cluster, queue, task)
     }
@@ -129,18 +129,19 @@ pub trait Plugin: Send + Sync {
     fn protection(&self) -> Option<&dyn VictimGuard> {
         None
     }
-    /// Why a task is no victim for the preemptor `_by`, as a phrase behind the number of such pods: "of equal priority".
+    /// Why a task is no victim for the preemptor `_by`, as a phrase behind the number of such pods: "of equal
+    /// priority".
     fn keep_reason(&self, _: &Cluster, _by: TaskId, _: TaskId) -> Arc<str> {
         "that a plugin does not let go for it".into()
     }
-    /// Whether this plugin refuses a victim because the victim's gang needs it; [`keep_reason`](Self::keep_reason) is not
-    /// asked then.
+    /// Whether this plugin refuses a victim because the victim's gang needs it; [`keep_reason`](Self::keep_reason) is
+    /// not asked then.
     fn keeps_gangs(&self) -> bool {
         false
     }
-    /// Which potential victims may be evicted for the preemptor `_by` of the same queue. The potential victims come in the
-    /// order of eviction, and the answer keeps that order. A victim is accepted on top of the victims accepted before, so
-    /// a task that is refused alone is refused in any set.
+    /// Which potential victims may be evicted for the preemptor `_by` of the same queue. The potential victims come in
+    /// the order of eviction, and the answer keeps that order. A victim is accepted on top of the victims accepted
+    /// before, so a task that is refused alone is refused in any set.
     fn preemptable(&self, _: &Cluster, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
         None
     }
@@ -169,8 +170,8 @@ pub trait Plugin: Send + Sync {
     fn queue_guard(&self) -> Option<&dyn QueueGuard> {
         None
     }
-    /// Whether the hook of a flag, or `unified_evictable` without one, orders jobs of equal priority when it chooses victims.
-    /// Where no plugin does, jobs of equal priority do not preempt each other: both would do so by turns.
+    /// Whether the hook of a flag, or `unified_evictable` without one, orders jobs of equal priority when it chooses
+    /// victims. Where no plugin does, jobs of equal priority do not preempt each other: both would do so by turns.
     fn ranks_jobs(&self, _: Option<Flag>) -> bool {
         false
     }

@@ -32,8 +32,8 @@ impl TierPlugin {
         flag.is_none_or(|flag| self.flags.on(flag))
     }
 
-    /// Whether the plugin is asked about victims whichever tier decides. Within one queue (`preemptable`) it does not matter
-    /// what queues may keep.
+    /// Whether the plugin is asked about victims whichever tier decides. Within one queue (`preemptable`) it does not
+    /// matter what queues may keep.
     fn guards_queues(&self, flag: Option<Flag>) -> bool {
         flag != Some(Flag::Preemptable) && self.is_on(flag) && self.plugin.queue_guard().is_some()
     }
@@ -157,8 +157,8 @@ impl Tiers {
         self.with(flag).map(ask).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
-    /// Rule *vote*: no as soon as a plugin rejects; yes after the first tier in which a plugin permits, and also when all
-    /// plugins abstain.
+    /// Rule *vote*: no as soon as a plugin rejects; yes after the first tier in which a plugin permits, and also when
+    /// all plugins abstain.
     pub fn vote(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Vote) -> bool {
         let answer = |plugin: &dyn Plugin| match ask(plugin) {
             Vote::Reject => Err(()),
@@ -191,10 +191,11 @@ impl Tiers {
         Ok(())
     }
 
-    /// Rule *intersect*, on potential victims in the order of eviction: each plugin of a tier is asked about the victims
-    /// that the plugins before it left. The first tier with an opinion that leaves a victim decides; a tier that leaves
-    /// none has no say, and the next tier is asked. With `only`, no other tier is asked. Plugins that guard queues are
-    /// asked whichever tier decides, except with [`Flag::Preemptable`]. Without a flag every plugin is asked.
+    /// Rule *intersect*, on potential victims in the order of eviction: each plugin of a tier is asked about the
+    /// victims that the plugins before it left. The first tier with an opinion that leaves a victim decides; a tier
+    /// that leaves none has no say, and the next tier is asked. With `only`, no other tier is asked. Plugins that guard
+    /// queues are asked whichever tier decides, except with [`Flag::Preemptable`]. Without a flag every plugin is
+    /// asked.
     pub fn intersect(
         &self,
         flag: Option<Flag>,
@@ -224,8 +225,8 @@ impl Tiers {
         None
     }
 
-    /// Whether [`intersect`](Self::intersect) could leave a victim in any order of the potential victims: some tier has an
-    /// opinion, and each plugin of that tier, and each that guards queues, alone leaves a victim.
+    /// Whether [`intersect`](Self::intersect) could leave a victim in any order of the potential victims: some tier has
+    /// an opinion, and each plugin of that tier, and each that guards queues, alone leaves a victim.
     pub fn any_victims(
         &self,
         flag: Option<Flag>,
@@ -250,8 +251,8 @@ impl Tiers {
         self.with(flag).try_for_each(ask)
     }
 
-    /// Rule *all* by tiers: the first tier with an opinion decides, with yes if all opinions of the tier are yes; no where
-    /// no plugin has an opinion.
+    /// Rule *all* by tiers: the first tier with an opinion decides, with yes if all opinions of the tier are yes; no
+    /// where no plugin has an opinion.
     pub fn all_of_first_tier(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Option<bool>) -> bool {
         for tier in self.tiers() {
             let on = tier.iter().filter(|entry| entry.flags.on(flag));
@@ -271,8 +272,8 @@ impl Tiers {
         self.with(flag).find_map(ask)
     }
 
-    /// Rule *sum* by tiers: all tasks that the plugins of a tier name, each once, in the order of the plugins; the first
-    /// tier that names a task decides.
+    /// Rule *sum* by tiers: all tasks that the plugins of a tier name, each once, in the order of the plugins; the
+    /// first tier that names a task decides.
     pub fn sum_of_first_tier(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Vec<TaskId>) -> Vec<TaskId> {
         for tier in self.tiers() {
             let mut seen = rustc_hash::FxHashSet::default();
@@ -299,9 +300,9 @@ fn intersection(of: &[TaskId], picked: Vec<TaskId>) -> Vec<TaskId> {
 
 /// Jobs and queues.
 impl Tiers {
-    /// Which of two jobs is served first. A broken gang (started, then lost members) comes before whole jobs, for what the
-    /// gang holds is of no use until it is repaired; but behind a job that outranks it and could evict its members, which
-    /// would break it again.
+    /// Which of two jobs is served first. A broken gang (started, then lost members) comes before whole jobs, for what
+    /// the gang holds is of no use until it is repaired; but behind a job that outranks it and could evict its members,
+    /// which would break it again.
     pub fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
         let (ranking, others) = self.plugins.split_at(self.before_repairs);
         let first = |plugins: &[TierPlugin]| {
@@ -319,8 +320,8 @@ impl Tiers {
         self.before_repairs == 0
     }
 
-    /// The plugins that say which of two jobs of equal priority gives way; `None` if the tier that `decided` on the victims
-    /// contains such a plugin, which has given its opinion then.
+    /// The plugins that say which of two jobs of equal priority gives way; `None` if the tier that `decided` on the
+    /// victims contains such a plugin, which has given its opinion then.
     pub fn ranking(&self, flag: Option<Flag>, decided: usize) -> Option<Vec<&dyn Plugin>> {
         let ranks = |entry: &&TierPlugin| entry.is_on(flag) && entry.plugin.ranks_jobs(flag);
         let asked = self.tiers().nth(decided).is_some_and(|tier| tier.iter().any(|entry| ranks(&entry)));

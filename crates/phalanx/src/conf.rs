@@ -1,4 +1,4 @@
-//! `phalanx conf`: what a scheduler.conf says and whether it may.
+//! `phalanx conf`: checks, compares and prints scheduler.conf files.
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -75,7 +75,7 @@ fn summary(conf: &Conf, problems: &[Problem]) -> String {
     parts.join(", ")
 }
 
-/// Counts of the problems that are no errors.
+/// The numbers of warnings and of settings that are not supported.
 fn harmless(problems: &[Problem]) -> impl Iterator<Item = String> {
     let of = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
     let warnings = Some(of(Severity::Warning)).filter(|count| *count > 0);

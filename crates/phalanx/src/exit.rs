@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-/// What the user gave cannot be used; the text names the place and what was expected.
+/// The user's input cannot be used; the text names the place and what was expected.
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
 
@@ -22,7 +22,7 @@ pub(crate) fn all_of(faults: &[impl fmt::Display]) -> BadInput {
     BadInput(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-/// The system's words without its number.
+/// The system's text of an error, without its number.
 pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
@@ -33,7 +33,7 @@ pub(crate) fn counted(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
-/// Prints to stdout. A reader that has seen enough (`| head`) is no error.
+/// Prints to stdout. A closed pipe (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

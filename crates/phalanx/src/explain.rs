@@ -9,7 +9,7 @@ use crate::exit::{BadInput, print};
 use crate::flag;
 use crate::inputs::{self, ManifestArgs};
 
-/// The second tells why things wait beside all that the first placed.
+/// The first cycle places all that fits; the second gives the reasons of what still waits.
 const CYCLES: u32 = 2;
 
 /// Flags of `explain`.

@@ -34,12 +34,13 @@ pub(crate) struct ManifestArgs {
 }
 
 impl ManifestArgs {
-    /// The name of ours to put into a pod.
+    /// The scheduler name that a pod gets.
     pub(crate) fn first_name(&self) -> &str {
         self.scheduler_names.first().map_or("volcano", String::as_str)
     }
 
-    /// Reads the manifests, and the configuration; notes on what was left out go to stderr, and all faults of both are told.
+    /// Reads the manifests and the configuration. Notes on objects that were left out go to stderr; the problems of
+    /// both are reported together.
     pub(crate) fn read(&self, conf: Option<&Path>) -> Result<(Conf, Manifests), BadInput> {
         match (self::conf(conf), self.manifests()) {
             (Ok(conf), Ok(manifests)) => Ok((conf, manifests)),

@@ -19,7 +19,7 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    /// What was asked for; nothing for all nodes.
+    /// The sampling that the flags ask for; `None` to compare all nodes.
     pub(crate) fn sampling(&self) -> Option<Sampling> {
         let percentage = self.percentage_nodes_to_find.filter(|percentage| *percentage < 100)?;
         Some(Sampling {
@@ -29,7 +29,7 @@ impl Sampled {
         })
     }
 
-    /// Said of flags that mean nothing alone.
+    /// The error for flags that have no effect alone.
     pub(crate) fn warning(&self) -> Option<String> {
         let minimum = self.minimum_feasible_nodes.or(self.minimum_percentage_nodes_to_find);
         let alone = self.percentage_nodes_to_find.is_none() && minimum.is_some();

@@ -35,7 +35,8 @@ pub(crate) struct Args {
     /// The longest a change waits for its cycle, and how long counts and messages must be still before they are written
     #[arg(long, default_value = "1s", allow_hyphen_values = true, value_parser = period(), value_name = "DURATION")]
     schedule_period: Duration,
-    /// How long a cycle waits after a change, so that changes that come together are decided together; an eighth of it where none came before
+    /// How long a cycle waits after a change, so that changes that come together are decided together; an eighth of it
+    /// where none came before
     #[arg(long, default_value = "10ms", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
     coalesce_window: Duration,
     /// The queue of pods and PodGroups that name none
@@ -105,10 +106,12 @@ struct Connection {
 /// Beside a controller that makes PodGroups for pods without one.
 #[derive(Debug, clap::Args)]
 struct Grouping {
-    /// Pods without a PodGroup wait until a PodGroup controller has put them into one. Without this flag, from when a PodGroup that it made is seen
+    /// Pods without a PodGroup wait until a PodGroup controller has put them into one. Without this flag, from when a
+    /// PodGroup that it made is seen
     #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     wait_for_podgroup: bool,
-    /// How long after its creation a pod without a PodGroup waits for a PodGroup controller at most, before it is scheduled by itself; with 0s it does not wait
+    /// How long after its creation a pod without a PodGroup waits for a PodGroup controller at most, before it is
+    /// scheduled by itself; with 0s it does not wait
     #[arg(long, default_value = "30s", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
     wait_for_podgroup_timeout: Duration,
 }

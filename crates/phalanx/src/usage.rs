@@ -1,4 +1,4 @@
-//! The command line: what it says, or one line on why it cannot be read, as of any other input.
+//! The command line: the parsed options, or one line on why it cannot be read, as for any other input.
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, Parser};
 
-/// What the command line says; else how the process ends: with 0 after the help or the version, with 2 after one line.
+/// The parsed command line, or the exit code: 0 after the help or the version, 2 after an error of one line.
 pub(crate) fn parse<C: Parser>() -> Result<C, ExitCode> {
     let args = as_phalanx(std::env::args_os().collect());
     C::try_parse_from(&args).map_err(|error| {
@@ -22,8 +22,8 @@ pub(crate) fn parse<C: Parser>() -> Result<C, ExitCode> {
     })
 }
 
-/// The program under the name of Volcano's scheduler takes that one's command line: no command, and the words `2>&1`, which
-/// Volcano's chart has among the arguments though no shell reads them.
+/// The program under the name of Volcano's scheduler takes the command line of that one: no command, and the words
+/// `2>&1`, which Volcano's chart has among the arguments though no shell reads them.
 fn as_phalanx(args: Vec<OsString>) -> Vec<OsString> {
     let name = args.first().and_then(|program| Path::new(program).file_name());
     if name != Some(OsStr::new("vc-scheduler")) {
@@ -34,7 +34,7 @@ fn as_phalanx(args: Vec<OsString>) -> Vec<OsString> {
     program.chain(words.filter(|word| word != "2>&1")).collect()
 }
 
-/// What is wrong, what was expected, and what was meant.
+/// What was found, what was expected, and which word was probably meant.
 fn line(error: &Error, top: &Command, args: &[OsString]) -> String {
     let (path, command) = innermost(top, args);
     let help = format!("{path} --help");
@@ -93,7 +93,7 @@ fn suggested(error: &Error) -> Option<String> {
     })
 }
 
-/// `--flag value` of a flag that may stand alone, and so takes its value only behind an equals sign.
+/// `--flag value` of a flag whose value is optional and follows an equals sign only.
 fn with_equals(error: &Error, command: &Command, args: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidArg) else { return None };
     let at = args.iter().position(|arg| arg == OsStr::new(value))?;

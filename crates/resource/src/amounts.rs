@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::DimId;
 
-/// So many dimensions need no allocation.
+/// The number of dimensions that need no allocation.
 const INLINE: usize = 6;
 
 /// At least [`INLINE`] of them, so that the usual operations are loops of a known length.

@@ -34,7 +34,7 @@ impl DimId {
 /// The largest amount: 8 PiB, or 9·10¹² cores. Beyond any node, while sums stay within i64.
 const MOST: i64 = 1 << 53;
 
-/// What one of an amount stands for.
+/// The unit of an amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
     /// Thousandths: cpu.
@@ -48,7 +48,7 @@ enum Unit {
 }
 
 impl Unit {
-    /// A limit on the sum of limits (`limits.memory`, of ResourceQuotas) counts as what it limits.
+    /// A limit on the sum of limits (`limits.memory` of a ResourceQuota) has the unit of the limited resource.
     fn of(name: &str) -> Self {
         match name.strip_prefix("limits.").unwrap_or(name) {
             "cpu" => Self::Milli,
@@ -61,16 +61,16 @@ impl Unit {
     }
 }
 
-/// So many names are told apart: an id is a place in dense vectors, which all pay for.
+/// The most resource names with an id of their own: all amounts are vectors with an entry for each id.
 const NAMES_MAX: usize = 1024;
 
 /// The name of the dimension of all other names.
 const UNKNOWN: &str = "resources that no node has";
 
-/// The resource names in use. Ids are given in the order of first sight and never change.
+/// The resource names in use. Ids are given in the order in which names appear, and never change.
 ///
-/// Names are to be interned for those who may speak for the cluster (nodes, queues, quotas), not for pods: what else pods
-/// name is counted in one dimension, [`Dims::unknown`].
+/// Only names of nodes, queues and quotas are interned. A name that only pods use counts in one dimension,
+/// [`Dims::unknown`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dims {
     dims: Vec<(Box<str>, Unit)>,
@@ -119,14 +119,15 @@ impl Dims {
         self.name(dim) == UNKNOWN
     }
 
-    /// The same names, and another one for a dimension that stands for several.
+    /// These names, with another name for a dimension that stands for several.
     pub fn renaming(&self, dim: DimId, name: &str) -> Self {
         let mut dims = self.clone();
         dims.dims[dim.index()].0 = name.into();
         dims
     }
 
-    /// The same names, and another one for what is not interned: what one pod or job asks for of it, in words.
+    /// These names, with another name for the dimension of names that are not interned: the text that one pod or job
+    /// requests of it.
     pub fn naming_unknown(&self, name: &str) -> Self {
         let mut dims = self.clone();
         if let Some(id) = self.get(UNKNOWN) {
@@ -189,8 +190,8 @@ impl Dims {
         }
     }
 
-    /// An amount in the dimension's unit as quantity text: canonical, but for a fraction of an extended resource, which is
-    /// a decimal number (`66.667`, not `66667m`).
+    /// An amount in the dimension's unit as quantity text: canonical, but for a fraction of an extended resource, which
+    /// is a decimal number (`66.667`, not `66667m`).
     pub fn format(&self, dim: DimId, amount: i64) -> String {
         match self.unit(dim) {
             Unit::Milli => format_milli(amount),
@@ -200,8 +201,8 @@ impl Dims {
         }
     }
 
-    /// An amount as text for people: as [`format`](Self::format), but above 1 cpu and 1 Mi a fraction is a decimal number with
-    /// three digits (`402.8` cpu, `33.333Gi`), which may be rounded.
+    /// An amount as text for people: as [`format`](Self::format), but above 1 cpu and 1 Mi a fraction is a decimal
+    /// number with three digits (`402.8` cpu, `33.333Gi`), which may be rounded.
     pub fn describe(&self, dim: DimId, amount: i64) -> String {
         match self.unit(dim) {
             Unit::Milli if amount.unsigned_abs() > 1000 => format_things(amount),

@@ -77,7 +77,7 @@ pub enum QuantityError {
     Suffix {
         /// The text, shortened when very long.
         text: String,
-        /// What stands behind the number, shortened likewise.
+        /// The suffix behind the number, shortened likewise.
         suffix: String,
     },
     /// The decimal exponent is no 32-bit integer.
@@ -211,7 +211,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// The text as it stands in an error: one short line whatever was given.
+/// The text as errors quote it: one short line.
 fn shown(text: &str) -> String {
     const LONGEST: usize = 64;
     match text.char_indices().nth(LONGEST) {
@@ -234,7 +234,8 @@ pub fn format_milli(milli: i64) -> String {
     decimal(milli.into(), -3)
 }
 
-/// Thousandths of whole things as text without the suffix `m`, which nobody writes of GPUs: 66667 is `66.667`, 4000 is `4`.
+/// Thousandths of whole things as text without the suffix `m`, which nobody writes of GPUs: 66667 is `66.667`, 4000 is
+/// `4`.
 pub fn format_things(milli: i64) -> String {
     if milli % 1000 == 0 {
         return format_milli(milli);

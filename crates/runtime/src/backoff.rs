@@ -4,8 +4,8 @@ use std::time::Duration;
 use rand::{Rng, RngExt};
 use rand_pcg::Pcg64;
 
-/// Doubles from `base` to `max`; each wait is drawn from its upper half, so that those who failed together do not come
-/// back together.
+/// Doubles from `base` to `max`. Each wait is drawn from its upper half, so that clients that failed together do not
+/// retry together.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     base: Duration,
@@ -15,7 +15,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff that has not waited yet. The operating system seeds it: no two of them wait alike.
+    /// A back-off that has not waited yet, with a seed of the operating system, so that two of them differ.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, attempt: 0, chance: rand::make_rng() }
     }

@@ -1,4 +1,4 @@
-//! What the scheduler finds out, and makes, before it schedules.
+//! Requests before the first cycle: what the API server supports, and queues that must exist.
 use std::time::Duration;
 
 use http::{Request, StatusCode};
@@ -14,7 +14,7 @@ use crate::client::within;
 use crate::faults::Faults;
 
 const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
-/// No answer by then counts as a fault: the request is sent again.
+/// A request without an answer within this time counts as a fault and is sent again.
 const ANSWER: Duration = Duration::from_secs(15);
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
@@ -53,14 +53,14 @@ fn of_pod_groups(body: &[u8]) -> Option<bool> {
     has("podgroups").then(|| has("podgroups/status"))
 }
 
-/// Nobody serves the group yet: the watches say which definitions are missing.
+/// The API server does not serve the group yet: the watches say which definitions are missing.
 fn refused(faults: &Faults, what: &str, status: StatusCode, body: &[u8]) {
     if status != StatusCode::NOT_FOUND {
         faults.refused(what, status.as_u16(), &message(body));
     }
 }
 
-/// What the API server says, in its own words.
+/// The message of the API server.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Status {
@@ -101,7 +101,7 @@ async fn create_queue(client: &Client, name: &str, reclaimable: bool, faults: &F
     }
 }
 
-/// Without a queue controller nobody else says that the queue is open, and Volcano's webhooks want to read it.
+/// Without a queue controller no other client writes that the queue is open, which Volcano's webhooks require.
 async fn open_queue(client: &Client, name: &str) {
     let request = Request::patch(format!("{GROUP}/queues/{name}/status"))
         .header(http::header::CONTENT_TYPE, "application/merge-patch+json");

@@ -41,18 +41,18 @@ pub async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> anyhow::
     if let Some(master) = master {
         config.cluster_url = master;
     }
-    // The outbox and the watches have their own ideas of when to try again.
+    // The outbox and the watches have retries of their own.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
     Ok(config)
 }
 
-/// Said where nothing tells the API server's address.
+/// The error when no source has the API server's address.
 const NOWHERE: &str = "no kubeconfig and no service account of a pod: expected --kubeconfig FILE, KUBECONFIG, \
     ~/.kube/config or --master URL";
 
-/// What the environment offers: the files of `KUBECONFIG`, else the one in the home directory if it is there, else a pod's service
-/// account.
+/// The kubeconfig of the environment: the files of `KUBECONFIG`, else the file in the home directory if it exists, else
+/// a pod's service account.
 async fn around() -> Result<Option<Config>, BadFlag> {
     let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let named: Vec<PathBuf> =
@@ -68,7 +68,7 @@ async fn around() -> Result<Option<Config>, BadFlag> {
     }
 }
 
-/// Several files count as one, in which the first that says something about a name counts.
+/// Several files are merged; of two entries of one name the first counts.
 async fn from_files(paths: &[PathBuf]) -> Result<Config, String> {
     let mut all = Kubeconfig::default();
     for path in paths {
@@ -126,7 +126,7 @@ fn unknown_user(file: &Kubeconfig) -> Option<String> {
     })
 }
 
-/// What is wrong, without the layers of the library.
+/// The innermost cause of an error.
 fn fault(error: &KubeconfigError) -> String {
     let data = |what: &str, error: &LoadDataError| match error {
         LoadDataError::ReadFile(error, path) => {
@@ -167,7 +167,7 @@ fn credentials(error: &kube::Error) -> String {
     )
 }
 
-/// Which names would have been right.
+/// The names that exist.
 fn known(file: &Kubeconfig, error: &KubeconfigError) -> String {
     let names: Vec<&str> = match error {
         KubeconfigError::LoadContext(_) => {
@@ -195,7 +195,7 @@ pub(crate) fn plain(error: &dyn Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// An answer, or this error when none has come within this time.
+/// The answer, or a timeout error when none has come within this time.
 pub(crate) async fn within<T, E: Into<kube::Error>>(
     limit: Duration,
     silence: String,

@@ -7,13 +7,14 @@ use phalanx_core::decision::Decision;
 
 use crate::outbox::request::Moment;
 
-/// Follows the wall clock forward and never goes back, so that no back-off and no reservation lasts longer because somebody
-/// sets the clock. While the wall clock is behind, time goes on at half its speed until the wall clock has caught up.
+/// Follows the wall clock forward and never goes back, so that no back-off and no reservation lasts longer because
+/// somebody sets the clock. While the wall clock is behind, time goes on at half its speed until the wall clock has
+/// caught up.
 pub struct CycleClock {
     read: Box<dyn Fn() -> Moment + Send>,
-    /// The last reading; `wall` is what was given out.
+    /// The last reading; `wall` is the time that was returned.
     last: Moment,
-    /// By how much that was ahead of the wall clock.
+    /// By how much the returned time was ahead of the wall clock.
     ahead_ms: i64,
 }
 
@@ -55,7 +56,7 @@ impl CycleClock {
         }
     }
 
-    /// What is written to objects is wall time: conditions that a cycle at this time has made.
+    /// Times that are written to objects are wall time: this one is that of a cycle's conditions.
     pub fn hand_out(&self, now: Time, decisions: &mut [Decision]) {
         for decision in decisions.iter_mut().filter(|_| self.ahead_ms != 0) {
             let Decision::PodGroupStatus { status, .. } = decision else { continue };

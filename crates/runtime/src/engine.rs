@@ -39,11 +39,11 @@ enum Waited {
     Input(Input),
     /// A cycle is due.
     Due,
-    /// Nobody is left to tell anything.
+    /// All senders of inputs are gone.
     End,
 }
 
-/// The part of the window that a change waits which comes after a whole window without any.
+/// The part of the window that a change waits if a whole window without changes came before.
 const ALONE: u32 = 8;
 
 /// The first change that no cycle has seen.
@@ -54,8 +54,8 @@ struct Changed {
 }
 
 /// When the next cycle runs: a short while after the first change, so that changes that come together are decided
-/// together, and not so often that cycles eat the machine. A change after a lull hardly waits: most often nothing
-/// follows, and if it is the first of many, the rest has the whole window.
+/// together and cycles do not take all processor time. A change after a lull hardly waits: most often no other follows,
+/// and if it is the first of many, the others have the whole window.
 #[derive(Clone, Debug)]
 pub struct Pace {
     window: Duration,
@@ -67,7 +67,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `window` is waited after the first change, an eighth of it after a window without changes; `period` is the longest wait.
+    /// `window` is waited after the first change, an eighth of it after a window without changes; `period` is the
+    /// longest wait.
     pub fn new(window: Duration, period: Duration) -> Self {
         Self { window: window.min(period), period, changed: None, last: None, rest: None, wake: None }
     }
@@ -80,7 +81,7 @@ impl Pace {
         self.changed.get_or_insert(Changed { at: now, window });
     }
 
-    /// Though nothing may change, a cycle could decide something new at this time.
+    /// A cycle could decide something new at this time, also without a change.
     pub fn wake_at(&mut self, wake: Option<Instant>) {
         self.wake = wake;
     }
@@ -96,8 +97,8 @@ impl Pace {
         Some(first.max(rested))
     }
 
-    /// How long nobody need listen: a cycle is going to run because of a change, and whatever comes until then is folded
-    /// in at once. Never longer than the window.
+    /// How long inputs need not wake the thread: a cycle is due because of a change, and all inputs until then are
+    /// folded in at once. Never longer than the window.
     pub fn nap(&self, now: Instant) -> Option<Duration> {
         self.changed?;
         let left = self.due()?.saturating_duration_since(now).min(self.window);
@@ -141,7 +142,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Runs until [`Input::Stop`] or until nobody can tell it anything any more.
+    /// Runs until [`Input::Stop`] or until all senders of inputs are gone.
     pub fn run(mut self) {
         self.metrics.leads(self.leads);
         self.cluster.stand_by(!self.leads);
@@ -174,7 +175,7 @@ impl Engine {
     fn wait(&self) -> Waited {
         let due = self.pace.due().filter(|_| self.may_run());
         let Some(due) = due else { return self.inputs.recv().map_or(Waited::End, Waited::Input) };
-        // Listening would wake this thread for every change of a burst: that costs more than the changes.
+        // Receiving would wake this thread for every change of a burst, which costs more than the changes.
         if let Some(nap) = self.pace.nap(Instant::now()) {
             std::thread::sleep(nap);
             return Waited::Due;
@@ -234,7 +235,7 @@ impl Engine {
         }
     }
 
-    /// Folds in whatever has arrived. False for the end.
+    /// Folds in all inputs that have arrived. Returns false for the end.
     fn drain(&mut self) -> bool {
         loop {
             match self.inputs.try_recv() {
@@ -328,12 +329,12 @@ impl Stopwatch for Clock {
     }
 }
 
-/// Jobs that are looked at again to be on the safe side are looked at together.
+/// Flushes of several jobs are gathered into one cycle.
 fn in_a_while(now: Time) -> Time {
     Time(now.0.saturating_add(1000))
 }
 
-/// From one time to another; nothing when that is past, a day when it is far away.
+/// The duration from one time to another: zero when the second is past, a day when it is far away.
 fn until(now: Time, then: Time) -> Duration {
     let wait = Duration::from_millis(u64::try_from(then.0.saturating_sub(now.0)).unwrap_or_default());
     wait.min(Duration::from_hours(24))

@@ -1,8 +1,8 @@
 //! Extenders by HTTP: questions of the core as JSON, answers as values.
 //!
 //! The scheduling thread waits for an answer, as long as the extender's timeout allows; connections are the async
-//! runtime's. Objects are written as Volcano's and kube-scheduler's own types are, as far as the Cluster knows them: a pod
-//! has one container with all that the pod requests.
+//! runtime's. Objects are written as Volcano's and kube-scheduler's own types are, as far as the Cluster knows them: a
+//! pod has one container with all that the pod requests.
 mod kube;
 mod objects;
 mod volcano;
@@ -87,10 +87,10 @@ impl Clients {
         Ok(client)
     }
 
-    /// Has an extender bind a pod.
+    /// Asks an extender to bind a pod.
     ///
     /// # Errors
-    /// What it says, or why it says nothing.
+    /// The error of the extender, or why there is no answer.
     pub async fn bind(&self, endpoint: &Endpoint, binding: &Binding) -> Result<(), String> {
         let pod = &binding.pod;
         let body = json!({
@@ -121,7 +121,7 @@ fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
 pub struct HttpExtender {
     runtime: Handle,
     clients: Clients,
-    /// Tells one cycle from the next.
+    /// The number of the cycle.
     health: Arc<Health>,
     longest: Duration,
     waited: Mutex<Waited>,
@@ -135,12 +135,12 @@ struct Waited {
 }
 
 impl HttpExtender {
-    /// On an async runtime, of which the thread that asks is no part.
+    /// For a thread outside the async runtime.
     pub fn new(runtime: Handle, clients: Clients, health: Arc<Health>) -> Self {
         Self { runtime, clients, health, longest: LONGEST, waited: Mutex::default() }
     }
 
-    /// The same with another limit on all the waiting of a cycle.
+    /// With another limit for the time that a cycle waits.
     pub fn with_limit(self, longest: Duration) -> Self {
         Self { longest, ..self }
     }

@@ -1,5 +1,5 @@
-//! Faults of requests, each told once: all watches, the lease and the outbox meet a server that is down at the same
-//! time, and each of them goes on trying.
+//! Faults of requests, each logged once: all watches, the lease and the outbox meet a server that is down at the same
+//! time, and each of them retries.
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,19 +7,19 @@ use tracing::{info, warn};
 
 use crate::outbox::driver::chain;
 
-/// What stands between us and the API server. Shared by all that ask it.
+/// Why requests to the API server fail now. All clients share it.
 #[derive(Debug)]
 pub struct Faults {
     server: String,
     standing: Mutex<BTreeSet<Fault>>,
 }
 
-/// What makes two failures the same one.
+/// The identity of a fault: equal faults are logged once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
-    /// No answer, whoever asks; the text tells a closed port from a wrong certificate.
+    /// No request gets an answer; the text tells a closed port from a wrong certificate.
     Silence(String),
-    /// A refusal of what was asked for, by its status.
+    /// A refusal of one request, by its status.
     Refusal(String, u16),
     /// An answer that broke off or makes no sense.
     Other(String),
@@ -56,7 +56,7 @@ impl Faults {
         });
     }
 
-    /// A request for `what` went through, so nothing stands between us any more.
+    /// A request for `what` was answered, so the faults are over.
     pub fn answered(&self, what: &str) {
         let mut standing = self.standing();
         let before = standing.len();
@@ -85,7 +85,7 @@ impl Faults {
         }
     }
 
-    /// A set is whole whatever panicked while it was held.
+    /// The set is consistent also after a panic.
     fn standing(&self) -> MutexGuard<'_, BTreeSet<Fault>> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,10 +1,10 @@
-//! Until when this process may write: the lease opens the fence for a while with each renewal, and every write looks at
-//! it.
+//! The time until which this process may write: the lease opens the fence for a while with each renewal, and every
+//! write checks it.
 //!
 //! The API server knows nothing of the lease, so it carries out whatever arrives. A process that was stopped for a
-//! while wakes up with writes at hand, before the task of the lease has found out that another process leads. Two things
-//! are out of reach: bytes that are in the buffers of the kernel already, and a virtual machine whose clocks stop with
-//! it.
+//! while wakes up with writes at hand, before the task of the lease has found out that another process leads. Two
+//! things are out of reach: bytes that are in the buffers of the kernel already, and a virtual machine whose clocks
+//! stop with it.
 use std::ops::Add;
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use tracing::info;
 /// Nodes named in a line.
 const NODES_MAX: usize = 8;
 
-/// Writes down what operators ask about afterwards: which pods were started where, and which were stopped for whom.
+/// Logs which pods were started on which nodes, and which pods were evicted for which preemptor.
 pub(crate) fn decided(decisions: &[Decision]) {
     for decision in decisions {
         match decision {

@@ -106,8 +106,8 @@ impl Elector {
         self.ends(options).is_some_and(|end| now >= end)
     }
 
-    /// How long until the next try: not longer than the deadline leaves, for then we stop, whether the API server answers
-    /// or not; nor longer than the holder's promise lasts.
+    /// How long until the next try: not longer than the deadline leaves, for then we stop, whether the API server
+    /// answers or not; nor longer than the holder's promise lasts.
     fn pause(&self, options: &LeaseOptions, now: BootTime) -> Duration {
         let usual = options.retry_period.min(self.patience(options, now));
         let promise =
@@ -198,7 +198,7 @@ pub async fn hold(
         }
     }
     fence.close();
-    // A turn that was cut short may have taken the lease.
+    // A try that was cut short may have taken the lease.
     if elector.leads() || (cut_short && !faults.is_silent()) {
         release(&api, &options, faults).await;
     }
@@ -233,7 +233,7 @@ pub enum LeaseLost {
         /// How long we tried to renew it.
         deadline: Duration,
     },
-    /// It would keep others from scheduling.
+    /// A duration that is too long would keep other replicas from scheduling.
     #[error("giving the lease up: {0}")]
     Hangs(String),
 }
@@ -349,7 +349,7 @@ async fn write(
     api.patch(&options.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ())
 }
 
-/// Lets the next one in at once.
+/// Lets another process lead at once.
 async fn release(api: &Api<Lease>, options: &LeaseOptions, faults: &Faults) {
     let patience = if faults.is_silent() { RELEASE_IN_SILENCE } else { options.retry_period };
     let done = tokio::time::timeout(patience, async {

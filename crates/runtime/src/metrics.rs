@@ -1,4 +1,4 @@
-//! What is measured, under Volcano's names where Volcano has one, and under `phalanx_` otherwise.
+//! Metrics, under Volcano's names where Volcano has the metric, and under `phalanx_` otherwise.
 //!
 //! No series is named after a job or a pod: such series never end.
 use std::sync::Mutex;
@@ -209,7 +209,7 @@ impl Metrics {
         self.events_in.get_or_create(&Kind { kind }).inc_by(count as u64);
     }
 
-    /// So many objects of a kind are known.
+    /// Sets the number of known objects of a kind.
     pub fn known(&self, kind: &'static str, count: usize) {
         self.objects.get_or_create(&Kind { kind }).set(count as i64);
     }
@@ -239,7 +239,7 @@ impl Metrics {
         self.conf.good.set(i64::from(good));
     }
 
-    /// This is the configuration by which is scheduled.
+    /// Sets the configuration in force.
     pub fn conf_in_force(&self, conf: &InForce) {
         self.conf.info.clear();
         self.conf.info.get_or_create(&ConfHash { sha256: conf.sha256.clone() }).set(1);

@@ -1,9 +1,9 @@
-//! Owners of pods whose annotation asks for a PodGroup that no controller makes: each is told so, once.
+//! Owners of pods whose annotation asks for a PodGroup that no controller makes: each gets an event, once.
 //!
-//! Nothing on a pod shows the annotation, for it stands in the owner's own metadata. Watching all ReplicaSets, StatefulSets,
-//! DaemonSets and Jobs of a cluster would cost more than all that the scheduler decides on, so the metadata of an owner is read
-//! once, when a pod of it waits without a PodGroup. One owner is read after the other, and not at once: a PodGroup controller
-//! may be at work that has not made its first PodGroup yet.
+//! Nothing on a pod shows the annotation, for it stands in the owner's own metadata. Watching all ReplicaSets,
+//! StatefulSets, DaemonSets and Jobs of a cluster would cost more than all that the scheduler decides on, so the
+//! metadata of an owner is read once, when a pod of it waits without a PodGroup. One owner is read after the other, and
+//! not at once: a PodGroup controller may be at work that has not made its first PodGroup yet.
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub fn owner(pod: &slim::Pod, names: &Names) -> Option<Seen> {
     })
 }
 
-/// Reads owners and has `tell` tell what is odd, until a PodGroup controller is seen.
+/// Reads owners and passes annotations without effect to `tell`, until a PodGroup controller is seen.
 pub async fn follow(client: Client, mut seen: UnboundedReceiver<Seen>, tell: impl Fn(Note)) {
     let (mut known, mut waiting) = (FxHashSet::default(), VecDeque::new());
     let mut readable = true;

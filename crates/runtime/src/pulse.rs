@@ -1,12 +1,12 @@
-//! Whether the scheduling thread comes back: when it does not, nothing is scheduled, though all else answers and the
-//! lease is renewed.
+//! Detects a scheduling thread that hangs: then nothing is scheduled, though servers answer and the lease is renewed.
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A thread that is at work for so long hangs: longer than any cycle takes, with all that extenders may take of it.
+/// A piece of work that takes so long means that the thread hangs: longer than any cycle takes, with the time of
+/// extenders.
 pub const HANGS_AFTER: Duration = Duration::from_mins(2);
 
-/// What the scheduling thread is at.
+/// The work of the scheduling thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Beat {
     /// Since when it has been at one piece of work; none while it waits for something to do.
@@ -14,7 +14,7 @@ struct Beat {
     cycle: u64,
 }
 
-/// Kept by the scheduling thread, and read by health checks, the lease and extenders.
+/// Written by the scheduling thread, and read by health checks, the lease and extenders.
 #[derive(Debug)]
 pub struct Pulse {
     limit: Duration,
@@ -54,14 +54,14 @@ impl Pulse {
         self.beat().cycle
     }
 
-    /// Whether the thread does not come back; what to say then.
+    /// The message for a thread that hangs; `None` while the thread works.
     pub fn hangs(&self) -> Option<String> {
         let since = self.beat().since?;
         (since.elapsed() >= self.limit)
             .then(|| format!("the scheduling thread has been at one piece of work for {:?}", self.limit))
     }
 
-    /// A beat is whole whatever panicked while it was held.
+    /// The beat is consistent also after a panic.
     fn beat(&self) -> MutexGuard<'_, Beat> {
         self.beat.lock().unwrap_or_else(PoisonError::into_inner)
     }

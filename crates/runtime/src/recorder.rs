@@ -1,8 +1,8 @@
 //! Events for people, on events.k8s.io/v1.
 //!
-//! kube's own recorder drops the note of a repeated event, so a changed "0/12 nodes are available: ..." would never show.
-//! Here a changed note is a new event (not more often than every few seconds for the same object and reason), and an
-//! unchanged one is counted in the series of the first.
+//! kube's own recorder drops the note of a repeated event, so a changed "0/12 nodes are available: ..." would never
+//! show. Here a changed note is a new event (not more often than every few seconds for the same object and reason), and
+//! an unchanged one is counted in the series of the first.
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use phalanx_cluster::event::{Key, PodRef};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-/// The same object and reason is not posted again with another note before this.
+/// The least time between two notes on one object and reason.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// A series is counted up at most this often.
 const SERIES: Duration = Duration::from_mins(1);
@@ -24,7 +24,7 @@ const REMEMBERED_MAX: usize = 16_384;
 const NOTE_MAX: usize = 1024;
 const NAME_MAX: usize = 253;
 
-/// A pod or a gang waits. Said of it no more when it has its place or is gone.
+/// A pod or a gang waits; dropped once it has its nodes or is gone.
 const FAILED_SCHEDULING: &str = "FailedScheduling";
 const UNSCHEDULABLE: &str = "Unschedulable";
 
@@ -62,7 +62,7 @@ impl Regarding {
     }
 }
 
-/// Something to tell about an object.
+/// An event to send about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The object.
@@ -75,9 +75,9 @@ pub struct Note {
     pub action: &'static str,
     /// The text.
     pub text: String,
-    /// Told once in the object's life: nothing is remembered about it.
+    /// Sent once in the object's life: nothing is remembered about it.
     pub once: bool,
-    /// When it happened: it may be told much later.
+    /// When it happened, which may be long before it is sent.
     pub at: Instant,
 }
 
@@ -104,7 +104,7 @@ impl Note {
         Self::warning(Regarding::pod(pod), FAILED_SCHEDULING, "Scheduling", text, at)
     }
 
-    /// A pod waited in vain for its PodGroup.
+    /// A pod waited for a PodGroup that did not come.
     pub fn no_pod_group(pod: &PodRef, text: &str, at: Instant) -> Self {
         Self::warning(Regarding::pod(pod), "NoPodGroup", "Scheduling", text, at)
     }
@@ -153,7 +153,7 @@ pub enum Posting {
         namespace: Arc<str>,
         /// Of the event.
         name: String,
-        /// How often it was said by now.
+        /// How often the note was repeated.
         count: u32,
         /// When it was said last.
         at: Instant,
@@ -181,19 +181,19 @@ struct Told {
 
 type Topic = (Arc<str>, &'static str);
 
-/// Decides which notes become requests. Time is handed in.
+/// Decides which notes become requests. The caller passes the time.
 #[derive(Debug)]
 pub struct Recorder {
     names: u64,
     told: FxHashMap<Topic, Told>,
-    /// The newest words about what may not be told yet: at most one for each object and reason.
+    /// The newest notes that have to wait: at most one for each object and reason.
     waiting: FxHashMap<Topic, Note>,
     due: BTreeMap<(Instant, u64), Topic>,
 }
 
 impl Recorder {
-    /// A recorder whose events have names that end in numbers, beginning behind this one: drawn by chance, so that the
-    /// next process does not use the same.
+    /// A recorder that numbers the names of its events from here on. The first number is random, so that the next
+    /// process does not use the same names.
     pub fn new(names: u64) -> Self {
         Self { names, told: FxHashMap::default(), waiting: FxHashMap::default(), due: BTreeMap::new() }
     }
@@ -222,7 +222,7 @@ impl Recorder {
         None
     }
 
-    /// Has a note wait for which there is no room now; false for one that is told once, which is let go.
+    /// Puts off a note when too many requests wait; returns false for a note that is sent once only, which is dropped.
     pub fn postpone(&mut self, note: Note, now: Instant) -> bool {
         if note.once {
             return false;
@@ -238,14 +238,14 @@ impl Recorder {
         true
     }
 
-    /// What could not be posted is not told yet; false when it never will be.
+    /// Puts back a note whose request failed; returns false when the note is dropped.
     pub fn lost(&mut self, posting: Posting, now: Instant) -> bool {
         let Posting::Create(name, note) = posting else { return false };
         if note.once {
             return false;
         }
         let topic = topic(&note);
-        // Unless there are newer words, told or waiting.
+        // Unless a newer note was sent or waits.
         if self.told.get(&topic).is_none_or(|told| told.name == name) {
             self.told.remove(&topic);
             if !self.waiting.contains_key(&topic) {
@@ -255,7 +255,7 @@ impl Recorder {
         true
     }
 
-    /// A pod or a gang, by UID, waits no more: why it did is told before it is over, or not at all.
+    /// A pod or a gang, by UID, waits no more: notes on why it waited are dropped.
     pub fn settled(&mut self, uid: &Arc<str>) {
         if self.waiting.is_empty() {
             return;

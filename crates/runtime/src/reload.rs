@@ -27,7 +27,7 @@ pub enum ConfError {
         /// Why.
         error: std::io::Error,
     },
-    /// It has errors, or any problem where none is allowed.
+    /// The file has errors, or warnings in strict mode.
     #[error("{}", lines(path, problems))]
     Invalid {
         /// The file.
@@ -50,7 +50,7 @@ pub struct Rules {
     pub strict: bool,
 }
 
-/// The configuration in force, for whoever watches the scheduler.
+/// The configuration in force, for metrics and logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce {
     /// SHA-256 of the file's bytes, in hexadecimal, as `sha256sum` prints it.
@@ -108,12 +108,13 @@ impl ConfFile {
         &self.conf
     }
 
-    /// Which text that was, and since when.
+    /// The hash of the text, and since when it is in force.
     pub fn in_force(&self) -> &InForce {
         &self.in_force
     }
 
-    /// Looks at the file again: a new configuration comes back if the content changed and is good, or if it can be read again.
+    /// Looks at the file again: a new configuration comes back if the content changed and is good, or if it can be read
+    /// again.
     pub fn poll(&mut self) -> Option<Result<Conf, ConfError>> {
         let path = self.path.clone()?;
         let name = path.display().to_string();
@@ -177,7 +178,7 @@ fn accept(name: &str, text: &str, rules: &Rules) -> Result<Conf, ConfError> {
         }
         return Ok(conf);
     }
-    // Beside errors others would only hide them, unless none is allowed.
+    // Only errors are listed if there are any, unless warnings are refused too.
     problems.retain(|problem| rules.strict || problem.severity == Severity::Error);
     Err(ConfError::Invalid { path: name.to_owned(), problems })
 }

@@ -371,7 +371,7 @@ fn read_owners(
     });
 }
 
-/// A panic of the thread comes back as a value: nothing may go on as if cycles still ran.
+/// Returns a panic of the thread as an error: the process must not go on as if cycles still ran.
 fn spawn_engine(engine: Engine) -> anyhow::Result<oneshot::Receiver<std::thread::Result<()>>> {
     let (tell, ended) = oneshot::channel();
     let body = move || {
@@ -466,7 +466,7 @@ fn figures(conf: &Conf) -> Option<Source> {
     })
 }
 
-/// The queues first, so that no group is told that there is none; but whatever keeps us from making them, cycles run.
+/// Creates the queues first, so that no group gets the reason that its queue is missing; cycles run even if that fails.
 async fn begin(client: Client, default_queue: String, faults: Arc<Faults>, engine: std_mpsc::Sender<Input>) {
     let mut queues =
         tokio::spawn(async move { bootstrap::create_queues(&client, &default_queue, &faults).await });

@@ -27,7 +27,7 @@ use crate::pulse::Pulse;
 const HEADERS: Duration = Duration::from_secs(10);
 /// Bytes of a request's headers; hyper takes no smaller limit.
 const HEADERS_MAX: usize = 8 << 10;
-/// How long a connection lives: who never reads an answer keeps no place for ever.
+/// How long a connection lives: a client that never reads an answer does not keep it for ever.
 const LIFE: Duration = Duration::from_mins(5);
 /// How long a request may take to end after that.
 const LINGER: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// With a pulse of its own.
+    /// Health with a pulse of its own.
     pub fn new(pulse: Pulse) -> Self {
         Self { pulse, ..Self::default() }
     }
@@ -54,7 +54,7 @@ impl Health {
         *self.waits_for() = Some(kinds.clone());
     }
 
-    /// What is waited for, as people read it; `None` for nothing.
+    /// The kinds whose first list is missing, as text; `None` for none.
     pub fn missing(&self) -> Option<String> {
         match &*self.waits_for() {
             Some(kinds) if kinds.is_empty() => None,
@@ -66,7 +66,7 @@ impl Health {
         }
     }
 
-    /// A set is whole whatever panicked while it was held.
+    /// The set is consistent also after a panic.
     fn waits_for(&self) -> MutexGuard<'_, Option<BTreeSet<&'static str>>> {
         self.waits_for.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
 //! Measured use of nodes: asked for at intervals, told to the Cluster.
 //!
-//! Only while a plugin reads it. Source: `metrics` of scheduler.conf, with Volcano's keys, types and queries; without it the
-//! metrics API. What cannot be had is said once and asked for again; figures grow old by themselves.
+//! Only while a plugin reads it. Source: `metrics` of scheduler.conf, with Volcano's keys, types and queries; without
+//! it the metrics API. What cannot be had is said once and asked for again; figures grow old by themselves.
 mod source;
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub async fn follow(api: Client, mut wanted: watch::Receiver<Option<Source>>, te
     }
 }
 
-/// Asks one source until another is wanted. True when nobody will want anything any more.
+/// Asks one source until another source is configured. Returns true when no source will be asked any more.
 async fn poll(
     api: &Client,
     source: &Source,

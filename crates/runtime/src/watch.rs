@@ -374,12 +374,12 @@ impl<K: Watched> Watch<K> {
         }
     }
 
-    /// Tells who need not wait for the Cluster.
+    /// Informs the parts that do not wait for the Cluster.
     fn note(&self, object: &K) {
         if let Some(input) = object.seen() {
             let _ = self.sink.outbox.send(input);
         }
-        // Nobody listens once a PodGroup controller is known to be at work.
+        // The receiver is gone once a PodGroup controller is known to run.
         if let Some(seen) = object.grouping(&self.sink.names) {
             let _ = self.sink.owners.send(seen);
         }

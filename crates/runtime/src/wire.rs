@@ -88,7 +88,7 @@ impl Wire {
             return Err(Fenced.into());
         }
         let mut sending = pin!(self.service.clone().oneshot(request));
-        // One that waits for a connection has not left yet.
+        // A request that waits for a connection has not been sent yet.
         poll_fn(|context| {
             if reads || self.fence.is_open() {
                 sending.as_mut().poll(context)

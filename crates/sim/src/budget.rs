@@ -81,19 +81,26 @@ impl Amount {
 /// Ready is False.
 pub(crate) fn count_allowed(objects: &mut [Object]) {
     let budgets = objects.iter().enumerate().filter_map(|(at, object)| match object {
-        Object::Budget(pdb, budget) => Some((at, allowed(pdb, *budget, objects))),
+        Object::Budget(pdb, budget) => Some((at, status_of(pdb, *budget, objects))),
         _ => None,
     });
-    for (at, (allowed, met)) in budgets.collect::<Vec<_>>() {
+    for (at, status) in budgets.collect::<Vec<_>>() {
         if let Object::Budget(pdb, _) = &mut objects[at] {
-            pdb.allowed = allowed;
-            pdb.frees_unready |= met;
+            pdb.allowed = status.allowed;
+            pdb.frees_unready |= status.is_healthy;
         }
     }
 }
 
-/// The allowed disruptions, and whether enough pods are healthy.
-fn allowed(pdb: &PdbInfo, budget: Budget, objects: &[Object]) -> (u32, bool) {
+/// The status of a budget as its pods give it.
+struct BudgetStatus {
+    /// The allowed disruptions.
+    allowed: u32,
+    /// Whether as many pods are healthy as have to be.
+    is_healthy: bool,
+}
+
+fn status_of(pdb: &PdbInfo, budget: Budget, objects: &[Object]) -> BudgetStatus {
     let meant = |pod: &&PodInfo| {
         pod.pod.namespace == pdb.key.namespace
             && !matches!(pod.life.phase, PodPhase::Succeeded | PodPhase::Failed)
@@ -110,7 +117,7 @@ fn allowed(pdb: &PdbInfo, budget: Budget, objects: &[Object]) -> (u32, bool) {
     }
     let needed = budget.needed(count);
     let allowed = u32::try_from(budget.allowed(count, healthy)).unwrap_or(u32::MAX);
-    (allowed, needed > 0 && healthy >= needed)
+    BudgetStatus { allowed, is_healthy: needed > 0 && healthy >= needed }
 }
 
 #[cfg(test)]

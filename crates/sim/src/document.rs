@@ -196,7 +196,7 @@ fn parts(text: &str) -> Vec<(usize, &str)> {
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if is_separator(line) {
             parts.push((start_line, &text[start..at]));
-            // What stands on the line of the dashes belongs to the document after them.
+            // Text on the line of the dashes belongs to the document after them.
             (start, start_line) = (at + 3, index + 1);
         }
         at += line.len();

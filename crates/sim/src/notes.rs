@@ -121,8 +121,9 @@ impl<'d> Notes<'d> {
 
     /// Adds the node that an object names.
     pub(crate) fn node(&mut self, place: &Place<'d>, kind: Kind, label: &str, object: &Object) {
-        let Some((node, field, what)) = node_of(object) else { return };
-        let first = || NodeUse { place: place.clone(), label: label.to_owned(), field, what, objects: 0 };
+        let Some(NodeReference { node, field, if_missing }) = node_of(object) else { return };
+        let first =
+            || NodeUse { place: place.clone(), label: label.to_owned(), field, what: if_missing, objects: 0 };
         self.nodes.entry((kind, node.to_owned())).or_insert_with(first).objects += 1;
     }
 
@@ -214,20 +215,29 @@ impl<'d> Notes<'d> {
     }
 }
 
-/// The node, the field that names it, and the effect if the node is missing.
-fn node_of(object: &Object) -> Option<(&str, &'static str, &'static str)> {
+/// The node that an object names.
+struct NodeReference<'o> {
+    node: &'o str,
+    /// The field with the name.
+    field: &'static str,
+    /// The effect if there is no such node.
+    if_missing: &'static str,
+}
+
+fn node_of(object: &Object) -> Option<NodeReference<'_>> {
+    let named = |node, field, if_missing| Some(NodeReference { node, field, if_missing });
     match object {
         Object::Pod(pod) if !matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed) => {
             let node = pod.info.life.node.as_deref()?;
-            Some((node, "spec.nodeName", "the pod is kept and uses no known node"))
+            named(node, "spec.nodeName", "the pod is kept and uses no known node")
         }
         Object::Slice(slice) => match &slice.nodes {
-            SliceNodes::Node(node) => Some((node, "spec.nodeName", "nobody can have these devices")),
+            SliceNodes::Node(node) => named(node, "spec.nodeName", "no pod can use these devices"),
             SliceNodes::Matching(_) | SliceNodes::All => None,
         },
-        Object::Attachment(it) => Some((&it.node, "spec.nodeName", "the volume counts for no node's limit")),
-        Object::CsiNode(it) => Some((&it.node, "metadata.name", "its limits are nobody's")),
-        Object::NodeUsage(it) => Some((&it.node, "metadata.name", "its figures are nobody's")),
+        Object::Attachment(it) => named(&it.node, "spec.nodeName", "the volume counts for no node's limit"),
+        Object::CsiNode(it) => named(&it.node, "metadata.name", "its limits have no effect"),
+        Object::NodeUsage(it) => named(&it.node, "metadata.name", "its figures have no effect"),
         _ => None,
     }
 }

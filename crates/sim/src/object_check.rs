@@ -1,7 +1,8 @@
 //! Checks of the API server beyond types: lists without duplicate names, and fields of which exactly one is set.
 //!
 //! Source: Kubernetes' validation (`ValidatePersistentVolumeClaimSpec`, `ValidatePersistentVolume`, `ValidateCSINode`,
-//! `validateDeviceRequest`, `ValidateResourceSlice`, `ValidateResourceQuotaSpec`, `ValidateVolumes`, `validateTopologySpreadConstraints`).
+//! `validateDeviceRequest`, `ValidateResourceSlice`, `ValidateResourceQuotaSpec`, `ValidateVolumes`,
+//! `validateTopologySpreadConstraints`).
 use std::collections::BTreeSet;
 
 use phalanx_cache::{Invalid, is_name};

@@ -17,9 +17,7 @@ pub(crate) fn check(spec: &slim::PodSpec) -> Vec<Invalid> {
                 let problem = format!("found {:?} again, expected a name of its own", container.name);
                 found.push(wrong(format!("{list}[{at}].name"), problem));
             }
-            let place = |(field, problem): (String, String)| {
-                wrong(format!("{list}[{at}].resources.{field}"), problem)
-            };
+            let place = |it: Invalid| wrong(format!("{list}[{at}].resources.{}", it.field), it.problem);
             found.extend(resources(&container.resources).err().map(place));
         }
     }
@@ -30,12 +28,12 @@ fn wrong(field: String, problem: String) -> Invalid {
     Invalid { field, problem }
 }
 
-/// The field below `resources` and its problem.
-fn resources(of: &slim::Resources) -> Result<(), (String, String)> {
+/// A problem names the field below `resources`.
+fn resources(of: &slim::Resources) -> Result<(), Invalid> {
     for (kind, list) in [("requests", &of.requests), ("limits", &of.limits)] {
         for (name, amount) in list {
             if let Some(problem) = name_or_amount(name, amount.0.as_ref().ok()) {
-                return Err((format!("{kind}.{name}"), problem));
+                return Err(wrong(format!("{kind}.{name}"), problem));
             }
         }
     }
@@ -45,7 +43,7 @@ fn resources(of: &slim::Resources) -> Result<(), (String, String)> {
             continue;
         };
         if request > limit {
-            return Err((
+            return Err(wrong(
                 format!("requests.{name}"),
                 format!("found {request}, expected at most the limit, {limit}"),
             ));
@@ -53,7 +51,7 @@ fn resources(of: &slim::Resources) -> Result<(), (String, String)> {
         if request != limit && !may_be_more(name) {
             let problem =
                 format!("found {request}, expected the same as the limit, {limit}, for {name} is not shared");
-            return Err((format!("requests.{name}"), problem));
+            return Err(wrong(format!("requests.{name}"), problem));
         }
     }
     Ok(())

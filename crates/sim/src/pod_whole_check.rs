@@ -1,7 +1,8 @@
 //! Checks of the API server on a pod as a whole: gates of a bound pod, and pod-level resources that contradict
 //! those of its containers.
 //!
-//! Source: Kubernetes' validation of pods (`ValidatePodSpec`, `validateSchedulingGates`, `validatePodResourceConsistency`).
+//! Source: Kubernetes' validation of pods (`ValidatePodSpec`, `validateSchedulingGates`,
+//! `validatePodResourceConsistency`).
 use std::collections::BTreeSet;
 
 use phalanx_cache::{Invalid, slim};

@@ -22,19 +22,19 @@ use crate::report::Report;
 /// The period of cycles.
 pub const PERIOD_MS: i64 = 1_000;
 
-/// So many cycles in a row may change nothing but statuses and nominations: more than two for each of [`WAKES_MAX`], for what
-/// is told may follow the time.
+/// The most cycles in a row that change nothing but statuses and nominations: more than two for each of [`WAKES_MAX`],
+/// since a status may change with the time.
 const IDLE_CYCLES_MAX: u32 = 300;
 
-/// Up to so many jobs that wait are looked at in each cycle, so that the reasons that are shown are of the last one.
+/// Up to this number of waiting jobs, each cycle tries all of them, so that the reasons shown are those of the last
+/// cycle.
 const LOOKED_AT: usize = 1000;
 
-/// So many cycles in a row may come of nothing but the passing of time, and change nothing: what goes by the time of day
-/// goes on for ever.
+/// The most cycles in a row that run only because time has passed, and change nothing: rules by the time of day would
+/// run cycles for ever.
 const WAKES_MAX: u32 = 64;
 
-/// So often in a row room that is gathered for a gang is let go or gathered again, when nothing comes of it: that goes on for
-/// ever too.
+/// How often in a row a reservation may end and begin again without an effect: this would go on for ever too.
 const TURNS_MAX: u32 = 2;
 
 /// Options of a simulation.
@@ -262,7 +262,7 @@ fn describe(decision: &Decision) -> String {
     }
 }
 
-/// A clock that goes on by one second with each reading, for runs whose times do not matter.
+/// A clock that advances by one second with each reading, for runs whose times do not matter.
 pub fn counting_clock() -> impl FnMut() -> f64 {
     let mut seconds = 0.0;
     move || {

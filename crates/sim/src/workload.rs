@@ -1,9 +1,9 @@
 //! Workloads, and the pods that their controllers create from templates.
 //!
-//! A Deployment, ReplicaSet or StatefulSet gives `spec.replicas` pods (1 when missing), a batch Job as many as may run at
-//! once (`parallelism`, at most `completions`; none while it is suspended), and the rest of `completions` as pods succeed. They are named `OWNER-0`, `OWNER-1`, ... in
-//! the order of creation, where a real controller would draw a suffix at random. Those that are evicted are made again (`replacement`), those that
-//! end are not.
+//! A Deployment, ReplicaSet or StatefulSet gives `spec.replicas` pods (1 when missing), a batch Job as many as may run
+//! at once (`parallelism`, at most `completions`; none while it is suspended), and the rest of `completions` as pods
+//! succeed. They are named `OWNER-0`, `OWNER-1`, ... in the order of creation, where a real controller would draw a
+//! suffix at random. Those that are evicted are made again (`replacement`), those that end are not.
 use phalanx_api::names;
 use phalanx_cache::Invalid;
 use serde_json::{Map, Value, json};

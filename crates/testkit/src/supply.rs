@@ -50,14 +50,14 @@ pub fn wish(pod: PodInfo, (volumes, device): Wishes) -> PodInfo {
     PodInfo { constraints: Arc::new(Constraints { volumes, ..Constraints::default() }), claims, ..pod }
 }
 
-/// A PersistentVolumeClaim; `once` for ReadWriteOncePod.
-pub fn pvc(at: usize, class: &str, size: i64, once: bool) -> PvcInfo {
+/// A PersistentVolumeClaim.
+pub fn pvc(at: usize, class: &str, size: i64, modes: AccessModes) -> PvcInfo {
     PvcInfo {
         key: Key::new("ns", &format!("v{at}")),
         uid: format!("v{at}").into(),
         class: class.into(),
         size,
-        modes: if once { AccessModes::ONCE_POD } else { AccessModes::default() },
+        modes,
         ..PvcInfo::default()
     }
 }
@@ -106,7 +106,10 @@ pub fn supply() -> impl Strategy<Value = Supply> {
         pvcs: pvcs
             .into_iter()
             .enumerate()
-            .map(|(at, (class, size, once))| pvc(at, class, size, once))
+            .map(|(at, (class, size, once))| {
+                let modes = if once { AccessModes::ONCE_POD } else { AccessModes::default() };
+                pvc(at, class, size, modes)
+            })
             .collect(),
         volumes: volumes.into_iter().enumerate().map(|(at, (node, size))| volume(at, node, size)).collect(),
         limits,

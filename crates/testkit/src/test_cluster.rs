@@ -49,8 +49,8 @@ pub fn set_flag(conf: &mut Conf, plugin: &str, flag: Flag, on: bool) {
     plugins.filter(|known| known.name == plugin).for_each(|known| known.flags.set(flag, on));
 }
 
-/// The number of cases of a property: `usually`, unless the variable `PROPTEST_CASES` says otherwise. A failed test shows
-/// the printed line, which runs the same cases again.
+/// The number of cases of a property: `usually`, unless the variable `PROPTEST_CASES` says otherwise. A failed test
+/// shows the printed line, which runs the same cases again.
 pub fn cases(usually: u32) -> u32 {
     let variable = |name| std::env::var(name).unwrap_or_default();
     let cases = variable("PROPTEST_CASES").parse().unwrap_or(usually);

@@ -29,7 +29,7 @@ pub struct Daemon {
     child: Child,
 }
 
-/// A daemon that did not come up.
+/// A daemon that did not become ready.
 #[derive(Debug, thiserror::Error)]
 #[error("{name} {problem}; the end of {}:\n{tail}", log.display())]
 pub(super) struct StartError {

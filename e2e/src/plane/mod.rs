@@ -122,7 +122,7 @@ impl Plane {
         Client::try_from(self.config.clone()).expect("the same configuration made a client at the start")
     }
 
-    /// What [`Plane::client`] is made of, for clients with other settings.
+    /// The configuration of [`Plane::client`], for clients with other settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -137,8 +137,8 @@ impl Plane {
         url(self.port)
     }
 
-    /// What the API server was asked by a user, as `VERB GROUP/RESOURCE` or `VERB GROUP/RESOURCE/SUBRESOURCE`; on a plane
-    /// with `audit`.
+    /// What the API server was asked by a user, as `VERB GROUP/RESOURCE` or `VERB GROUP/RESOURCE/SUBRESOURCE`; on a
+    /// plane with `audit`.
     pub fn audited(&self, user: &str) -> Result<BTreeSet<String>> {
         let log = fs::read_to_string(flags::audit_log(&self.site.dir)).context("reading the audit log")?;
         // The last line may still be written.

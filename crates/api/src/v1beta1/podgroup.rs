@@ -86,7 +86,7 @@ pub struct SubGroupPolicySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "NetworkTopologySpec")]
     pub network_topology: Option<NetworkTopologySpec>,
-    /// Pods in a subgroup: it starts with that many, or not at all.
+    /// The number of pods of a subgroup, which starts with all of them or not at all.
     #[serde(deserialize_with = "one_pod")]
     #[schemars(range(min = 1))]
     pub sub_group_size: i32,

@@ -32,7 +32,7 @@ impl Queue {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::queue_amounts()))]
 pub struct QueueSpec {
-    /// Its part of what its siblings share, relative to their weights.
+    /// The queue's share relative to the weights of its siblings.
     #[serde(deserialize_with = "weight")]
     #[schemars(range(min = 1, max = 65535))]
     pub weight: i32,
@@ -40,7 +40,7 @@ pub struct QueueSpec {
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(schema_with = "schema::checked_resource_list")]
     pub capability: ResourceList,
-    /// Whether others may take back what it uses beyond its share. Absent means yes.
+    /// Whether other queues may reclaim what the queue holds beyond its share. Absent means yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub reclaimable: Option<bool>,
@@ -215,9 +215,9 @@ open_enum! {
     QueueState {
         /// It takes new groups.
         Open = "Open",
-        /// It takes none, and has none.
+        /// The queue takes no jobs, and has none.
         Closed = "Closed",
-        /// It takes none, and still has some.
+        /// The queue takes no jobs, and still has some.
         Closing = "Closing",
         /// The queue controller could not tell.
         Unknown = "Unknown",

@@ -1,4 +1,4 @@
-//! What the gangs of a backlog are like.
+//! Kinds of waiting gangs.
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -16,29 +16,29 @@ use crate::preempt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Like {
-    /// All ask for the same.
+    /// All request the same.
     Equal,
-    /// No two ask for the same amount of memory.
+    /// No two request the same amount of memory.
     Unlike,
-    /// All ask for the same, and were not admitted, for their minResources are too much.
+    /// All request the same, and are not admitted since their minResources are too large.
     NotAdmitted,
-    /// Each pod has a volume claim of its own, whose volume is made when it has a node.
+    /// Each pod has a volume claim of its own, whose volume is provisioned once the pod has a node.
     Claims,
-    /// Each pod has a volume claim of its own, which its controller has not bound yet: none starts.
+    /// Each pod has a volume claim of its own, which its controller has not bound yet, so no gang starts.
     Unbound,
-    /// Each pod has a claim of its own to a device that there is none of: none starts.
+    /// Each pod has a resource claim of its own to a device that no node has, so no gang starts.
     Devices,
-    /// All seek the zone of an app that runs nowhere but with them.
+    /// All have affinity by zone to an app that has no running pod.
     Affinity,
-    /// Each gang is an app of its own, and seeks a zone for itself.
+    /// Each gang is an app of its own, with affinity by zone to itself.
     OwnAffinity,
     /// Pods that request nothing; nodes take only so many pods.
     BestEffort,
-    /// All ask for the same, and others might be evicted for them, were they less important.
+    /// All request the same, and could have pods evicted for them if their priority were higher.
     Preempt,
-    /// The same, but no two ask for the same amount of memory.
+    /// As `Preempt`, but no two request the same amount of memory.
     PreemptUnlike,
-    /// Each has a pod that runs, which is all it needs, and would like one more.
+    /// Each has one running pod, which is its minimum, and one more pending pod.
     Elastic,
 }
 
@@ -57,7 +57,7 @@ impl Like {
         }
     }
 
-    /// What there is besides nodes, whatever they are like.
+    /// The objects besides nodes that all kinds need.
     pub(super) fn supply() -> impl Iterator<Item = Event> {
         let class = |name: &str, waits| {
             let provisioner = Some("csi.example.com".into());
@@ -87,8 +87,8 @@ impl Like {
         })
     }
 
-    /// How many gangs of so many pods start when as many have finished, zone after zone: all that seek one zone go to that
-    /// of the first, which is the first with enough room.
+    /// How many gangs of this size start when as many pods have finished, zone after zone: all gangs with affinity to
+    /// one zone go to that of the first, which is the first zone with enough room.
     pub(super) fn started_by(self, finished: usize, size: usize) -> usize {
         let in_zone = |zone: usize| (finished + ZONES - 1 - zone) / ZONES / size;
         match self {

@@ -1,7 +1,7 @@
 //! `churn`: gangs come and end at a steady rate, for minutes.
 //!
-//! The pods of a gang are created at once, gangs of 1 to 16 pods follow each other at the rate, and each pod is deleted some
-//! time after it was seen bound. kube-scheduler gets the same pods without PodGroups.
+//! The pods of a gang are created at once, gangs of 1 to 16 pods follow each other at the rate, and each pod is deleted
+//! some time after it was seen bound. kube-scheduler gets the same pods without PodGroups.
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ pub(crate) struct Options {
 
 /// The largest gang.
 const LARGEST: usize = 16;
-/// Sizes follow each other in steps of this, so that each of them comes as often as any other.
+/// The step between the sizes of consecutive gangs, so that each size is equally frequent.
 const STRIDE: usize = 7;
 /// How long after the last creation pods may still be bound.
 const GRACE: Duration = Duration::from_secs(30);
@@ -218,7 +218,7 @@ async fn watch(client: Client, ledger: Arc<Mutex<Ledger>>, runtime: usize) -> Re
             let pods = pods.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_secs(runtime as u64)).await;
-                // A pod that is gone already is what is wanted.
+                // A pod that is already deleted is no error.
                 drop(pods.delete(&name, &DeleteParams::default().grace_period(0)).await);
             });
         }

@@ -54,7 +54,7 @@ pub(crate) async fn warm_up(client: &Client, scheduler: &str) -> Result<()> {
         .await
         .map(drop)
         .context("deleting the first pod")?;
-    // What follows a bind (statuses, the event) is to be over too.
+    // Waits until the writes after a bind (statuses, the event) are over too.
     tokio::time::sleep(Duration::from_secs(2)).await;
     Ok(())
 }

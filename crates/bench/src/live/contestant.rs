@@ -1,4 +1,4 @@
-//! What binds the pods: the client itself, Phalanx, or kube-scheduler.
+//! The contestants: the client itself, Phalanx, and kube-scheduler.
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -33,7 +33,7 @@ pub(crate) enum Groups {
     Gangs,
 }
 
-/// What a run is asked to do.
+/// The load of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) size: Size,
@@ -44,7 +44,7 @@ pub(crate) struct Load {
     pub(crate) rate: Option<f64>,
 }
 
-/// What a run took: times from the first create, in seconds.
+/// The figures of a run: times from the first create, in seconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) seconds: f64,
@@ -107,7 +107,7 @@ impl Contestant {
 
     pub(crate) fn scheduler_name(self) -> &'static str {
         match self {
-            // Nobody's name: the bare loop binds these pods.
+            // A scheduler name that no scheduler has: the bare loop binds these pods.
             Contestant::Floor => "nobody",
             Contestant::Phalanx => "volcano",
             Contestant::KubeScheduler => "default-scheduler",

@@ -62,7 +62,7 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
     runs.figures(options).context("no round")
 }
 
-/// What all rounds took, by contestant.
+/// The runs of all rounds, by contestant.
 #[derive(Debug, Default)]
 struct Runs {
     floor: Vec<Measured>,
@@ -75,7 +75,7 @@ impl Runs {
     fn figures(&self, options: &Options) -> Option<Value> {
         let Size { nodes, gangs, size } = options.size;
         let (floor, ours, kube) = (median(&self.floor)?, median(&self.ours)?, median(&self.kube));
-        // Of each round by itself: a machine that is slow for a while is slow for both.
+        // The ratios of single rounds: a machine that is slow for a while is slow for both.
         let seconds = self.ratios(|run| run.seconds);
         let processor = self.ratios(|run| run.cpu.total());
         let all = |runs: &[Measured]| runs.iter().map(Measured::json).collect::<Vec<_>>();
@@ -101,13 +101,13 @@ impl Runs {
         }))
     }
 
-    /// Ours to the floor, in each round.
+    /// The ratio of Phalanx to the floor in each round.
     fn ratios(&self, of: fn(&Measured) -> f64) -> Vec<f64> {
         self.floor.iter().zip(&self.ours).map(|(floor, ours)| of(ours) / of(floor)).collect()
     }
 }
 
-/// Whether the figures are as good as was asked for.
+/// Whether the ratio is within `--max-ratio`.
 pub(super) fn check(options: &Options, figures: &Value) -> Result<()> {
     let Some(most) = options.max_ratio else { return Ok(()) };
     let ratio = figures["fastestRatioToFloor"].as_f64().context("no fastestRatioToFloor")?;

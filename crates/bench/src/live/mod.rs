@@ -45,7 +45,7 @@ impl Bench {
         }
     }
 
-    /// Whether what it measured is as good as was asked for.
+    /// Whether the measurement is within the limits of the command line.
     pub(crate) fn check(&self, figures: &Value) -> Result<()> {
         match self {
             Bench::Floor(options) => floor::check(options, figures),

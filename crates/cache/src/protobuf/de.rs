@@ -83,7 +83,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
         visitor.visit_newtype_struct(self)
     }
 
-    /// A field that a type reads and the table does not know would never be seen.
+    /// A field that is missing in the table would never be decoded.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -111,9 +111,9 @@ impl<'de> Deserializer<'de> for Value<'de> {
 struct Fields<'de> {
     reader: Reader<'de>,
     message: &'static Message,
-    /// What is around an inline message.
+    /// The message that holds the inline message.
     outer: Option<(Reader<'de>, &'static Message)>,
-    /// The field whose name was given out.
+    /// The value of the field name that was returned last.
     next: Option<(&'static Field, Raw<'de>)>,
 }
 
@@ -174,7 +174,7 @@ struct Several<'a, 'de> {
     reader: &'a mut Reader<'de>,
     number: u32,
     first: Option<Raw<'de>>,
-    /// The value of an entry whose key was given out.
+    /// The value of the key that was returned last.
     value: Option<Raw<'de>>,
 }
 

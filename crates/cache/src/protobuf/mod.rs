@@ -17,7 +17,7 @@ use self::wire::{Raw, Reader, bytes_of};
 use crate::answer::{Change, ListMeta, Page, no_event};
 use crate::{Guarded, Invalid, slim};
 
-/// What an encoded object begins with; `runtime.Unknown` follows.
+/// The first bytes of an encoded object; `runtime.Unknown` follows.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// A kind that can be read from protobuf.
@@ -98,7 +98,7 @@ fn guarded<K: Protobuf>(object: &[u8]) -> Guarded<K> {
     message(object, table).map_or_else(|invalid| Guarded::unread(metadata(object), invalid), Guarded::Read)
 }
 
-/// Who an object is, as far as it can be read.
+/// The identity of an object, as far as it can be read.
 fn metadata(object: &[u8]) -> ObjectMeta {
     let text = |number| meta(object, number).ok().filter(|text| !text.is_empty());
     let (name, namespace, uid, resource_version) = (text(1), text(3), text(5), text(6));
@@ -115,7 +115,7 @@ fn meta(object: &[u8], number: u32) -> Result<String, Invalid> {
     Ok(String::from_utf8_lossy(text).into_owned())
 }
 
-/// What is in the envelope: the field `raw` of `runtime.Unknown`.
+/// The content of the envelope: the field `raw` of `runtime.Unknown`.
 fn object(bytes: &[u8]) -> Result<&[u8], Invalid> {
     let unknown =
         bytes.strip_prefix(MAGIC).ok_or_else(|| Invalid::new("found no object in Kubernetes' protobuf"))?;

@@ -1,9 +1,9 @@
-//! The numbers of fields, from Kubernetes' `generated.proto` files (`k8s.io/api/core/v1`, `k8s.io/apimachinery`). Only what
-//! the slim types read is here: whatever a table has not is skipped.
+//! The numbers of fields, from Kubernetes' `generated.proto` files (`k8s.io/api/core/v1`, `k8s.io/apimachinery`). Only
+//! what the slim types read is here: whatever a table has not is skipped.
 
 use self::Form::{Bool, Count, Message as Sub, Number, Quantity, Text, Time};
 
-/// What a field's bytes stand for.
+/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     /// `string`.
@@ -31,7 +31,7 @@ pub(super) enum Type {
     Many(Form),
     /// `map`, by text.
     Map(Form),
-    /// A message that JSON has not: its fields are beside those around it.
+    /// A message without a counterpart in JSON, where its fields stand beside those around it.
     Inline(&'static Message),
 }
 

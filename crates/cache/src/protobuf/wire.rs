@@ -1,4 +1,4 @@
-//! Protobuf's wire format: tags, and what stands behind them.
+//! Protobuf's wire format: tags and the values behind them.
 
 use crate::Invalid;
 

@@ -3,7 +3,6 @@
 use phalanx_api::names;
 use phalanx_api::v1beta1::Queue;
 use phalanx_cache::{Fold, Interner, Names, WatchEvent, slim};
-use phalanx_cluster::annotation;
 use phalanx_cluster::event::{Event, GroupLimits, Measure, QueueInfo, QuotaInfo, Time};
 
 use crate::{object, pod, shown};
@@ -147,21 +146,4 @@ spec:
   - {name: c, resources: {limits: {cpu: 1}}}");
     let limits: Vec<String> = info.requests.limits.iter().map(shown).collect();
     assert_eq!(limits, ["cpu=2 memory=1G", "cpu=1"]);
-}
-
-#[test]
-fn annotations_have_the_same_names_in_cluster_and_api() {
-    for (ours, name) in [
-        (annotation::SLA_WAITING_TIME, names::SLA_WAITING_TIME),
-        (annotation::BARE_SLA_WAITING_TIME, names::BARE_SLA_WAITING_TIME),
-        (annotation::REVOCABLE_ZONE, names::REVOCABLE_ZONE),
-        (annotation::JDB_MIN_AVAILABLE, names::JDB_MIN_AVAILABLE),
-        (annotation::JDB_MAX_UNAVAILABLE, names::JDB_MAX_UNAVAILABLE),
-        (annotation::TASK_TOPOLOGY_AFFINITY, names::TASK_TOPOLOGY_AFFINITY),
-        (annotation::TASK_TOPOLOGY_ANTI_AFFINITY, names::TASK_TOPOLOGY_ANTI_AFFINITY),
-        (annotation::TASK_TOPOLOGY_TASK_ORDER, names::TASK_TOPOLOGY_TASK_ORDER),
-        (annotation::NODEGROUP_NAME, names::NODEGROUP_NAME),
-    ] {
-        assert_eq!(ours, name);
-    }
 }

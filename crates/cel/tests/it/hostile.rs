@@ -114,7 +114,7 @@ fn no_construct_overflows_a_stack() {
 }
 
 #[test]
-fn sides_are_as_many_as_fit() {
+fn and_or_and_bind_take_as_many_operands_as_fit_the_expression() {
     on_a_small_stack(|| {
         for (construct, expected) in [
             (Construct("cel.bind(x,false,", "x", ")"), Ok(false)),
@@ -133,7 +133,7 @@ fn sides_are_as_many_as_fit() {
 }
 
 #[test]
-fn what_is_too_deep_or_too_long_is_told() {
+fn errors_say_that_an_expression_is_too_deep_or_too_long() {
     on_a_small_stack(|| {
         for (open, inner, close) in
             [("(", "true", ")"), ("!", "true", ""), ("", "device", ".a"), ("", "1", "+1")]
@@ -152,7 +152,7 @@ fn what_is_too_deep_or_too_long_is_told() {
 
 /// Expressions of a few bytes that ask for much, and how long they may take: a hundred times what they do.
 #[test]
-fn what_costs_much_ends_soon() {
+fn costly_expressions_end_within_their_budget() {
     let digits = "[0,1,2,3,4,5,6,7,8,9]";
     let hundred = |body: &str| format!("{digits}.all(x,{digits}.all(y,{body}))");
     let doubled = |twice: &str, body: &str| {
@@ -186,7 +186,7 @@ fn what_costs_much_ends_soon() {
 }
 
 #[test]
-fn what_is_spent_is_spent_whatever_stands_beside() {
+fn steps_count_in_operands_that_do_not_decide_the_answer() {
     let costly = r"'a'.matches('\\w{20}'+device.driver)";
     let text = format!("{}||true", [costly; 20].join("||"));
     assert_eq!(eval(&text), Err("it takes too many steps".to_owned()));
@@ -195,7 +195,7 @@ fn what_is_spent_is_spent_whatever_stands_beside() {
 }
 
 #[test]
-fn all_devices_have_one_budget() {
+fn one_budget_holds_for_all_devices_of_a_search() {
     let read = Expression::parse("device.driver == 'x'").unwrap();
     let mut budget = Budget::new(1_000);
     let answers: Vec<bool> = (0..1_000).map_while(|_| read.selects(&Gpu, &mut budget).ok()).collect();
@@ -207,7 +207,7 @@ fn all_devices_have_one_budget() {
 
 /// A regular expression that is made while evaluating is made once for all devices.
 #[test]
-fn a_regular_expression_is_kept() {
+fn a_regular_expression_is_compiled_once_for_all_devices() {
     let read = Expression::parse("'gpu'.matches('^g' + 'pu$')").unwrap();
     let mut budget = Budget::new(10_000);
     for _ in 0..100 {

@@ -436,13 +436,13 @@ fn capacity_beside_proportion_is_a_problem() {
 #[test]
 fn plugins_and_actions_that_need_another_are_warned_of() {
     let unmoved = "line 2, column 27: plugin rescheduling moves no pods without action shuffle; expected shuffle among the actions";
-    let unnamed = "line 1, column 10: action shuffle evicts nobody without plugin rescheduling or tdm; expected one of them among the plugins";
+    let unnamed = "line 1, column 10: action shuffle evicts no pod without plugin rescheduling or tdm; expected one of them among the plugins";
     let whatever = |action| {
         format!(
             "line 1, column 10: no plugin priority, so {action} serves jobs whatever their priority; expected priority among the plugins"
         )
     };
-    let nobody = "line 2, column 27: plugin extender without extender.urlPrefix has nobody to ask; expected its address";
+    let nobody = "line 2, column 27: plugin extender without extender.urlPrefix has no server to ask; expected its address";
     for (actions, plugins, expected) in [
         ("allocate", "{name: rescheduling}", unmoved.to_owned()),
         ("allocate, shuffle", "{name: rescheduling}", String::new()),

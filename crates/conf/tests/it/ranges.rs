@@ -271,7 +271,7 @@ fn the_source_of_metrics_is_checked() {
         (
             "  address: prometheus:9090\n",
             Some(
-                "12: address is the text \"prometheus:9090\"; nobody is asked; expected an address such as http://prometheus:9090",
+                "12: address is the text \"prometheus:9090\"; no server is asked; expected an address such as http://prometheus:9090",
             ),
         ),
         (
@@ -289,7 +289,7 @@ fn the_source_of_metrics_is_checked() {
         (
             "  type: prometheus\n",
             Some(
-                "9: type is prometheus, and there is no address; nobody is asked; expected an address such as http://prometheus:9090",
+                "9: type is prometheus, and there is no address; no server is asked; expected an address such as http://prometheus:9090",
             ),
         ),
         (

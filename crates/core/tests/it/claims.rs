@@ -19,7 +19,7 @@ fn one_to_attach() -> TestCluster {
         let name: Arc<str> = format!("pv{at}").into();
         let (claim, available) = (Some((Key::new("ns", &format!("v{at}")), None)), false);
         test.add(VolumeInfo { claim, available, modes: AccessModes::default(), ..volume(at, 0, 1) });
-        test.add(PvcInfo { volume: Some(name), bound: true, ..pvc(at, "local", 1, false) });
+        test.add(PvcInfo { volume: Some(name), bound: true, ..pvc(at, "local", 1, AccessModes::default()) });
     }
     test
 }
@@ -70,7 +70,11 @@ fn a_preemptor_waits_until_the_volume_of_its_victim_is_detached() {
 fn pods_of_all_claims_of_a_deleted_volume_wait() {
     let mut test = one_to_attach();
     for at in [0, 2] {
-        let named = PvcInfo { volume: Some("pv0".into()), bound: true, ..pvc(at, "local", 1, false) };
+        let named = PvcInfo {
+            volume: Some("pv0".into()),
+            bound: true,
+            ..pvc(at, "local", 1, AccessModes::default())
+        };
         test.add(named).add(wish(pod(&format!("p{at}"), "cpu=1"), (vec![at], None)));
     }
     test.add(Event::VolumeGone { name: "pv0".into(), uid: "".into() });
@@ -105,7 +109,7 @@ fn with_claims(devices: &[usize]) -> TestCluster {
         test.add(event);
     }
     for at in 0..3 {
-        test.add(claim(at, 1)).add(pvc(at, "local", 1, false));
+        test.add(claim(at, 1)).add(pvc(at, "local", 1, AccessModes::default()));
     }
     test
 }

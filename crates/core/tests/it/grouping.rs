@@ -26,7 +26,7 @@ fn ungrouped(decisions: &[Decision]) -> bool {
     decisions.iter().any(|decision| matches!(decision, Decision::PodUngrouped { .. }))
 }
 
-/// Clusters in which a waiting pod is tried in each cycle, and clusters in which it is parked.
+/// Clusters in which a waiting pod is tried in each cycle, and clusters in which it is unschedulable.
 fn clusters(wait: GroupWait) -> impl Iterator<Item = TestCluster> {
     [RetryLimits::unlimited(), RetryLimits { all_up_to: 0, ..RetryLimits::default() }].into_iter().map(
         move |patience| {

@@ -1,96 +1,83 @@
 //! Preemption against brute force on tiny clusters: victims must be needed, and a refusal must be true.
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
-use phalanx_cluster::event::{
-    Constraints, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRules, PodTerm,
-};
+use phalanx_cluster::event::{Event, Key, PdbInfo, PodGroupInfo, PodInfo, PodPhase};
 use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use phalanx_framework::testing::{group, member, node, running};
+use phalanx_framework::testing::group;
 use phalanx_testkit::rates::{Rate, holds};
-use phalanx_testkit::small::{RACK, Topology, has, labels, topology};
+use phalanx_testkit::small::{
+    self, Gang, Held, Host, Losses, Member, Rules, Set, Small, has, labels, topology,
+};
 use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
-/// A pod that has its node.
+/// What evictions ask about a running pod.
 #[derive(Clone, Debug)]
-struct Placed {
-    name: String,
-    gang: usize,
-    node: usize,
-    cores: i64,
+struct Running {
     preemptable: Option<bool>,
     /// The pod is bound and has not started yet.
     bound: bool,
     /// Which of the two disruption budgets select it.
     budgets: [bool; 2],
-    /// Which of the two colours it has.
-    colours: [bool; 2],
-    /// Its anti-affinity keeps pods of the first colour out of this domain.
-    keeps_away: Option<Topology>,
 }
 
-/// Pod rules of the members.
-#[derive(Clone, Debug, Default)]
-struct Rules {
-    /// The colours of the members.
-    colours: [bool; 2],
-    /// Affinity: a pod of this colour is in the domain, or no domain has one.
-    with: Option<(usize, Topology)>,
-    /// Anti-affinity: no pod of this colour is in the domain.
-    without: Option<(usize, Topology)>,
-}
-
-/// A gang, running or waiting.
-#[derive(Clone, Debug)]
-struct Gang {
-    priority: i32,
-    min: u32,
-}
-
-/// A cluster with one waiting gang.
+/// A cluster with running gangs and one waiting gang.
 #[derive(Clone, Debug)]
 struct Case {
-    /// Cores of each node.
-    nodes: Vec<i64>,
+    small: Small,
+    /// By pod.
+    running: Vec<Running>,
     gangs: Vec<Gang>,
-    pods: Vec<Placed>,
+    /// What the disruption budgets allow.
     allowed: [u32; 2],
-    asks: Gang,
-    cores: i64,
-    /// The nodes that the gang may use; `None` for all.
-    only: Option<usize>,
-    rules: Rules,
+    /// The priority of the waiting gang.
+    priority: i32,
     /// `enablePreemptable` of plugin gang.
     keeps_gangs: bool,
 }
 
 const PRIORITIES: [i32; 3] = [1, 5, 10];
 
-fn gang() -> impl Strategy<Value = Gang> {
-    (prop::sample::select(&PRIORITIES[..]), 0u32..4).prop_map(|(priority, min)| Gang { priority, min })
-}
-
 prop_compose! {
-    fn rules()(
-        colours in any::<[bool; 2]>(),
-        with in prop::option::weighted(0.4, (0usize..2, topology())),
-        without in prop::option::weighted(0.3, (0usize..2, topology())),
-    ) -> Rules {
-        Rules { colours, with, without }
+    fn gang()(priority in prop::sample::select(&PRIORITIES[..]), min in 0u32..4) -> Gang {
+        Gang { queue: 0, priority, min }
     }
 }
 
-/// Gang, node, cores, whether the pod may be evicted, and random booleans.
-type Spec = (usize, usize, i64, Option<bool>, [bool; 5], Option<Topology>);
+/// Pod rules of the members: affinity, and anti-affinity by host or rack.
+fn rules() -> impl Strategy<Value = Rules> {
+    small::rules(0.4, 0.3, 0.0)
+}
 
-fn placed() -> impl Strategy<Value = Spec> {
-    let (preemptable, keeps_away) =
-        (prop::option::weighted(0.2, any::<bool>()), prop::option::weighted(0.15, topology()));
-    (0usize..4, 0usize..3, 1i64..3, preemptable, any::<[bool; 5]>(), keeps_away)
+/// A running pod before it has a node.
+#[derive(Clone, Debug)]
+struct Filler {
+    gang: usize,
+    node: usize,
+    cores: i64,
+    running: Running,
+    rules: Rules,
+}
+
+prop_compose! {
+    fn filler()(
+        (gang, node, cores) in (0usize..4, 0usize..3, 1i64..3),
+        preemptable in prop::option::weighted(0.2, any::<bool>()),
+        (bound, one, other) in any::<(bool, bool, bool)>(),
+        colours in any::<[bool; 2]>(),
+        keeps_away in prop::option::weighted(0.15, topology()),
+    ) -> Filler {
+        let without = keeps_away.map(|topology| (0, topology));
+        let running = Running { preemptable, bound, budgets: [one, one && other] };
+        Filler { gang, node, cores, running, rules: Rules { colours, without, ..Rules::default() } }
+    }
+}
+
+/// Nodes with this many cores: the first two are in one rack, the next two in another.
+fn hosts(cores: &[i64]) -> Vec<Host> {
+    cores.iter().enumerate().map(|(at, cores)| Host { room: [*cores, 0], rack: Some(at / 2) }).collect()
 }
 
 /// Up to seven pods: few enough that the scheduler tries every set of victims.
@@ -107,7 +94,7 @@ prop_compose! {
     fn sized(cores_of_nodes: Range<i64>, count: Range<usize>)(
         nodes in prop::collection::vec(cores_of_nodes, 1..4),
         gangs in prop::collection::vec(gang(), 1..4),
-        pods in prop::collection::vec(placed(), count),
+        fillers in prop::collection::vec(filler(), count),
         allowed in [0u32..4, 0u32..9],
         asks in gang(),
         cores in 1i64..5,
@@ -115,55 +102,51 @@ prop_compose! {
         rules in rules(),
         keeps_gangs in any::<bool>(),
     ) -> Case {
-        let mut free = nodes.clone();
-        let mut placed = Vec::new();
-        for (at, (gang, node, cores, preemptable, coins, keeps_away)) in pods.into_iter().enumerate() {
-            let (gang, node) = (gang % gangs.len(), node % nodes.len());
-            if free[node] >= cores {
-                free[node] -= cores;
-                let [bound, one, other, red, blue] = coins;
-                let (budgets, colours) = ([one, one && other], [red, blue]);
+        let (hosts, mut free) = (hosts(&nodes), nodes);
+        let (mut pods, mut running) = (Vec::new(), Vec::new());
+        for (at, filler) in fillers.into_iter().enumerate() {
+            let (gang, node) = (filler.gang % gangs.len(), filler.node % hosts.len());
+            if free[node] >= filler.cores {
+                free[node] -= filler.cores;
                 let name = format!("g{gang}-{at}");
-                placed.push(Placed { name, gang, node, cores, preemptable, bound, budgets, colours, keeps_away });
+                pods.push(Held { name, gang, node, asks: [filler.cores, 0], rules: filler.rules });
+                running.push(filler.running);
             }
         }
-        let asks = Gang { min: asks.min.max(1), ..asks };
-        Case { nodes, gangs, pods: placed, allowed, asks, cores, only, rules, keeps_gangs }
+        let min = asks.min.max(1) as usize;
+        let members = vec![Member { asks: [cores, 0], only, rules }; min];
+        let small = Small { hosts, pods, members, min };
+        Case { small, running, gangs, allowed, priority: asks.priority, keeps_gangs }
     }
 }
-
-/// Gang, whether the pod may be evicted, and random booleans.
-type Filler = (usize, bool, [bool; 2]);
 
 prop_compose! {
     /// Full nodes whose pods share a surplus that is smaller than the gang could use.
     fn crowded()(
         nodes in prop::collection::vec(prop::sample::select(vec![1i64, 1, 2, 3, 3]), 5..8),
         surplus in prop::collection::vec(0usize..3, 2..5),
-        pods in prop::collection::vec((0usize..4, prop::bool::weighted(0.9), any::<[bool; 2]>()), 14),
+        fillers in prop::collection::vec((0usize..4, prop::bool::weighted(0.9), any::<[bool; 2]>()), 14),
         allowed in [0u32..4, 1u32..9],
-        (min, cores) in (1u32..3, 2i64..4),
-        rules in (prop::bool::weighted(0.1), rules()),
+        (min, cores) in (1usize..3, 2i64..4),
+        rules in prop_oneof![9 => Just(Rules::default()), 1 => rules()],
     ) -> Case {
-        let place = nodes.iter().enumerate().flat_map(|(at, cores)| (0..*cores).map(move |_| at));
-        let pod = |(at, (node, (gang, free, coins))): (usize, (usize, Filler))| {
+        let seats = nodes.iter().enumerate().flat_map(|(at, cores)| (0..*cores).map(move |_| at));
+        let (mut pods, mut running) = (Vec::new(), Vec::new());
+        for (at, (node, (gang, free, colours))) in seats.zip(fillers).enumerate() {
             let gang = gang % surplus.len();
-            let [one, other] = coins;
-            let preemptable = (!free).then_some(false);
-            Placed {
-                name: format!("g{gang}-{at}"), gang, node, cores: 1, preemptable, bound: false,
-                budgets: [one && other, false], colours: coins, keeps_away: None,
-            }
-        };
-        let pods: Vec<Placed> = place.zip(pods).enumerate().map(pod).collect();
+            let rules = Rules { colours, ..Rules::default() };
+            pods.push(Held { name: format!("g{gang}-{at}"), gang, node, asks: [1, 0], rules });
+            let budgets = [colours[0] && colours[1], false];
+            running.push(Running { preemptable: (!free).then_some(false), bound: false, budgets });
+        }
         let gang = |(at, surplus): (usize, &usize)| {
             let members = pods.iter().filter(|pod| pod.gang == at).count();
-            Gang { priority: 1, min: members.saturating_sub(*surplus) as u32 }
+            Gang { queue: 0, priority: 1, min: members.saturating_sub(*surplus) as u32 }
         };
         let gangs = surplus.iter().enumerate().map(gang).collect();
-        let rules = if rules.0 { rules.1 } else { Rules::default() };
-        let asks = Gang { priority: 10, min };
-        Case { nodes, gangs, pods, allowed, asks, cores, only: None, rules, keeps_gangs: true }
+        let members = vec![Member { asks: [cores, 0], only: None, rules }; min];
+        let small = Small { hosts: hosts(&nodes), pods, members, min };
+        Case { small, running, gangs, allowed, priority: 10, keeps_gangs: true }
     }
 }
 
@@ -180,165 +163,62 @@ impl Case {
         for value in PRIORITIES {
             test.add(Event::PriorityClass { name: format!("p{value}").into(), value, global_default: false });
         }
-        for (at, cores) in self.nodes.iter().enumerate() {
-            let NodeInfo { mut labels, .. } = node(&format!("n{at}"), "");
-            labels.push((RACK.into(), format!("r{}", domain(Topology::Rack, at)).into()));
-            test.add(NodeInfo { labels, ..node(&format!("n{at}"), &format!("cpu={cores}")) });
+        for node in self.small.nodes() {
+            test.add(node);
         }
-        let of = |name: &str, gang: &Gang| PodGroupInfo {
-            priority_class: Some(format!("p{}", gang.priority).into()),
-            ..group(name, gang.min)
+        let of = |name: &str, priority: i32, min: u32| PodGroupInfo {
+            priority_class: Some(format!("p{priority}").into()),
+            ..group(name, min)
         };
         for (at, gang) in self.gangs.iter().enumerate() {
-            test.add(of(&format!("g{at}"), gang));
+            test.add(of(&format!("g{at}"), gang.priority, gang.min));
         }
-        for pod in &self.pods {
-            test.add(pod.info());
+        for (pod, running) in self.small.running().zip(&self.running) {
+            test.add(running.of(pod));
         }
         for (at, allowed) in self.allowed.iter().enumerate() {
             test.add(budget(at, *allowed));
         }
-        test.add(of("asks", &self.asks));
-        for index in 0..self.asks.min {
-            test.add(self.asking(index));
+        test.add(of("asks", self.priority, self.small.min as u32));
+        for pod in self.small.asking() {
+            test.add(pod);
         }
         test
     }
 
-    fn asking(&self, index: u32) -> PodInfo {
-        let only = |at: usize| ("kubernetes.io/hostname".into(), format!("n{at}").into());
-        let constraints = Constraints {
-            node_selector: self.only.map(only).into_iter().collect(),
-            pod_rules: self.rules.info(),
-            ..Constraints::default()
-        };
-        PodInfo {
-            constraints: Arc::new(constraints),
-            labels: labels(&self.rules.colours, "colour").collect(),
-            ..member("asks", index, &format!("cpu={}", self.cores))
-        }
-    }
-
     /// Whether the gang fits once these pods are gone.
-    fn fits(&self, gone: &[&Placed]) -> bool {
-        let stays = |pod: &&Placed| gone.iter().all(|other| other.name != pod.name);
-        let stay: Vec<&Placed> = self.pods.iter().filter(stays).collect();
-        self.way(&stay, &mut Vec::new())
-    }
-
-    /// Whether the remaining members can be placed one after the other.
-    fn way(&self, stay: &[&Placed], members: &mut Vec<usize>) -> bool {
-        members.len() == self.asks.min as usize
-            || (0..self.nodes.len()).any(|at| {
-                self.takes(stay, members, at) && {
-                    members.push(at);
-                    let found = self.way(stay, members);
-                    members.pop();
-                    found
-                }
-            })
-    }
-
-    /// Whether a node can hold one more member.
-    fn takes(&self, stay: &[&Placed], members: &[usize], at: usize) -> bool {
-        let held: i64 = stay.iter().filter(|pod| pod.node == at).map(|pod| pod.cores).sum();
-        let own = members.iter().filter(|node| **node == at).count() as i64;
-        self.only.is_none_or(|only| only == at)
-            && held + (own + 1) * self.cores <= self.nodes[at]
-            && self.keeps_rules(stay, members, at)
-    }
-
-    fn keeps_rules(&self, stay: &[&Placed], members: &[usize], at: usize) -> bool {
-        let Rules { colours, with, without } = &self.rules;
-        // Nodes that have a pod of the colour, once for each.
-        let coloured = |colour: usize| {
-            let others = stay.iter().filter(move |pod| pod.colours[colour]).map(|pod| pod.node);
-            others.chain(members.iter().copied().filter(move |_| colours[colour]))
-        };
-        let near = |(colour, topology): (usize, Topology)| {
-            coloured(colour).any(|node| domain(topology, node) == domain(topology, at))
-        };
-        let first = |colour: usize| colours[colour] && coloured(colour).next().is_none();
-        let kept_out = |pod: &&Placed| {
-            pod.keeps_away
-                .is_some_and(|topology| colours[0] && domain(topology, pod.node) == domain(topology, at))
-        };
-        with.is_none_or(|with| near(with) || first(with.0))
-            && !without.is_some_and(near)
-            && !stay.iter().any(kept_out)
+    fn fits(&self, gone: Set) -> bool {
+        self.small.fits(gone, &|_| true)
     }
 
     /// Whether these pods may be evicted together for the gang.
-    fn may_go(&self, gone: &[&Placed]) -> bool {
-        let alone = |pod: &&Placed| {
-            let budgets = pod.budgets.iter().filter(|meant| **meant).count();
-            self.gangs[pod.gang].priority < self.asks.priority
-                && pod.preemptable != Some(false)
-                && (pod.bound || budgets < 2)
-        };
-        let whole = |(at, gang): (usize, &Gang)| {
-            let of = |pods: &mut dyn Iterator<Item = &Placed>| pods.filter(|pod| pod.gang == at).count();
-            let (had, lost) = (of(&mut self.pods.iter()), of(&mut gone.iter().copied()));
-            !self.keeps_gangs || lost <= had.saturating_sub(gang.min as usize)
+    fn may_go(&self, gone: Set) -> bool {
+        let alone = |at: usize| {
+            let Running { preemptable, bound, budgets } = &self.running[at];
+            self.gangs[self.small.pods[at].gang].priority < self.priority
+                && *preemptable != Some(false)
+                && (*bound || *budgets != [true, true])
         };
         let within = |(at, allowed): (usize, &u32)| {
-            gone.iter().filter(|pod| pod.budgets[at] && !pod.bound).count() <= *allowed as usize
+            let counts = |pod: &Running| pod.budgets[at] && !pod.bound;
+            self.small.positions(gone).filter(|at| counts(&self.running[*at])).count() <= *allowed as usize
         };
-        gone.iter().all(alone)
-            && self.gangs.iter().enumerate().all(whole)
+        let losses = if self.keeps_gangs { Losses::Surplus } else { Losses::Any };
+        self.small.positions(gone).all(alone)
+            && self.small.may_lose(losses, gone, self.gangs.iter().map(|gang| gang.min))
             && self.allowed.iter().enumerate().all(within)
-    }
-
-    /// A set of pods that may be evicted and without which the gang fits. Each part of such a set may be evicted too.
-    fn way_out<'a>(&'a self, at: usize, gone: &mut Vec<&'a Placed>) -> bool {
-        let Some(next) = self.pods.get(at) else { return self.fits(gone) };
-        gone.push(next);
-        let found = self.may_go(gone) && self.way_out(at + 1, gone);
-        if !found {
-            gone.pop();
-        }
-        found || self.way_out(at + 1, gone)
     }
 }
 
-impl Placed {
-    fn info(&self) -> PodInfo {
-        let group: Arc<str> = format!("g{}", self.gang).into();
-        let mut pod = running(member(&group, 0, &format!("cpu={}", self.cores)), &format!("n{}", self.node));
-        pod.pod.name = self.name.as_str().into();
-        pod.pod.uid = self.name.as_str().into();
+impl Running {
+    fn of(&self, mut pod: PodInfo) -> PodInfo {
         pod.preemptable = self.preemptable;
-        pod.labels = labels(&self.budgets, "budget").chain(labels(&self.colours, "colour")).collect();
-        let apart = self
-            .keeps_away
-            .map(|topology| PodRules { anti_affinity: vec![topology.term(0)], ..PodRules::default() });
-        pod.constraints = Arc::new(Constraints { pod_rules: apart.map(Arc::new), ..Constraints::default() });
+        let colours = pod.labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+        pod.labels = colours.chain(labels(&self.budgets, "budget")).collect();
         if self.bound {
             pod.life.phase = PodPhase::Pending;
         }
         pod
-    }
-}
-
-/// The domain of a node: the first two are in one rack.
-fn domain(topology: Topology, node: usize) -> usize {
-    match topology {
-        Topology::Host => node,
-        Topology::Rack => node / 2,
-    }
-}
-
-impl Rules {
-    fn info(&self) -> Option<Arc<PodRules>> {
-        let terms = |one: Option<(usize, Topology)>| -> Vec<PodTerm> {
-            one.into_iter().map(|(colour, topology)| topology.term(colour)).collect()
-        };
-        let rules = PodRules {
-            affinity: terms(self.with),
-            anti_affinity: terms(self.without),
-            ..PodRules::default()
-        };
-        Some(Arc::new(rules)).filter(|rules| !rules.is_empty())
     }
 }
 
@@ -348,36 +228,23 @@ fn budget(at: usize, allowed: u32) -> PdbInfo {
 }
 
 fn check(case: &Case, rate: &Rate) -> TestCaseResult {
-    let mut test = case.test();
+    let (small, mut test) = (&case.small, case.test());
     let cycle = test.cycle();
-    let by_name: BTreeMap<&str, &Placed> = case.pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
-    let evicted: Vec<&Placed> = cycle.evicted.iter().map(|name| by_name[name.as_str()]).collect();
-    let served = cycle.bound_of("asks") + cycle.nominated.len();
-    if served == 0 {
-        prop_assert!(evicted.is_empty(), "{evicted:?} for nothing");
-        let mut gone = Vec::new();
-        if case.way_out(0, &mut gone) {
-            rate.missed(&test.reasons("asks"))?;
-        }
-        return Ok(());
+    let evicted = small.set_of(&cycle.evicted);
+    let places = small.places(&cycle);
+    if places.iter().all(Option::is_none) {
+        return small.is_refused(&test, &cycle, rate, |gone| case.may_go(*gone) && case.fits(*gone));
     }
-    if !evicted.is_empty() {
+    if evicted != 0 {
         rate.served();
     }
-    prop_assert_eq!(served, case.asks.min as usize, "{:?}", &cycle);
-    prop_assert!(case.fits(&evicted) && case.may_go(&evicted), "{evicted:?}");
-    for kept in &evicted {
-        let rest: Vec<&Placed> = evicted.iter().copied().filter(|pod| pod.name != kept.name).collect();
-        prop_assert!(!case.fits(&rest), "{kept:?} need not be evicted");
+    prop_assert!(places.iter().all(Option::is_some), "{places:?}");
+    prop_assert!(small.leads_to(evicted, &|_| true, &places), "{places:?} without {:?}", cycle.evicted);
+    prop_assert!(case.may_go(evicted), "{:?}", cycle.evicted);
+    for at in small.positions(evicted) {
+        prop_assert!(!case.fits(evicted & !(1 << at)), "{} need not be evicted", small.pods[at].name);
     }
-    // Once the victims are gone the gang starts without further evictions.
-    for pod in &cycle.evicted {
-        test.gone(pod);
-    }
-    let next = test.cycle();
-    prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), case.asks.min as usize);
-    prop_assert!(next.evicted.is_empty());
-    Ok(())
+    small.starts_next(&mut test, &cycle)
 }
 
 #[test]

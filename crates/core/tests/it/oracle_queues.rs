@@ -1,5 +1,6 @@
 //! Reclaim between queues against brute force: deserved, guarantee and capability, in a flat list and in a tree.
 use std::collections::HashMap;
+use std::ops::Range;
 
 use phalanx_cluster::event::{QueueInfo, Resources};
 use phalanx_framework::conf::{Arg, Conf, Flag, Position, Value};
@@ -8,7 +9,9 @@ use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::{queue, resources};
 use phalanx_testkit::rates::{Rate, holds};
-use phalanx_testkit::small::{Figures, Host, Member, Rules, Set, Small, filled};
+use phalanx_testkit::small::{
+    Figures, Gang, GangProtection, Host, Losses, Member, Rules, Set, Small, filled,
+};
 use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
 /// Cores of a queue.
@@ -25,8 +28,7 @@ struct Quota {
 #[derive(Clone, Debug)]
 struct Case {
     small: Small,
-    /// Queue and minMember of each gang.
-    gangs: Vec<(usize, u32)>,
+    gangs: Vec<Gang>,
     /// By pod.
     preemptable: Vec<bool>,
     leaves: Vec<Quota>,
@@ -35,9 +37,7 @@ struct Case {
     tree: bool,
     /// `ancestorReclaimLevel`.
     levels: usize,
-    keeps_gangs: bool,
-    /// `gangreclaim`.
-    of_gangs: bool,
+    protection: GangProtection,
 }
 
 /// A queue, as a leaf or a team.
@@ -81,15 +81,21 @@ const TINY: Size = Size { hosts: (1, 4), pods: (1, 8) };
 const SMALL: Size = Size { hosts: (2, 6), pods: (9, 14) };
 
 prop_compose! {
-    fn case(of_gangs: bool, size: Size)(
+    fn gang(queues: Range<usize>)(queue in queues, min in 0u32..4) -> Gang {
+        Gang { queue, priority: 0, min }
+    }
+}
+
+prop_compose! {
+    fn case(whole_gangs: bool, size: Size)(
         hosts in prop::collection::vec((1i64..6, 0i64..2), size.hosts.0..size.hosts.1),
         pods in prop::collection::vec((0usize..3, 0usize..5, prop::sample::select(vec![[1i64, 0], [1, 0], [2, 0], [3, 0], [1, 1], [0, 1]])), size.pods.0..size.pods.1),
-        gangs in prop::collection::vec((0usize..4, 0u32..4), 3),
+        gangs in prop::collection::vec(gang(0usize..4), 3),
         preemptable in prop::collection::vec(prop::bool::weighted(0.9), 16),
         (asks, count) in (prop::sample::select(vec![[1i64, 0], [2, 0], [3, 0], [1, 1]]), 1usize..5),
         leaves in prop::collection::vec(quota(), 4),
         teams in [prop::option::weighted(0.4, 2i64..10), prop::option::weighted(0.3, 2i64..10)],
-        (tree, levels, keeps_gangs) in (any::<bool>(), 0usize..2, any::<bool>()),
+        (tree, levels, minimums) in (any::<bool>(), 0usize..2, any::<bool>()),
     ) -> Case {
         let hosts: Vec<Host> = hosts.into_iter().map(|(cores, cards)| Host { room: [cores, cards], rack: None }).collect();
         let pods = pods.into_iter().map(|(gang, node, asks)| (gang, node, asks, Rules::default())).collect();
@@ -100,7 +106,8 @@ prop_compose! {
             min: count,
         };
         let mut case = Case {
-            preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, leaves, teams, tree, levels, keeps_gangs, of_gangs,
+            preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, leaves, teams, tree, levels,
+            protection: GangProtection { whole_gangs, minimums },
         };
         case.add_up();
         case
@@ -125,10 +132,10 @@ impl Case {
     }
 
     fn conf(&self) -> Conf {
-        let action = if self.of_gangs { "gangreclaim" } else { "reclaim" };
+        let action = if self.protection.whole_gangs { "gangreclaim" } else { "reclaim" };
         let plugins = ["gang", "capacity", "predicates", "nodeorder"];
         let mut conf = one_tier(&["allocate", action], &plugins);
-        set_flag(&mut conf, "gang", Flag::Reclaimable, self.keeps_gangs);
+        set_flag(&mut conf, "gang", Flag::Reclaimable, self.protection.minimums);
         set_flag(&mut conf, "capacity", Flag::Hierarchy, self.tree);
         let levels = Arg { value: Value::Int(self.levels as i64), at: Position::default() };
         conf.tiers[0].plugins[1].args.0.insert("ancestorReclaimLevel".into(), levels);
@@ -167,8 +174,7 @@ impl Case {
     }
 
     fn queue_of(&self, pod: usize) -> usize {
-        let gang: usize = self.small.pods[pod].group.trim_start_matches('g').parse().expect("a number");
-        self.gangs[gang].0
+        self.gangs[self.small.pods[pod].gang].queue
     }
 
     /// What a queue holds without some pods and with this many members of the gang.
@@ -285,7 +291,7 @@ impl Case {
     fn gives(&self, gone: Set, pod: usize) -> bool {
         let (leaf, asks) = (self.queue_of(pod), self.small.pods[pod].asks);
         let own = self.small.members[0].asks;
-        let of_use = self.of_gangs || (0..2).any(|dim| own[dim] > 0 && asks[dim] > 0);
+        let of_use = self.protection.whole_gangs || (0..2).any(|dim| own[dim] > 0 && asks[dim] > 0);
         let together = self.tree && leaf / 2 == 0;
         let losing: Vec<Id> = self.path(leaf).into_iter().take(if together { 1 } else { 2 }).collect();
         let keeps = |id: &Id| {
@@ -312,35 +318,15 @@ impl Case {
 
     /// Whether the pods have an order in which each may be reclaimed after those before it.
     fn give(&self, gone: Set, known: &mut HashMap<Set, bool>) -> bool {
-        if gone == 0 {
-            return true;
-        }
-        if let Some(known) = known.get(&gone) {
-            return *known;
-        }
-        let last = |at: &usize| gone & (1 << at) != 0 && self.gives(gone & !(1 << at), *at);
-        let lasts: Vec<usize> = (0..self.small.pods.len()).filter(last).collect();
-        let found = lasts.into_iter().any(|at| self.give(gone & !(1 << at), known));
-        known.insert(gone, found);
-        found
-    }
-
-    fn keeps_gangs(&self, gone: Set) -> bool {
-        let of =
-            |at: usize, set: Set| self.small.pods_of(set).filter(|pod| pod.group == format!("g{at}")).count();
-        self.gangs.iter().enumerate().all(|(at, (_, min))| {
-            let (had, lost) = (of(at, self.small.all()), of(at, gone));
-            let keeps = lost <= had.saturating_sub(*min as usize);
-            if self.of_gangs { keeps || lost == had } else { !self.keeps_gangs || keeps || lost == 0 }
-        })
+        self.small.go_in_turn(gone, &|gone, pod| self.gives(gone, pod), known)
     }
 
     fn mins(&self) -> impl Iterator<Item = u32> {
-        self.gangs.iter().map(|(_, min)| *min)
+        self.gangs.iter().map(|gang| gang.min)
     }
 
     fn may_go(&self, gone: Set, known: &mut HashMap<Set, bool>) -> bool {
-        self.keeps_gangs(gone) && self.give(gone, known)
+        self.small.may_lose(self.protection.losses(), gone, self.mins()) && self.give(gone, known)
     }
 
     fn fits(&self, gone: Set) -> bool {
@@ -356,14 +342,10 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     let evicted = small.set_of(&cycle.evicted);
     let places = small.places(&cycle);
     if places.iter().all(Option::is_none) {
-        prop_assert_eq!(evicted, 0, "for nothing");
         let entitled = case.is_entitled();
-        let way = (0..=small.all())
-            .find(|gone| (*gone == 0 || entitled) && case.may_go(*gone, known) && case.fits(*gone));
-        if way.is_some() {
-            rate.missed(&test.reasons("asks"))?;
-        }
-        return Ok(());
+        return small.is_refused(&test, &cycle, rate, |gone| {
+            (*gone == 0 || entitled) && case.may_go(*gone, known) && case.fits(*gone)
+        });
     }
     if evicted != 0 {
         rate.served();
@@ -371,32 +353,27 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     prop_assert!(places.iter().all(Option::is_some), "{:?}", places);
     prop_assert!(case.fits(evicted) && (evicted == 0 || case.is_entitled()), "{:?}", cycle.evicted);
     prop_assert!(case.may_go(evicted, known), "{:?}", cycle.evicted);
-    for gone in (0..evicted).filter(|gone| gone & !evicted == 0) {
-        let enough = case.may_go(gone, known) && case.fits(gone);
-        prop_assert!(!enough, "{gone:b} is enough of {evicted:b}");
-    }
-    // Between queues that lose single pods, a gang may be reclaimed as a whole.
-    if small.breaks(evicted, case.mins(), case.of_gangs) {
-        let most = if case.of_gangs { u32::MAX } else { evicted.count_ones() };
-        let mut is_better = |gone: &Set| {
+    let enough = small.find_part(evicted, |gone| case.may_go(gone, known) && case.fits(gone));
+    prop_assert_eq!(enough, None, "a part of {:?} is enough", cycle.evicted);
+    // Reclaim takes single pods, and in the end whole gangs; gangreclaim breaks a gang only where no surplus is enough.
+    let breaks = if case.protection.whole_gangs {
+        small.broken(evicted, case.mins()).contains(&true)
+    } else {
+        small.breaks_in_part(evicted, case.mins())
+    };
+    if breaks {
+        let most = if case.protection.whole_gangs { u32::MAX } else { evicted.count_ones() };
+        let is_better = |gone: &Set| {
             gone.count_ones() <= most
-                && small.is_spare(*gone, case.mins())
+                && small.may_lose(Losses::Surplus, *gone, case.mins())
                 && case.give(*gone, known)
                 && case.fits(*gone)
         };
-        let better = (0..=small.all()).find(&mut is_better);
-        if better.is_some() {
+        if small.find(is_better).is_some() {
             rate.costly();
         }
     }
-    // Once the victims are gone the gang starts without further evictions.
-    for pod in &cycle.evicted {
-        test.gone(pod);
-    }
-    let next = test.cycle();
-    prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), small.min, "{:?}", next);
-    prop_assert_eq!(next.evicted, Vec::<String>::new());
-    Ok(())
+    small.starts_next(&mut test, &cycle)
 }
 
 #[test]

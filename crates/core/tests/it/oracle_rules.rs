@@ -6,11 +6,10 @@ use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::group;
 use phalanx_testkit::rates::{Rate, holds};
-use phalanx_testkit::small::{self, Figures, Host, Member, Rules, Set, Small, Topology, filled, host};
+use phalanx_testkit::small::{
+    self, Figures, Gang, GangProtection, Host, Losses, Member, Rules, Set, Small, Topology, filled, host,
+};
 use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
-
-/// A running gang: its priority and `minMember`.
-type Gang = (i32, u32);
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -18,9 +17,7 @@ struct Case {
     gangs: Vec<Gang>,
     /// By pod.
     preemptable: Vec<bool>,
-    keeps_gangs: bool,
-    /// `gangpreempt`.
-    of_gangs: bool,
+    protection: GangProtection,
 }
 
 /// Gang, node, requests and pod rules.
@@ -39,25 +36,45 @@ fn built(
     (hosts, pods, mut members): (Vec<Host>, Vec<Pod>, Vec<Member>),
     alike: bool,
     min: usize,
-    (gangs, free, keeps_gangs): (Vec<Gang>, Vec<bool>, bool),
-    of_gangs: bool,
+    rest: Rest,
+    whole_gangs: bool,
 ) -> Case {
     if alike {
         members = vec![members[0].clone(); members.len()];
     }
     let min = min.min(members.len());
     let small = Small { pods: filled(&hosts, pods), hosts, members, min };
-    Case { preemptable: free[..small.pods.len()].to_vec(), small, gangs, keeps_gangs, of_gangs }
+    let protection = GangProtection { whole_gangs, minimums: rest.minimums };
+    Case { preemptable: rest.preemptable[..small.pods.len()].to_vec(), small, gangs: rest.gangs, protection }
 }
 
-fn rest() -> impl Strategy<Value = (Vec<Gang>, Vec<bool>, bool)> {
-    let gang = (prop::sample::select(vec![1, 1, 3, 5]), 0u32..3);
-    (prop::collection::vec(gang, 3), prop::collection::vec(prop::bool::weighted(0.85), 9), any::<bool>())
+/// The running gangs, which of their pods may be evicted, and whether plugin gang protects minimums.
+#[derive(Clone, Debug)]
+struct Rest {
+    gangs: Vec<Gang>,
+    preemptable: Vec<bool>,
+    minimums: bool,
+}
+
+prop_compose! {
+    fn gang()(priority in prop::sample::select(vec![1, 1, 3, 5]), min in 0u32..3) -> Gang {
+        Gang { queue: 0, priority, min }
+    }
+}
+
+prop_compose! {
+    fn rest()(
+        gangs in prop::collection::vec(gang(), 3),
+        preemptable in prop::collection::vec(prop::bool::weighted(0.85), 9),
+        minimums in any::<bool>(),
+    ) -> Rest {
+        Rest { gangs, preemptable, minimums }
+    }
 }
 
 prop_compose! {
     /// Members of one class or several, with pod rules.
-    fn looking(with: f64, without: f64, spread: f64, of_gangs: bool)(
+    fn looking(with: f64, without: f64, spread: f64, whole_gangs: bool)(
         hosts in prop::collection::vec(host(), 1..5),
         pods in pods(small::rules(0.0, without / 3.0, 0.0), 7),
         members in prop::collection::vec(
@@ -70,7 +87,7 @@ prop_compose! {
             let cards = if cores == 2 { cards } else { 0 };
             Member { asks: [cores, cards], only, rules }
         };
-        built((hosts, pods, members.into_iter().map(member).collect()), alike, min, rest, of_gangs)
+        built((hosts, pods, members.into_iter().map(member).collect()), alike, min, rest, whole_gangs)
     }
 }
 
@@ -98,7 +115,7 @@ prop_compose! {
 
 prop_compose! {
     /// Members of several sizes, some of which may use one node only.
-    fn unlike(of_gangs: bool)(
+    fn unlike(whole_gangs: bool)(
         hosts in prop::collection::vec(host(), 1..5),
         pods in pods(Just(Rules::default()), 7),
         members in prop::collection::vec((asks(), prop::option::weighted(0.3, 0usize..3)), 2..5),
@@ -106,16 +123,16 @@ prop_compose! {
         rest in rest(),
     ) -> Case {
         let member = |(asks, only)| Member { asks, only, rules: Rules::default() };
-        built((hosts, pods, members.into_iter().map(member).collect()), false, min, rest, of_gangs)
+        built((hosts, pods, members.into_iter().map(member).collect()), false, min, rest, whole_gangs)
     }
 }
 
 impl Case {
     fn conf(&self) -> Conf {
-        let action = if self.of_gangs { "gangpreempt" } else { "preempt" };
+        let action = if self.protection.whole_gangs { "gangpreempt" } else { "preempt" };
         let plugins = ["priority", "gang", "predicates", "nodeorder"];
         let mut conf = one_tier(&["allocate", action], &plugins);
-        set_flag(&mut conf, "gang", Flag::Preemptable, self.keeps_gangs);
+        set_flag(&mut conf, "gang", Flag::Preemptable, self.protection.minimums);
         conf
     }
 
@@ -127,17 +144,17 @@ impl Case {
         for node in self.small.nodes() {
             test.add(node);
         }
-        let of = |name: &str, (priority, min): Gang| PodGroupInfo {
+        let of = |name: &str, priority: i32, min: u32| PodGroupInfo {
             priority_class: Some(format!("p{priority}").into()),
             ..group(name, min)
         };
         for (at, gang) in self.gangs.iter().enumerate() {
-            test.add(of(&format!("g{at}"), *gang));
+            test.add(of(&format!("g{at}"), gang.priority, gang.min));
         }
         for (pod, free) in self.small.running().zip(&self.preemptable) {
             test.add(PodInfo { preemptable: (!free).then_some(false), ..pod });
         }
-        test.add(of("asks", (5, self.small.min as u32)));
+        test.add(of("asks", 5, self.small.min as u32));
         for pod in self.small.asking() {
             test.add(pod);
         }
@@ -146,21 +163,12 @@ impl Case {
 
     /// Whether these pods may be evicted together.
     fn may_go(&self, gone: Set) -> bool {
-        let gang = |at: usize| format!("g{at}");
-        let alone =
-            (0..self.small.pods.len()).filter(|at| gone & (1 << at) != 0).all(|at| self.preemptable[at]);
-        let of = |at: usize, set: Set| self.small.pods_of(set).filter(|pod| pod.group == gang(at)).count();
-        let whole = |(at, (priority, min)): (usize, &Gang)| {
-            let (had, lost) = (of(at, self.small.all()), of(at, gone));
-            let keeps = lost <= had.saturating_sub(*min as usize);
-            lost == 0
-                || *priority < 5 && (keeps || if self.of_gangs { lost == had } else { !self.keeps_gangs })
-        };
-        alone && self.gangs.iter().enumerate().all(whole)
+        self.small.positions(gone).all(|at| self.preemptable[at] && self.priority(at) < 5)
+            && self.small.may_lose(self.protection.losses(), gone, self.mins())
     }
 
     fn mins(&self) -> impl Iterator<Item = u32> {
-        self.gangs.iter().map(|(_, min)| *min)
+        self.gangs.iter().map(|gang| gang.min)
     }
 
     fn fits(&self, gone: Set) -> bool {
@@ -168,28 +176,23 @@ impl Case {
     }
 
     fn priority(&self, pod: usize) -> i32 {
-        let gang: usize = self.small.pods[pod].group.trim_start_matches('g').parse().expect("a number");
-        self.gangs[gang].0
+        self.gangs[self.small.pods[pod].gang].priority
     }
 
     /// The victims one by one, and by gang.
     fn units(&self, evicted: Set) -> impl Iterator<Item = Set> {
         let pods = &self.small.pods;
-        let of_gang = |gang: usize| {
-            let group = format!("g{gang}");
-            (0..pods.len()).filter(|at| pods[*at].group == group).fold(0, |set, at| set | 1 << at)
+        let of_gang = move |gang: usize| {
+            let members = self.small.positions(evicted).filter(|at| pods[*at].gang == gang);
+            members.fold(0, |set, at| set | 1 << at)
         };
-        let gangs = (0..self.gangs.len()).map(of_gang).map(move |gang| gang & evicted);
-        (0..pods.len())
-            .map(|at| 1 << at)
-            .filter(move |pod| evicted & pod != 0)
-            .chain(gangs)
-            .filter(|unit| *unit != 0)
+        let gangs = (0..self.gangs.len()).map(of_gang).filter(|gang| *gang != 0);
+        self.small.positions(evicted).map(|at| 1 << at).chain(gangs)
     }
 
     /// The highest priority among the victims.
     fn highest(&self, gone: Set) -> Option<i32> {
-        (0..self.small.pods.len()).filter(|at| gone & (1 << at) != 0).map(|at| self.priority(at)).max()
+        self.small.positions(gone).map(|at| self.priority(at)).max()
     }
 
     /// A victim, and a pod of lower priority on its node that could be evicted instead without breaking another gang.
@@ -198,7 +201,7 @@ impl Case {
         let is_gone = |at: usize| evicted & (1 << at) != 0;
         let pairs = (0..pods.len()).flat_map(|one| (0..pods.len()).map(move |other| (one, other)));
         pairs
-            .filter(|(one, other)| is_gone(*one) && !is_gone(*other) && !self.of_gangs)
+            .filter(|(one, other)| is_gone(*one) && !is_gone(*other) && !self.protection.whole_gangs)
             .filter(|(one, other)| pods[*one].node == pods[*other].node)
             .filter(|(one, other)| self.priority(*other) < self.priority(*one))
             .find(|(one, other)| {
@@ -217,12 +220,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     let evicted = small.set_of(&cycle.evicted);
     let places = small.places(&cycle);
     if places.iter().all(Option::is_none) {
-        prop_assert_eq!(evicted, 0, "for nothing");
-        let way = (0..=small.all()).find(|gone| case.may_go(*gone) && case.fits(*gone));
-        if way.is_some() {
-            rate.missed(&test.reasons("asks"))?;
-        }
-        return Ok(());
+        return small.is_refused(&test, &cycle, rate, |gone| case.may_go(*gone) && case.fits(*gone));
     }
     if evicted != 0 {
         rate.served();
@@ -230,44 +228,35 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     prop_assert!(small.leads_to(evicted, &|_| true, &places), "{places:?} without {:?}", cycle.evicted);
     prop_assert!(places.iter().flatten().count() >= small.min, "{places:?}");
     prop_assert!(case.may_go(evicted), "{:?}", cycle.evicted);
-    for at in (0..small.pods.len()).filter(|at| evicted & (1 << at) != 0 && !case.of_gangs) {
+    for at in small.positions(evicted).filter(|_| !case.protection.whole_gangs) {
         prop_assert!(!case.fits(evicted & !(1 << at)), "{} need not go", small.pods[at].name);
     }
     // Each single pod and each whole gang whose eviction is not needed has to stay; where several together could stay,
     // that is counted.
     let kept = case.units(evicted).map(|unit| evicted & !unit);
-    for gone in kept.filter(|gone| case.of_gangs && case.may_go(*gone)) {
+    for gone in kept.filter(|gone| case.protection.whole_gangs && case.may_go(*gone)) {
         prop_assert!(!case.fits(gone), "{gone:b} is enough of {evicted:b}");
     }
-    let mut parts = (0..evicted).filter(|gone| gone & !evicted == 0 && case.of_gangs);
-    if parts.any(|gone| case.may_go(gone) && case.fits(gone)) {
+    let is_enough = |gone: Set| case.may_go(gone) && case.fits(gone);
+    if case.protection.whole_gangs && small.find_part(evicted, is_enough).is_some() {
         rate.costly();
     }
     if case.lesser(evicted).is_some() {
         rate.costly();
     }
-    if small.breaks(evicted, case.mins(), true) {
-        let most = if case.of_gangs { u32::MAX } else { evicted.count_ones() };
+    if small.broken(evicted, case.mins()).contains(&true) {
+        let most = if case.protection.whole_gangs { u32::MAX } else { evicted.count_ones() };
         let is_better = |gone: &Set| {
             gone.count_ones() <= most
-                && (case.of_gangs || case.highest(*gone) <= case.highest(evicted))
-                && small.is_spare(*gone, case.mins())
-                && case.may_go(*gone)
-                && case.fits(*gone)
+                && (case.protection.whole_gangs || case.highest(*gone) <= case.highest(evicted))
+                && small.may_lose(Losses::Surplus, *gone, case.mins())
+                && is_enough(*gone)
         };
-        let better = (0..=small.all()).find(is_better);
-        if better.is_some() {
+        if small.find(is_better).is_some() {
             rate.costly();
         }
     }
-    // Once the victims are gone the gang starts without further evictions.
-    for pod in &cycle.evicted {
-        test.gone(pod);
-    }
-    let next = test.cycle();
-    prop_assert!(cycle.bound_of("asks") + next.bound_of("asks") >= small.min, "{next:?}");
-    prop_assert_eq!(next.evicted, Vec::<String>::new());
-    Ok(())
+    small.starts_next(&mut test, &cycle)
 }
 
 #[test]

@@ -4,7 +4,7 @@ use phalanx_core::decision::Decision;
 use phalanx_core::{Pending, RetryLimits};
 use phalanx_framework::conf::{ActionConf, Position, Value};
 
-use crate::parked::patient;
+use crate::backlog::patient;
 use phalanx_framework::testing::{args, group, member, node};
 use phalanx_testkit::{TestCluster, helm};
 
@@ -46,7 +46,7 @@ fn a_job_whose_search_had_no_steps_left_stays_active() {
 }
 
 #[test]
-fn room_of_a_gang_that_gave_up_its_reservation_goes_to_a_parked_job() {
+fn room_of_a_gang_that_gave_up_its_reservation_goes_to_an_unschedulable_job() {
     let mut test = TestCluster::new();
     test.set_retry_limits(patient());
     test.nodes(1, "cpu=2 pods=10").gang(group("runs", 1), 2, "cpu=1");
@@ -75,7 +75,7 @@ fn room_of_a_gang_that_gave_up_its_reservation_goes_to_a_parked_job() {
 
 /// A gang of high priority that needs freed room and the reservation of a gang of low priority.
 #[test]
-fn room_reserved_for_a_gang_of_lower_priority_activates_a_parked_gang() {
+fn room_reserved_for_a_gang_of_lower_priority_activates_an_unschedulable_gang() {
     for patience in [RetryLimits::unlimited(), patient()] {
         let mut test = TestCluster::new();
         test.set_retry_limits(patience);

@@ -2,9 +2,9 @@
 //!
 //! Nodes that no rule can tell apart now form a node bucket (`buckets`): they have equal attributes and equal
 //! resources. A class of tasks rates buckets instead of nodes, and a tournament tree keeps the best bucket at its root.
-//! Buckets catch up from the Cluster's log of changed nodes, rankings from the log of changed buckets: a task that takes
-//! a node moves the node from one bucket to another, which costs each class that is asked next two paths of its tree.
-//! See crates/design/placement.md.
+//! Buckets catch up from the Cluster's log of changed nodes, rankings from the log of changed buckets: a task that
+//! takes a node moves the node from one bucket to another, which costs each class that is asked next two paths of its
+//! tree. See crates/design/placement.md.
 mod amounts;
 mod attribute_sets;
 mod best;
@@ -57,6 +57,13 @@ const FORGET_CHECKS: usize = 4;
 /// How many nodes are read into the processor's caches ahead of their use.
 const PREFETCHED_NODES: usize = 4;
 
+/// The class and the scope, 0 for none: equal keys have equal rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RulesKey {
+    class: ClassId,
+    scope: u64,
+}
+
 /// A class of tasks and, where plugins have rules for single tasks, the scope that tells the tasks of the class apart.
 #[derive(Clone, Copy, Debug)]
 pub struct ScopedClass {
@@ -71,9 +78,9 @@ impl ScopedClass {
         Self { class, scope: (scope != 0).then_some((scope, task)) }
     }
 
-    /// The class and the scope, 0 for none: equal keys have equal rules.
-    pub fn key(self) -> (ClassId, u64) {
-        (self.class, self.scope.map_or(0, |(scope, _)| scope))
+    /// What the rules of the class are kept under.
+    pub fn key(self) -> RulesKey {
+        RulesKey { class: self.class, scope: self.scope.map_or(0, |(scope, _)| scope) }
     }
 }
 
@@ -118,13 +125,13 @@ pub struct NodeRanking {
     /// The number of attributes that rules read when the cycle after the last reset was over.
     attributes: Option<usize>,
     /// The known classes by [`ScopedClass::key`].
-    classes: FxHashMap<(ClassId, u64), RankedClass>,
+    classes: FxHashMap<RulesKey, RankedClass>,
     /// The keys of `classes` that have a scope.
-    scoped: FxHashSet<(ClassId, u64)>,
+    scoped: FxHashSet<RulesKey>,
     /// The position in the Cluster's log of classes with pending tasks up to which the log was read.
     cursor: u64,
     /// Classes in the order in which they were added or found in use; some are forgotten by now.
-    added: VecDeque<(ClassId, u64)>,
+    added: VecDeque<RulesKey>,
     /// The number of questions so far.
     questions: u64,
     /// The number of questions when the cycle began.
@@ -132,7 +139,7 @@ pub struct NodeRanking {
     /// The number of buckets in all rankings together.
     ranked: usize,
     /// Classes that have a ranking, or had one, oldest first.
-    rankings: VecDeque<(ClassId, u64)>,
+    rankings: VecDeque<RulesKey>,
     /// The number of resource names when the rules were asked for.
     dims: usize,
     /// Node sampling, where it is configured.
@@ -346,13 +353,13 @@ impl NodeRanking {
     /// Asks the plugins for the rules of a class, if the class is new, and of every other new class with pending tasks:
     /// what rules read may split buckets, which is to happen once for all classes.
     fn add_new_classes(&mut self, cluster: &Cluster, tiers: &Tiers, id: ClassId) {
-        if self.has_rules(cluster, (id, 0)) {
+        if self.has_rules(cluster, ScopedClass::from(id).key()) {
             return;
         }
         let sought = cluster.sought_since(std::mem::replace(&mut self.cursor, cluster.sought_end()));
         for id in sought.into_iter().chain([id]) {
-            if !self.has_rules(cluster, (id, 0)) {
-                self.add_class(cluster, (id, 0), tiers.rules(cluster, id));
+            if !self.has_rules(cluster, ScopedClass::from(id).key()) {
+                self.add_class(cluster, ScopedClass::from(id).key(), tiers.rules(cluster, id));
             }
         }
     }
@@ -366,13 +373,13 @@ impl NodeRanking {
     }
 
     /// Whether the rules are known of the class that has this id now.
-    fn has_rules(&self, cluster: &Cluster, key: (ClassId, u64)) -> bool {
-        self.classes.get(&key).is_some_and(|known| known.serial == cluster.classes[key.0].serial.0)
+    fn has_rules(&self, cluster: &Cluster, key: RulesKey) -> bool {
+        self.classes.get(&key).is_some_and(|known| known.serial == cluster.classes[key.class].serial.0)
     }
 
-    fn add_class(&mut self, cluster: &Cluster, key: (ClassId, u64), rules: NodeRules) {
+    fn add_class(&mut self, cluster: &Cluster, key: RulesKey, rules: NodeRules) {
         self.buckets.learn(rules.reads.iter());
-        let (serial, ranking) = (cluster.classes[key.0].serial.0, ClassRanking::default());
+        let (serial, ranking) = (cluster.classes[key.class].serial.0, ClassRanking::default());
         let known = RankedClass { serial, rules, ranking, asked: self.questions, used: false, listed: false };
         self.ranked -= self.classes.insert(key, known).map_or(0, |before| before.ranking.len());
         self.forget_unused(key);
@@ -381,7 +388,7 @@ impl NodeRanking {
 
     /// Forgets the class that was added first if it was not used since its last check, where there are too many
     /// classes. Called for each new class, for a backlog may have a class for each pod.
-    fn forget_unused(&mut self, but: (ClassId, u64)) {
+    fn forget_unused(&mut self, but: RulesKey) {
         for _ in 0..FORGET_CHECKS {
             if self.added.len() < CLASSES_MAX {
                 return;
@@ -399,7 +406,7 @@ impl NodeRanking {
     }
 
     /// Drops the oldest rankings of other classes until a ranking of all buckets fits into [`RANKED_BUCKETS_MAX`].
-    fn limit_memory(&mut self, key: (ClassId, u64)) {
+    fn limit_memory(&mut self, key: RulesKey) {
         let needed = self.buckets.slots().len().next_power_of_two();
         let more = needed.saturating_sub(self.classes[&key].ranking.len());
         while self.ranked + more > RANKED_BUCKETS_MAX {
@@ -416,14 +423,14 @@ impl NodeRanking {
     /// Checks two rankings. A ranking whose class is gone, or that is stale, gives its memory, which is likely to be in
     /// the processor's caches, to the class that is ranked next: so classes that are asked in turn share a few
     /// rankings.
-    fn reuse_memory(&mut self, cluster: &Cluster, key: (ClassId, u64)) {
+    fn reuse_memory(&mut self, cluster: &Cluster, key: RulesKey) {
         let Self { classes, buckets, rankings, ranked, .. } = self;
         let mut spare = None;
         for _ in 0..2 {
             let Some(other) = rankings.pop_front() else { break };
             let Some(known) = classes.get_mut(&other) else { continue };
             known.listed = other != key && known.ranking.len() > 0;
-            let gone = cluster.classes.get(other.0).is_none_or(|class| class.serial.0 != known.serial);
+            let gone = cluster.classes.get(other.class).is_none_or(|class| class.serial.0 != known.serial);
             if known.listed && (gone || known.ranking.is_stale(buckets)) {
                 *ranked -= known.ranking.len();
                 spare = Some(known.ranking.release());

@@ -115,7 +115,16 @@ pub(super) enum TopologyChange {
     All,
 }
 
-/// AttributeSets that stand differently now.
+/// Which answers about one attribute set differ from those before.
+#[derive(Clone, Copy, Default)]
+struct Changed {
+    /// Those of filters.
+    feasibility: bool,
+    /// Those of scorers.
+    scores: bool,
+}
+
+/// Attribute sets with another answer than before.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ChangedSets {
     /// Sets whose nodes became feasible or infeasible.
@@ -175,32 +184,31 @@ impl TopologyVerdicts {
         attribute_sets.dedup();
         let mut rescored = false;
         attribute_sets.retain(|attribute_set| {
-            let (moved, scored) = self.ask(input, verdicts, *attribute_set);
-            rescored |= scored;
-            moved
+            let changed = self.ask(input, verdicts, *attribute_set);
+            rescored |= changed.scores;
+            changed.feasibility
         });
         let scores = if rescored { self.score(input, verdicts) } else { Vec::new() };
         TopologyChange::Sets(ChangedSets { attribute_sets, scores })
     }
 
-    /// Asks the rules about one attribute set. Returns whether the filters say something else than before, and whether
-    /// a scorer does.
+    /// Asks the rules about one attribute set.
     fn ask(
         &mut self,
         input: &RankingInput<'_>,
         verdicts: &[Option<AttributeVerdict>],
         attribute_set: u32,
-    ) -> (bool, bool) {
+    ) -> Changed {
         let at = attribute_set as usize;
         let RankingInput { cluster, rules, buckets, .. } = input;
         let (Some(Ok(_)), Some(node)) = (&verdicts[at], buckets.example(attribute_set)) else {
-            return (false, false);
+            return Changed::default();
         };
         let passes = |fit| rules.topology_filters.iter().all(|rule| rule.check(cluster, node, fit).is_ok());
         let (idle, future_idle) = (passes(Fit::Idle), passes(Fit::FutureIdle));
         let now = TopologyVerdict { idle, future_idle, ..self.attribute_sets[at] };
-        let moved = std::mem::replace(&mut self.attribute_sets[at], now) != now;
-        (moved, self.ask_scorers(input, node, at))
+        let feasibility = std::mem::replace(&mut self.attribute_sets[at], now) != now;
+        Changed { feasibility, scores: self.ask_scorers(input, node, at) }
     }
 
     fn ask_scorers(&mut self, input: &RankingInput<'_>, node: NodeId, attribute_set: usize) -> bool {

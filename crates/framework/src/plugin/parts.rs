@@ -17,9 +17,9 @@ pub trait JobRank {
 
 /// A tree of queues by which `queue_order` goes.
 pub trait QueueTree {
-    /// The nodes of the tree from the top down to a queue, the queue itself last. Two queues are compared by what the nodes
-    /// hold that are on the path of one of the two and not of the other. The numbers are the plugin's own. `None` when
-    /// what any other queue is given may change the order.
+    /// The nodes of the tree from the top down to a queue, the queue itself last. Two queues are compared by what the
+    /// nodes hold that are on the path of one of the two and not of the other. The numbers are the plugin's own. `None`
+    /// when what any other queue is given may change the order.
     fn queue_path(&self, cluster: &Cluster, queue: QueueId) -> Option<Vec<u32>>;
     /// A number that changes when the order of all queues may have changed, whichever queue was given something.
     fn order_stamp(&self, _: &Cluster) -> u64 {
@@ -55,8 +55,8 @@ pub trait VictimGuard {
 /// whichever tier decides: no order of plugins is meant to let two queues reclaim the same resources from each other by
 /// turns.
 pub trait QueueGuard {
-    /// What a queue holds above what it may keep. A task is a victim only while one of the resources that it requests is
-    /// above 0 here. `None` when the plugin has no such figure.
+    /// What a queue holds above what it may keep. A task is a victim only while one of the resources that it requests
+    /// is above 0 here. `None` when the plugin has no such figure.
     fn surplus(&self, _: &Cluster, _: QueueId) -> Option<Amounts> {
         None
     }
@@ -78,8 +78,8 @@ pub trait Rebalancer {
 
 /// Filters and scorers that depend on more of a task than its class.
 pub trait TaskRules {
-    /// A hash of all that the rules of a task depend on besides the class: tasks of a class with equal scopes have equal
-    /// rules, also in later sessions. 0 when the rules depend on nothing else.
+    /// A hash of all that the rules of a task depend on besides the class: tasks of a class with equal scopes have
+    /// equal rules, also in later sessions. 0 when the rules depend on nothing else.
     fn scope(&self, cluster: &Cluster, task: TaskId) -> u64;
     /// The scope without what the task's own resource claims add.
     fn scope_without_claims(&self, cluster: &Cluster, task: TaskId) -> u64 {
@@ -100,8 +100,8 @@ pub trait ExtraNodeScores {
 
 /// Policies that another process decides (an extender).
 pub trait RemotePolicy {
-    /// Whether each question about victims is a request to the other process: such questions are asked rarely, and about
-    /// many tasks at once.
+    /// Whether each question about victims is a request to the other process: such questions are asked rarely, and
+    /// about many tasks at once.
     fn judges_victims(&self) -> bool;
     /// Why a job may not start, where the other process refused the job.
     fn not_ready(&self, cluster: &Cluster, job: JobId) -> Option<Refusal>;

@@ -49,8 +49,8 @@ pub trait ResourceFilter: Send + Sync {
 pub trait NodeScorer: Send + Sync {
     /// The raw score, in any unit.
     fn score(&self, node: &Node) -> f64;
-    /// Brings raw scores to 0..=100 and multiplies them by the weight. The result must not depend on how many nodes have
-    /// a score.
+    /// Brings raw scores to 0..=100 and multiplies them by the weight. The result must not depend on how many nodes
+    /// have a score.
     fn normalise(&self, scores: &mut [f64]);
 }
 
@@ -77,8 +77,8 @@ pub trait TopologyFilter: Send + Sync {
 pub trait TopologyScorer: Send + Sync {
     /// The raw score, in any unit.
     fn score(&self, cluster: &Cluster, node: NodeId) -> f64;
-    /// Brings raw scores to 0..=100 and multiplies them by the weight. The result must not depend on how many nodes have
-    /// a score.
+    /// Brings raw scores to 0..=100 and multiplies them by the weight. The result must not depend on how many nodes
+    /// have a score.
     fn normalise(&self, scores: &mut [f64]);
 }
 

@@ -1,5 +1,5 @@
-//! Flags that Volcano has and that mean nothing here: accepted, so that a Deployment made for Volcano starts, with a
-//! warning that says why nothing follows.
+//! Flags of Volcano that have no effect here: accepted, so that a Deployment made for Volcano starts, with a warning
+//! that says why.
 use clap::{Arg, ArgAction, ArgMatches, Command, Error, FromArgMatches};
 
 /// A flag and why it has no effect. The flags of klog say nothing: logging has flags of its own.

@@ -22,15 +22,15 @@ pub(super) struct Logging {
     verbosity: u8,
 }
 
-/// A word that would be taken for a module all of whose messages are wanted, and no others.
+/// A misspelt level, which the filter would take for the name of a module.
 fn no_level(level: &str) -> Option<&str> {
     let known = |word: &&str| word.contains('=') || word.parse::<LevelFilter>().is_ok();
     level.split(',').map(str::trim).find(|word| !known(word))
 }
 
 impl Logging {
-    /// Logs from here on. Messages of the client library about requests that are tried again are left out: the shell says
-    /// what matters about them.
+    /// Starts logging. Messages of the client library about repeated requests are left out: `runtime` logs faults
+    /// itself.
     pub(super) fn init(&self) -> Result<()> {
         let level = match (&self.log_level, self.verbosity) {
             (Some(level), _) => level.as_str(),

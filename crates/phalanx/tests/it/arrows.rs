@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("phalanx-plugins", &["phalanx-cluster", "phalanx-framework", "phalanx-resource"]),
     ("phalanx-core", &["phalanx-cluster", "phalanx-framework", "phalanx-plugins", "phalanx-resource"]),
     ("phalanx-conf", &["phalanx-cluster", "phalanx-core", "phalanx-framework", "phalanx-plugins"]),
-    ("phalanx-api", &[]),
+    ("phalanx-api", &["phalanx-cluster"]),
     (
         "phalanx-cache",
         &["phalanx-api", "phalanx-cel", "phalanx-cluster", "phalanx-framework", "phalanx-resource"],

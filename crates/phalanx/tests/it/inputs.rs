@@ -172,10 +172,10 @@ fn objects_of_missing_nodes_get_a_note() {
     let told: Vec<&str> =
         ran.stderr.lines().filter_map(|line| Some(line.split_once(": document ")?.1)).collect();
     let expected = [
-        "6: ResourceSlice s-n2: spec.nodeName: node \"n2\" is not in the input; nobody can have these devices",
+        "6: ResourceSlice s-n2: spec.nodeName: node \"n2\" is not in the input; no pod can use these devices",
         "7: VolumeAttachment a-n2: spec.nodeName: node \"n2\" is not in the input; the volume counts for no node's limit",
-        "8: CSINode n2: metadata.name: node \"n2\" is not in the input; its limits are nobody's",
-        "9: NodeMetrics n2: metadata.name: node \"n2\" is not in the input; its figures are nobody's",
+        "8: CSINode n2: metadata.name: node \"n2\" is not in the input; its limits have no effect",
+        "9: NodeMetrics n2: metadata.name: node \"n2\" is not in the input; its figures have no effect",
     ];
     assert_eq!(told, expected, "{}", ran.stderr);
 }

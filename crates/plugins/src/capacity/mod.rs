@@ -72,7 +72,7 @@ use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
 use phalanx_framework::plugin::{
     EnqueueVote, EvictionKind, ObjectField, Plugin, PluginContext, PluginDef, QueueGuard, QueueTree, Warnings,
 };
-use queue_attributes::CapacityAttributes;
+use queue_attributes::{CapacityAttributes, QuotaLayout};
 
 const NAME: &str = "capacity";
 const LEVEL: &str = "ancestorReclaimLevel";
@@ -140,7 +140,8 @@ impl Capacity {
             cluster.queue_fault(id).is_some() || !(tree || flat_queues::check(cluster, id, NAME).is_ok())
         };
         let counts_devices = args.bool(DEVICES, true);
-        let attributes = queue_attributes::attributes_of_queues(cluster, tree, counts_devices, is_faulty);
+        let attributes =
+            queue_attributes::attributes_of_queues(cluster, QuotaLayout { tree, counts_devices }, is_faulty);
         let devices = if counts_devices { DeviceQuotas::new(cluster, tree) } else { DeviceQuotas::default() };
         let guarantees = GuaranteeReserve::new(cluster, tree, &attributes, &devices);
         let ungated = UngatedTasks::new(cluster, tree);

@@ -40,17 +40,25 @@ impl CapacityAttributes {
     }
 }
 
+/// How the amounts of queues are read.
+#[derive(Clone, Copy)]
+pub(super) struct QuotaLayout {
+    /// Queues form a tree, and are no flat list.
+    pub(super) tree: bool,
+    /// Quotas of devices have an effect.
+    pub(super) counts_devices: bool,
+}
+
 /// The attributes of all queues, by queue id.
 pub(super) fn attributes_of_queues(
     cluster: &Cluster,
-    tree: bool,
-    counts_devices: bool,
+    layout: QuotaLayout,
     is_faulty: impl Fn(QueueId) -> bool,
 ) -> Vec<CapacityAttributes> {
     let attributes = vec![CapacityAttributes::default(); cluster.queues.bound()];
-    let mut builder = AttributesBuilder { cluster, tree, counts_devices, attributes };
+    let mut builder = AttributesBuilder { cluster, layout, attributes };
     let mut by_depth: Vec<(usize, QueueId)> =
-        cluster.queues.ids().map(|id| (if tree { cluster.queue_depth(id) } else { 0 }, id)).collect();
+        cluster.queues.ids().map(|id| (if layout.tree { cluster.queue_depth(id) } else { 0 }, id)).collect();
     by_depth.sort_unstable();
     for (_, id) in by_depth.iter().rev() {
         builder.read_spec(*id, is_faulty(*id));
@@ -64,8 +72,7 @@ pub(super) fn attributes_of_queues(
 
 struct AttributesBuilder<'w> {
     cluster: &'w Cluster,
-    tree: bool,
-    counts_devices: bool,
+    layout: QuotaLayout,
     attributes: Vec<CapacityAttributes>,
 }
 
@@ -81,7 +88,7 @@ struct ParentAmounts {
 
 impl AttributesBuilder<'_> {
     fn parent(&self, id: QueueId) -> Option<QueueId> {
-        if self.tree { self.cluster.queue_above(id) } else { None }
+        if self.layout.tree { self.cluster.queue_above(id) } else { None }
     }
 
     /// Reads the guarantee and deserved amounts of a queue, with the sums of its children where the queue has none, and
@@ -89,9 +96,9 @@ impl AttributesBuilder<'_> {
     fn read_spec(&mut self, id: QueueId, is_faulty: bool) {
         let queue = &self.cluster.queues[id];
         let sums = &self.attributes[id.index()];
-        let tree_warning = || if self.tree { tree_warning(self.cluster, id, sums) } else { None };
-        let warning = idle_quota_warning(self.cluster, id, self.counts_devices).or_else(tree_warning);
-        let counts = |(dim, _): &(DimId, i64)| is_counted(self.cluster, *dim, self.counts_devices);
+        let tree_warning = || if self.layout.tree { tree_warning(self.cluster, id, sums) } else { None };
+        let warning = idle_quota_warning(self.cluster, id, self.layout.counts_devices).or_else(tree_warning);
+        let counts = |(dim, _): &(DimId, i64)| is_counted(self.cluster, *dim, self.layout.counts_devices);
         let mut guarantee = sums.children_guarantee.clone();
         for (dim, amount) in queue.guarantee.iter().filter(counts) {
             guarantee.set(dim, amount);
@@ -125,7 +132,7 @@ impl AttributesBuilder<'_> {
         let mut sum = Amounts::new();
         for (id, queue) in self.cluster.queues.iter() {
             let attributes = &self.attributes[id.index()];
-            if !self.tree && queue.object.exists && !attributes.is_faulty {
+            if !self.layout.tree && queue.object.exists && !attributes.is_faulty {
                 sum.add(&attributes.guarantee);
             }
         }
@@ -144,7 +151,7 @@ impl AttributesBuilder<'_> {
         }
         let usable = total(self.cluster, dim);
         let (real_capability, children_guarantee) =
-            if self.tree { (None, None) } else { (Some(usable), Some(flat_guarantee.get(dim))) };
+            if self.layout.tree { (None, None) } else { (Some(usable), Some(flat_guarantee.get(dim))) };
         ParentAmounts { is_cluster: true, usable, real_capability, children_guarantee }
     }
 

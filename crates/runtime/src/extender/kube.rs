@@ -48,7 +48,7 @@ fn victims(cluster: &Cluster, of: &[TaskId], names_only: bool) -> Value {
     Value::Object(by_node.into_iter().map(one).collect::<Map<_, _>>())
 }
 
-/// What was answered to a question of this kind.
+/// Reads the answer to a question of this kind.
 pub(super) fn answer(
     cluster: &Cluster,
     ask: &ExtenderRequest,
@@ -101,7 +101,7 @@ fn scores(cluster: &Cluster, nodes: &[NodeId], answer: &Value) -> Result<Extende
     Ok(ExtenderResponse::Scores(nodes.iter().filter_map(of).collect()))
 }
 
-/// Victims on nodes that the extender leaves.
+/// Victims on the nodes that the extender accepts.
 fn spared(cluster: &Cluster, of: &[TaskId], answer: &Value) -> ExtenderResponse {
     let Some(by_node) = field(answer, "NodeNameToMetaVictims").and_then(Value::as_object) else {
         return ExtenderResponse::Victims(Vec::new());

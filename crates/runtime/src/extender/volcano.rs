@@ -53,7 +53,7 @@ pub(super) fn answer(
             let score = |id: &NodeId| Some((*id, scores.get(&*cluster.nodes[*id].name)?.as_f64()?));
             Ok(ExtenderResponse::Scores(nodes.iter().filter_map(score).collect()))
         }
-        // An abstention is none at all, whatever the list.
+        // With an abstention there are no victims, whatever the list holds.
         ExtenderRequest::Preemptable(..) | ExtenderRequest::Reclaimable(..) if number("status") == 0 => {
             Ok(ExtenderResponse::Nothing)
         }

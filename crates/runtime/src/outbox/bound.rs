@@ -25,7 +25,7 @@ impl Outbox {
                 return Some(Event::Bound(uid));
             }
             Reply::Gone(message) => BindFailure { message: message.into(), fault: BindFault::Gone },
-            // The pod is gone: it is not asked for again.
+            // The pod is gone: it is not read again.
             _ if !self.writes.is_binding(&uid) => return None,
             other => {
                 let message = self.not_bound(job, binding, other, now)?;
@@ -50,8 +50,8 @@ impl Outbox {
         }
     }
 
-    /// A bind that is not tried again for now has its pod read where an attempt may have been carried out, for a
-    /// refusal of the last attempt says nothing about the first; and where the server was in trouble all the time, to
+    /// After the last attempt of a bind, its pod is read in two cases: when an attempt may have been carried out, for a
+    /// refusal of the last attempt says nothing about the first; and when the server was in trouble all the time, to
     /// know when that is over.
     fn not_done(&mut self, mut job: Job, binding: &Binding, reply: Reply, now: Instant) -> Option<String> {
         job.in_doubt |= reply.is_unknown();
@@ -74,7 +74,7 @@ impl Outbox {
         if anew { Then::Bind } else { Then::Report }
     }
 
-    /// Has the pod read. When the process ends, that is for the next one.
+    /// Plans to read the pod; at shutdown the next process does.
     pub(super) fn settle(&mut self, binding: &Binding, why: String, then: Then, now: Instant) {
         if !self.writes.is_hurried() {
             self.queue(Work::Settle(Settle { binding: binding.clone(), why: why.into(), then }), now);

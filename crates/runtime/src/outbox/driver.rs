@@ -1,4 +1,4 @@
-//! Sends what the outbox hands out and tells the scheduling thread what became of it.
+//! Sends the requests of the outbox and passes outcomes to the scheduling thread.
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,9 +43,9 @@ pub enum Input {
     Pvc(Key, PvcSeen),
     /// A volume was seen.
     Volume(Arc<str>, VolumeSeen),
-    /// Something to tell about an object.
+    /// An event to send about an object.
     Note(Note),
-    /// Send what must be sent and return; the rest is dropped at the deadline.
+    /// Send the remaining binds and statuses and return; the rest is dropped at the deadline.
     Finish(Instant),
 }
 
@@ -198,7 +198,7 @@ async fn exchange(wire: Wire, clients: Clients, mut job: Job, request: Request<B
         }
         let reply = match clients.bind(endpoint, binding).await {
             Ok(()) => Reply::Done,
-            // It may have done it nevertheless.
+            // The server may have carried out the request nevertheless.
             Err(message) => settle(&wire, binding, message).await,
         };
         return (job, reply);
@@ -226,8 +226,8 @@ async fn exchange(wire: Wire, clients: Clients, mut job: Job, request: Request<B
     (job, reply)
 }
 
-/// A conflict on a bind may be the answer to a request of ours whose reply was lost: the pod itself knows. A status
-/// conflicts with another writer's, or its object is another one now: the object itself knows.
+/// After a conflict the object is read. A conflict on a bind may be the answer to an own request whose reply was lost;
+/// a conflict on a status is with another writer, or the object is another one of this name.
 async fn conflict(wire: &Wire, work: &Work, message: String) -> Reply {
     match work {
         Work::Bind(binding) => settle(wire, binding, message).await,
@@ -246,7 +246,7 @@ async fn same_object(wire: &Wire, uid: &str, request: Request<Bytes>, message: S
     match look(wire, request).await {
         Ok(seen) if seen.metadata.uid == uid => Reply::Conflict(message),
         Ok(_) => Reply::Gone(message),
-        // Whoever may write but not read finds out by the next attempt, or when the object is gone.
+        // A scheduler that may write but not read learns of a failure by the next attempt, or when the object is gone.
         Err(Reply::Refused(_)) => Reply::Conflict(message),
         Err(reply) => reply,
     }
@@ -275,7 +275,7 @@ struct SeenSpec {
     node_name: String,
 }
 
-/// Reads what became of a bind: as long as that cannot be read, the bind may have been carried out.
+/// Reads the pod of a bind: while that fails, the bind may have been carried out.
 async fn settle(wire: &Wire, binding: &Binding, message: String) -> Reply {
     let Ok(request) = get_pod(&binding.pod) else { return Reply::Gone(message) };
     match look(wire, request).await {

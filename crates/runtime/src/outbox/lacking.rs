@@ -1,5 +1,5 @@
-//! Gangs that lack pods. Most often these are just being made, so it is no event until it has gone on for a while, and none
-//! at all when the gang is whole by then.
+//! Gangs that lack pods. Most of them are just being created, so an event follows only after a while, and none when the
+//! gang is complete by then.
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use rustc_hash::FxHashMap;
 use super::lane::Due;
 use crate::recorder::Note;
 
-/// How long nothing may have changed before it is told.
+/// How long the number of missing pods must not have changed before an event is sent.
 const STILL: Duration = Duration::from_secs(5);
-/// And how long it may go on changing.
+/// The longest wait while the number of missing pods keeps changing.
 const MOST: Duration = Duration::from_mins(1);
 
 /// Whether a condition says that members are missing, rather than places for them.
@@ -26,7 +26,7 @@ struct Waiting {
     due: Instant,
 }
 
-/// What is to be told of such gangs, if they do not become whole.
+/// The events about gangs that lack pods, which are sent unless the gangs become complete.
 #[derive(Debug, Default)]
 pub(super) struct Lacking {
     waiting: FxHashMap<Key, Waiting>,
@@ -35,7 +35,7 @@ pub(super) struct Lacking {
 }
 
 impl Lacking {
-    /// What is written about a gang that lacks pods.
+    /// Plans the event of a gang that lacks pods.
     pub(super) fn tell(&mut self, group: &Key, note: Note, now: Instant) {
         if let Some(waiting) = self.waiting.get_mut(group) {
             waiting.note = note;
@@ -45,19 +45,19 @@ impl Lacking {
         self.line_up(group.clone(), now + STILL);
     }
 
-    /// The gang still lacks some, but not as many as before.
+    /// The number of missing pods of a gang changed.
     pub(super) fn changed(&mut self, group: &Key, now: Instant) {
         if let Some(waiting) = self.waiting.get_mut(group) {
             waiting.due = (now + STILL).min(waiting.since + MOST);
         }
     }
 
-    /// It lacks none, or is gone.
+    /// The gang lacks no pod, or was deleted.
     pub(super) fn forget(&mut self, group: &Key) {
         self.waiting.remove(group);
     }
 
-    /// The next one whose time has come.
+    /// The next event that is due.
     pub(super) fn due(&mut self, now: Instant) -> Option<Note> {
         while self.line.peek().is_some_and(|due| due.at <= now) {
             let group = self.line.pop()?.job;

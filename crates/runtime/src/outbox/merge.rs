@@ -1,5 +1,6 @@
-//! A PodGroup's status that somebody else has written too. Its conditions are one list, which a patch replaces whole: so a
-//! write names the version it was made from, and after a conflict goes on from what stands there now.
+//! A PodGroup's status that another client has written too. Its conditions are one list, which a patch replaces as a
+//! whole: so a write names the version that it was made from, and after a conflict it is made anew from the present
+//! list.
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
@@ -42,7 +43,7 @@ pub(super) fn note_version(write: &mut GroupWrite, answer: &[u8]) {
     write.stands = version.unwrap_or_default().into();
 }
 
-/// Writes the status anew, with the conditions of others as they stand there now.
+/// Writes the status anew, with the present conditions of other clients.
 pub(super) async fn merge(wire: &Wire, write: &mut GroupWrite, path: &str, message: String) -> Reply {
     let others = match look(wire, write).await {
         Ok(seen) if seen.metadata.uid == *write.uid => {
@@ -50,7 +51,7 @@ pub(super) async fn merge(wire: &Wire, write: &mut GroupWrite, path: &str, messa
             seen.status.conditions.into_iter().filter(is_of_others).collect()
         }
         Ok(_) => return Reply::Gone(message),
-        // Whoever may write but not read cannot know better.
+        // Without the right to read, the decided status is all that is known.
         Err(Reply::Refused(_)) => {
             write.stands = Arc::from("");
             own_view_of_others(write)
@@ -60,7 +61,7 @@ pub(super) async fn merge(wire: &Wire, write: &mut GroupWrite, path: &str, messa
     let Ok(request) = group_status_over(write, path, others) else { return Reply::Gone(message) };
     match ask(wire, request).await {
         Ok(Ok(answer)) => {
-            // Whatever is decided from an older version knows nothing of theirs.
+            // A status that was decided from an older version lacks the conditions of other clients.
             write.version = Arc::clone(&write.stands);
             note_version(write, &answer);
             Reply::Done

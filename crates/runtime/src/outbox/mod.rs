@@ -1,15 +1,17 @@
-//! What was decided, on its way to the API server.
+//! Decisions on their way to the API server.
 //!
-//! [`Outbox`] is the order of things without any IO: three lanes (binds and evictions; statuses; events), a window of
-//! requests in flight that narrows when the server is in trouble, and retries. [`driver`] sends what it hands out.
+//! [`Outbox`] orders requests without any IO: three lanes (binds and evictions; statuses; events), a window of requests
+//! in flight that narrows when the server is in trouble, and retries. [`driver`] sends the requests that [`Outbox`]
+//! gives it.
 //!
 //! - Binds go first and in the order of the decisions, so a gang's binds are contiguous.
 //! - Statuses are coalesced by object, and only one write of an object is in flight at a time. A change of phase goes
 //!   out at once, also between binds; counts and messages wait until they have been still for a moment.
 //! - A pod's bind and its status never cross: a bind waits for the answer to a status that is on its way, and what was
 //!   computed before the bind is not written after it.
-//! - Events are sent when no bind that may go and no due status waits. When there are too many, those that are told once
-//!   are dropped, and the others told later. How many are in flight follows their own answers too, and never the binds'.
+//! - Events are sent when no bind that may go and no due status waits. When there are too many, those that are told
+//!   once are dropped, and the others told later. How many are in flight follows their own answers too, and never the
+//!   binds'.
 
 mod bound;
 pub mod driver;
@@ -51,7 +53,7 @@ use volumes::Volumes;
 pub use volumes::{PvcSeen, PvcWrite, VolumeSeen};
 use window::Window;
 pub use work::{Depth, Eviction, Job, OutboxOptions, Settle, Then, Work};
-use writes::Writes;
+use writes::{Urgency, Writes};
 
 /// The first wait after a passing error, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -62,20 +64,20 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// How long a request is tried that the server refuses (forbidden, invalid): long enough for a webhook that hiccups.
 const REFUSED_DEADLINE: Duration = Duration::from_secs(3);
 
-/// The order of what is sent. Time is handed in.
+/// Orders the requests. The caller passes the time.
 #[derive(Debug)]
 pub struct Outbox {
     options: OutboxOptions,
     window: Window,
-    /// Of events alone: nobody else is slowed by answers to them.
+    /// The window of events: answers to events do not slow binds and statuses.
     talk: Window,
     binds: VecDeque<Job>,
     /// Binds of pods whose status is on its way.
     held: FxHashMap<Arc<str>, Job>,
     retries: Retries,
-    /// Pods of which a bind was refused to the end: the next is tried once, for the scheduler waits in between.
+    /// Pods whose bind was refused until its deadline: the next bind is tried once, since the core has a back-off.
     denied: FxHashSet<Arc<str>>,
-    /// Pods that are bound anew after an outage: not a second time.
+    /// Pods whose bind is repeated after an outage; it is not repeated a second time.
     anew: FxHashSet<Arc<str>>,
     volumes: Volumes,
     writes: Writes,
@@ -149,7 +151,7 @@ impl Outbox {
             Decision::PodUngrouped { pod, message } => {
                 self.note(Note::no_pod_group(&pod, &message, now), now);
             }
-            // Told when the status that has the same message is written: see `tell`.
+            // Sent when the status with the same message is written: see `tell`.
             Decision::PodGroupUnschedulable { .. } => {}
             Decision::PodGroupInvalid { group, uid, message } => {
                 self.note(Note::invalid(Regarding::pod_group(&group, &uid), &message, now), now);
@@ -160,7 +162,7 @@ impl Outbox {
         }
     }
 
-    /// A pod that is bound needs no word about why it waits.
+    /// A pod that is bound needs no event on why it waited.
     fn bind(&mut self, binding: Binding, now: Instant) {
         self.writes.bind_begins(&binding.pod.uid);
         self.anew.remove(&binding.pod.uid);
@@ -191,7 +193,7 @@ impl Outbox {
         Job { work, attempt: 0, first: now, in_doubt: false, number: self.sequence }
     }
 
-    /// Tells people about an object: later, if too much is to be told now, unless it would have been told only once.
+    /// Sends an event about an object: later if too many wait; an event that would be sent only once is then dropped.
     pub fn note(&mut self, note: Note, now: Instant) {
         if self.events.len() >= self.options.events_max {
             self.dropped += u64::from(!self.recorder.postpone(note, now));
@@ -202,7 +204,7 @@ impl Outbox {
         self.events.push_back(job);
     }
 
-    /// What stands in the status of a queue: names that are no longer used must be taken out by name.
+    /// The status of a queue as read: names that are no longer used have to be removed by name.
     pub fn queue_seen(&mut self, queue: Arc<str>, seen: QueueSeen) {
         self.writes.queue_seen(queue, seen);
     }
@@ -260,7 +262,8 @@ impl Outbox {
         if self.in_flight(Lane::Writes) >= places.max(1) {
             return None;
         }
-        let write = self.writes.next(now, binds_wait)?;
+        let least = if binds_wait { Urgency::Prompt } else { Urgency::Lazy };
+        let write = self.writes.next(now, least)?;
         Some(self.job(Work::Write(write), now))
     }
 
@@ -277,13 +280,13 @@ impl Outbox {
         Some(if job.attempt == 0 { Job { first: now, ..job } } else { job })
     }
 
-    /// One that has to wait for its next attempt keeps nobody from talking: a single pod may fail for long.
+    /// A bind that waits for its next attempt does not hold up events: a single pod may fail for long.
     fn binds_wait(&self) -> bool {
         self.binds.len() + self.held.len() + self.in_flight(Lane::Binds) > 0
     }
 
-    /// Binds come in bursts with short breaks between, and events would only slow the next burst; but people want to
-    /// read them some time.
+    /// The number of events that may be in flight. Binds come in bursts with short breaks between, and events would
+    /// slow the next burst; after `PATIENCE` a single event may go.
     fn places_to_talk(&self, now: Instant) -> usize {
         let calm = self.last_bind.is_none_or(|last| last + CALM <= now);
         let late = self.untold_since().is_some_and(|since| since + PATIENCE <= now);
@@ -309,9 +312,8 @@ impl Outbox {
         self.in_flight[lane as usize]
     }
 
-    /// When [`Outbox::next`], which has nothing now, will have something though nothing else happens. What could go by
-    /// the time alone but has to wait for something else, be it an answer or a retry, is not among it: one that is due
-    /// already would hide the times of all others.
+    /// When [`Outbox::next`], which has nothing now, will have something because time has passed. A request that also
+    /// waits for an answer or a retry does not count: if it is due already, it would hide the times of all others.
     pub fn wake(&self, now: Instant) -> Option<Instant> {
         let later = |at: &Instant| *at > now;
         [
@@ -326,7 +328,7 @@ impl Outbox {
         .min()
     }
 
-    /// The outcome of a request; what the Cluster must be told comes back.
+    /// Takes the outcome of a request; returns the event for the Cluster, if there is one.
     pub fn done(&mut self, job: Job, reply: Reply, now: Instant) -> Option<Event> {
         self.in_flight[job.work.lane() as usize] -= 1;
         let window = if job.work.lane() == Lane::Events { &mut self.talk } else { &mut self.window };
@@ -375,8 +377,8 @@ impl Outbox {
         }
     }
 
-    /// Events about waiting follow the conditions with the same words: what was not worth a write is not worth an event,
-    /// and most pods of a gang that is still being created are bound before either.
+    /// Events about waiting pods follow the conditions, with the same text: a status that is not written has no event,
+    /// and most pods of a gang that is being created are bound before either.
     fn tell(&mut self, write: &Write, now: Instant) {
         match write {
             Write::Pod(pod, PodPatch { condition: Some((_, message)), decided, .. }) => {
@@ -464,7 +466,7 @@ impl Outbox {
     }
 }
 
-/// What a PodGroup's status says against it.
+/// The condition of a PodGroup that says why it waits.
 fn unschedulable(status: &GroupStatus) -> Option<&Condition> {
     status
         .conditions

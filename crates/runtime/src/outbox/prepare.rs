@@ -15,7 +15,7 @@ const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 const ATTEMPTS: u32 = 8;
 const CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
 
-/// Does all that comes before a bind.
+/// Makes the writes that a bind needs first.
 pub(super) async fn prepare(wire: &Wire, binding: &Binding) -> Result<(), Reply> {
     for step in &binding.prepare {
         match step {
@@ -27,8 +27,8 @@ pub(super) async fn prepare(wire: &Wire, binding: &Binding) -> Result<(), Reply>
     Ok(())
 }
 
-/// Gives a claim its devices, if it has none, and reserves it for the pod. Read, changed and written with the version that
-/// was read, until nobody else wrote in between.
+/// Writes the devices of a claim, if it has none, and reserves the claim for the pod. Reads, changes and writes with
+/// the version that was read, until no other client wrote in between.
 async fn claim(wire: &Wire, write: &ClaimWrite) -> Result<(), Reply> {
     let path = format!(
         "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}",
@@ -95,7 +95,7 @@ fn same_devices(given: &Value, own: &ClaimAllocation) -> bool {
     found == wanted
 }
 
-/// The claim with the finalizer; `None` when somebody else wrote it in between.
+/// The claim with the finalizer; `None` when another client wrote it in between.
 async fn protected(wire: &Wire, path: &str, claim: &Value) -> Result<Option<Value>, Reply> {
     let mut finalizers = claim["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if finalizers.iter().any(|one| one == FINALIZER) {
@@ -197,7 +197,7 @@ async fn get(wire: &Wire, path: &str) -> Result<Value, Reply> {
     }
 }
 
-/// The object as it is now; `None` when somebody else wrote it in between.
+/// The present object; `None` when another client wrote it in between.
 async fn put(wire: &Wire, path: &str, object: &Value) -> Result<Option<Value>, Reply> {
     let request = Request::builder()
         .method(Method::PUT)
@@ -266,7 +266,7 @@ mod tests {
         for (claim, asked, expected) in [
             (stored(None, &[]), own, Ok(true)),
             (stored(None, &["p1"]), own, Ok(true)),
-            // It was written before, and the answer was lost.
+            // An earlier attempt wrote it, and its answer was lost.
             (stored(Some(&["b", "a"]), &["p1"]), own, Ok(false)),
             (stored(Some(&["b", "a"]), &[]), own, Ok(true)),
             (stored(Some(&["a"]), &[]), own, Err("it was given other devices")),

@@ -11,7 +11,7 @@ pub enum Reply {
     Done,
     /// The object is gone, or is another one now: nothing to try again.
     Gone(String),
-    /// It may be tried again; the time is what the server asked us to wait.
+    /// A passing error; the duration is the wait that the server asks for.
     Passing {
         /// What it said.
         message: String,
@@ -26,14 +26,15 @@ pub enum Reply {
     Refused(String),
 }
 
-/// What is wrong for a while, and what became of the request.
+/// A passing fault, and whether the request may have been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The server is busy or out of reach: it has not carried out the request.
     NotTaken,
     /// The server is in trouble, or does not answer: it may have carried out the request.
     Unknown,
-    /// It concerns this object alone, as a webhook that does not answer: the request was not carried out.
+    /// The error concerns this object alone, for example a webhook that does not answer: the request was not carried
+    /// out.
     Object,
 }
 
@@ -135,7 +136,7 @@ fn denied(message: &str) -> bool {
     message.starts_with("admission webhook ") && message.contains(" denied the request")
 }
 
-/// Answered with 500, though the server is well.
+/// Answered with status 500 although the server works.
 fn webhook_fails(message: &str) -> bool {
     message.contains("failed calling webhook ")
 }

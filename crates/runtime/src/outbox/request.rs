@@ -13,7 +13,7 @@ use super::status::{GroupWrite, PodPatch, QueuePatch, Write};
 use super::{Job, PvcWrite, Work};
 use crate::recorder::{self, Posting};
 
-/// What a request must know besides its work.
+/// The settings of all requests.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The PodGroup resource has a status subresource (Volcano's has none).
@@ -32,9 +32,9 @@ const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
 /// One moment on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// On the clock that never jumps.
+    /// On the monotonic clock.
     pub instant: Instant,
-    /// On the clock that people read.
+    /// On the wall clock.
     pub wall: jiff::Timestamp,
 }
 
@@ -44,7 +44,7 @@ impl Moment {
         Self { instant: Instant::now(), wall: jiff::Timestamp::now() }
     }
 
-    /// Another one, as people read it.
+    /// Another moment as wall time.
     pub fn wall_at(self, at: Instant) -> jiff::Timestamp {
         let (before, after) =
             (self.instant.saturating_duration_since(at), at.saturating_duration_since(self.instant));
@@ -65,7 +65,7 @@ pub fn build(job: &Job, context: &Context, moment: Moment) -> Result<Request<Byt
     }
 }
 
-/// The pod itself, to see what became of it.
+/// Reads the pod, to learn the outcome of a bind.
 pub fn get_pod(pod: &PodRef) -> Result<Request<Bytes>, http::Error> {
     Request::get(pod_path(pod, "")).body(Bytes::new())
 }
@@ -139,10 +139,10 @@ fn open_gate(pod: &PodRef) -> Result<Request<Bytes>, http::Error> {
 
 /// The node for which a claim's volume is to be made.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// Tells the volume controller that nobody has written this claim into the volume by hand.
+/// Tells the volume controller that the claim was not written into the volume by hand.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// A volume is given to the claim, or the claim is told for which node its volume is to be made.
+/// Names the volume of a claim, or the node for which the volume is to be provisioned.
 fn pvc(write: &PvcWrite) -> Result<Request<Bytes>, http::Error> {
     let VolumeBinding { claim, uid, volume, made_of: _ } = &*write.claim;
     let (namespace, name) = (&*claim.namespace, &*claim.name);

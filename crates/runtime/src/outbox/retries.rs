@@ -1,4 +1,5 @@
-//! What failed and is tried again later. How many there are of a kind is a length, so that no count goes astray.
+//! Requests that failed and are repeated later. The number of each kind is the length of a list, so that no counter can
+//! be wrong.
 use std::collections::BinaryHeap;
 use std::time::Instant;
 

@@ -27,7 +27,7 @@ pub struct PodPatch {
     pub transition: bool,
     /// `nominatedNodeName`; `Some(None)` clears it.
     pub nominated: Option<Option<Arc<str>>>,
-    /// DisruptionTarget=True: the pod was evicted, for whom and why.
+    /// DisruptionTarget=True: the pod was evicted; the message names the preemptor and the reason.
     pub disrupted: Option<Arc<str>>,
 }
 
@@ -40,7 +40,7 @@ pub struct QueuePatch {
     pub open: bool,
 }
 
-/// What stands in a queue's status.
+/// A queue's status as read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueSeen {
     /// Its UID.
@@ -65,7 +65,7 @@ impl PodPatch {
 }
 
 impl QueuePatch {
-    /// The same amounts, on what stands in the status now.
+    /// These amounts as a patch of the present status.
     pub(super) fn renewed(self, seen: &QueueSeen) -> Self {
         seen.patch(self.allocated.into_iter().filter_map(|(name, amount)| Some((name, amount?))).collect())
     }
@@ -109,7 +109,7 @@ pub enum Write {
 }
 
 impl Write {
-    /// The newer content of the same object; what it does not speak of is still to be written.
+    /// Merges newer content over a write of the same object; fields that the newer content lacks are still written.
     pub(super) fn over(self, older: &Write) -> Self {
         match (self, older) {
             (Write::Pod(pod, patch), Write::Pod(_, before)) => Write::Pod(pod, patch.over(before)),

@@ -39,11 +39,20 @@ pub struct PvcWrite {
     pub at: usize,
     /// The claim.
     pub claim: Arc<VolumeBinding>,
-    /// The version of the volume that is given to the claim: nobody else may have taken it since.
+    /// The version of the volume: a conflict means that another claim has taken the volume.
     pub version: Option<Arc<str>>,
 }
 
-/// What is known of claims and volumes, and who waits for them.
+/// Pods that need not wait for a claim any more.
+#[derive(Default)]
+pub(super) struct NoLongerWaiting {
+    /// All claims of these are bound.
+    ready: Vec<Binding>,
+    /// The volumes of these will not be provisioned.
+    failed: Vec<Binding>,
+}
+
+/// Claims and volumes as read, and the pods that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
     seen: FxHashMap<Key, PvcSeen>,
@@ -61,7 +70,7 @@ impl Volumes {
         Ok(PvcWrite { binding, at, claim, version })
     }
 
-    /// A pod whose claims have been written; given back when nothing is left to wait for.
+    /// Adds a pod whose claims have been written; returns it if all are bound already.
     pub(super) fn wait(&mut self, binding: Binding, until: Instant) -> Option<Binding> {
         if are_bound(&self.seen, &binding) {
             return Some(binding);
@@ -70,26 +79,28 @@ impl Volumes {
         None
     }
 
-    /// A claim was seen: pods that can be bound now, and those whose volume will not be made after all.
-    pub(super) fn seen(&mut self, key: &Key, seen: PvcSeen) -> (Vec<Binding>, Vec<Binding>) {
+    /// A claim was read.
+    pub(super) fn seen(&mut self, key: &Key, seen: PvcSeen) -> NoLongerWaiting {
         let (uid, bound, open) = (Arc::clone(&seen.uid), seen.bound, !seen.bound && !seen.selected);
         let before = self.seen.insert(key.clone(), seen);
         let given_up = open && before.is_some_and(|it| it.uid == uid && it.selected);
         if given_up {
-            return (Vec::new(), self.waits.take_of_claim(key, |_| true));
+            let failed = self.waits.take_of_claim(key, |_| true);
+            return NoLongerWaiting { failed, ..NoLongerWaiting::default() };
         }
         if !bound {
-            return (Vec::new(), Vec::new());
+            return NoLongerWaiting::default();
         }
         let seen = &self.seen;
-        (self.waits.take_of_claim(key, |binding| are_bound(seen, binding)), Vec::new())
+        let ready = self.waits.take_of_claim(key, |binding| are_bound(seen, binding));
+        NoLongerWaiting { ready, ..NoLongerWaiting::default() }
     }
 
     pub(super) fn volume_seen(&mut self, volume: Arc<str>, seen: VolumeSeen) {
         self.volumes.insert(volume, seen);
     }
 
-    /// A successor of the same name may have been seen before the end of this one is told.
+    /// A new object of this name may have been read before the deletion of the old one is reported.
     pub(super) fn claim_gone(&mut self, key: &Key, uid: &str) -> Vec<Binding> {
         if self.seen.get(key).is_some_and(|seen| *seen.uid == *uid) {
             self.seen.remove(key);
@@ -149,16 +160,16 @@ impl Outbox {
         }
     }
 
-    /// What stands on a claim now.
+    /// A claim as read last.
     pub fn pvc_seen(&mut self, key: &Key, seen: PvcSeen, now: Instant) -> Vec<Event> {
-        let (ready, failed) = self.volumes.seen(key, seen);
+        let NoLongerWaiting { ready, failed } = self.volumes.seen(key, seen);
         for binding in ready {
             self.queue(Work::Bind(binding), now);
         }
         self.fail(failed, "its volume cannot be made for this node", BindFault::Place, now)
     }
 
-    /// What stands on a volume now.
+    /// A volume as read last.
     pub fn volume_seen(&mut self, volume: Arc<str>, seen: VolumeSeen) {
         self.volumes.volume_seen(volume, seen);
     }
@@ -169,7 +180,7 @@ impl Outbox {
         self.fail(late, &why_late(self.options.volumes_timeout), BindFault::Place, now)
     }
 
-    /// A claim was written, or not. If its pod is gone by now, nothing comes of it.
+    /// The outcome of the write of a claim. If its pod is gone, the outcome has no effect.
     pub(super) fn claimed(
         &mut self,
         job: Job,
@@ -185,7 +196,7 @@ impl Outbox {
                 self.bind_volumes(write.binding.clone(), write.at + 1, now);
                 return None;
             }
-            // Somebody else has the volume, or the claim is another one.
+            // Another claim has the volume, or the claim is another object of this name.
             Reply::Gone(message) | Reply::Conflict(message) => (message, BindFault::Place),
             other => {
                 let then = self.after(&write.binding, &other);

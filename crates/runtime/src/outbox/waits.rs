@@ -1,5 +1,5 @@
-//! Pods that wait until their claims are bound. There may be as many as a cluster has, and the thread that asks who is
-//! next also renews the lease: nothing here looks at all of them, but for the deletion of a node.
+//! Pods that wait until their claims are bound. There may be as many as the cluster has pods, and the thread that asks
+//! for the next one also renews the lease: so no function goes over all of them, except on the deletion of a node.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ struct Waiting {
     until: Instant,
 }
 
-/// Who waits, by number: who began first has the lowest, and is the first whose time is over.
+/// The waiting pods by number: the pod that began to wait first has the lowest number and the first deadline.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     pods: BTreeMap<u64, Waiting>,
@@ -42,7 +42,7 @@ impl Waits {
         taken.into_iter().filter_map(|number| self.remove(number)).collect()
     }
 
-    /// Takes those of which `which` is true, in their order. Looks at all.
+    /// Takes the pods for which `which` is true, in their order. Goes over all pods.
     pub(super) fn take(&mut self, which: impl Fn(&Binding) -> bool) -> Vec<Binding> {
         let all = self.pods.iter().filter(|(_, waiting)| which(&waiting.binding));
         let taken: Vec<u64> = all.map(|(number, _)| *number).collect();

@@ -1,4 +1,4 @@
-//! What is sent, and how the outbox behaves.
+//! The kinds of requests, and the settings of the outbox.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub struct OutboxOptions {
     pub scheduled_events: bool,
     /// Events that may wait; more are dropped.
     pub events_max: usize,
-    /// Of the jitter and of the events' names: another one for each process.
+    /// The seed of jitter and of the events' names: another one for each process.
     pub seed: u64,
 }
 
@@ -50,11 +50,11 @@ pub struct Eviction {
     pub pod: Arc<PodRef>,
     /// The pod's PodGroup, if it has one.
     pub group: Option<GroupRef>,
-    /// For whom and why, for people.
+    /// The preemptor and the reason, as text.
     pub reason: Arc<str>,
 }
 
-/// A bind that was not answered for good.
+/// A bind without a final answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settle {
     /// The pod and its node.
@@ -79,13 +79,13 @@ pub enum Then {
 pub enum Work {
     /// Bind a pod.
     Bind(Binding),
-    /// Read what became of a bind.
+    /// Read the pod of a bind.
     Settle(Settle),
     /// Evict a pod.
     Evict(Eviction),
     /// Take the gate of its queue off a pod.
     OpenGate(Arc<PodRef>),
-    /// Have a claim bound whose pod is to be bound.
+    /// Write a claim, before its pod is bound.
     Pvc(PvcWrite),
     /// Write a status.
     Write(Write),
@@ -115,7 +115,8 @@ impl Work {
     }
 }
 
-/// A request handed out by [`Outbox::next`](super::Outbox::next); give it back to [`Outbox::done`](super::Outbox::done).
+/// A request handed out by [`Outbox::next`](super::Outbox::next); give it back to
+/// [`Outbox::done`](super::Outbox::done).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// What to send.
@@ -124,7 +125,7 @@ pub struct Job {
     pub attempt: u32,
     /// When it was first sent.
     pub first: Instant,
-    /// An attempt may have been carried out, though nobody said so.
+    /// An attempt may have been carried out without an answer.
     pub in_doubt: bool,
     /// The order of the decisions.
     pub number: u64,

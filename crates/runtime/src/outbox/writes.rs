@@ -13,36 +13,47 @@ use super::reply::Reply;
 use super::status::{GroupWrite, PodPatch, QueueSeen, Target, Write};
 use crate::backoff;
 
-/// How many holds a write that keeps changing may wait.
+/// The most holds that a write waits while its content keeps changing.
 const HOLDS_MAX: u32 = 10;
-/// And the sums of a queue, which each bind changes.
+/// The most holds for the status of a queue, which each bind changes.
 const QUEUE_HOLDS_MAX: u32 = 30;
-/// And how many the words about a single pod, while others keep coming.
+/// The most holds for the status of a pod while new pods keep coming.
 const CALM_MAX: u32 = 20;
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// How long an object is left alone whose status the API server refused, first and at most: a role or a webhook may be
-/// put right some time.
+/// The back-off of an object whose status the API server refused, first and at most: a role or a webhook may be mended
+/// later.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
-/// And the least time from one of all these to the next: they may be all pods of a cluster.
+/// The least time between two writes after a refusal: they may be of all pods of a cluster.
 const REFUSED_APART: Duration = Duration::from_millis(50);
 
-/// Versions remembered: a conflict with ourselves costs a request more, and nothing else.
+/// The number of versions that are kept: a conflict with an own write costs one more request, and nothing else.
 const VERSIONS_MAX: usize = 4096;
+
+/// When a write is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Urgency {
+    /// Once its content is still, while no bind waits.
+    Lazy,
+    /// At once, also between binds.
+    Prompt,
+}
 
 #[derive(Debug)]
 struct Pending {
     write: Write,
     since: Instant,
     due: Instant,
-    prompt: bool,
+    urgency: Urgency,
 }
 
 impl Pending {
-    /// While new pods keep coming that have to wait, gangs are being created: the words about single pods wait until
-    /// that is over, for most of them will be bound by then; but not for ever.
+    /// While new pods keep coming that have to wait, gangs are being created. Statuses of single pods wait until that
+    /// is over, for most of these pods will be bound by then, but not for ever.
     fn due(&self, calm: Instant, hold: Duration) -> Instant {
         match self.write {
-            Write::Pod(..) if !self.prompt => self.due.max(calm.min(self.since + hold * CALM_MAX)),
+            Write::Pod(..) if self.urgency == Urgency::Lazy => {
+                self.due.max(calm.min(self.since + hold * CALM_MAX))
+            }
             _ => self.due,
         }
     }
@@ -52,20 +63,20 @@ impl Pending {
 struct Entry {
     pending: Option<Pending>,
     in_flight: bool,
-    /// What is in flight is not true any more: it is not sent again.
+    /// The write in flight is outdated, so it is not repeated.
     forgotten: bool,
     failures: u32,
-    /// The last write was refused: no other goes before this.
+    /// The end of the back-off after a refused write.
     rests_until: Option<Instant>,
 }
 
 impl Entry {
-    /// What could not be written waits again, with what is newer. True when nothing waited.
-    fn put_back(&mut self, write: &Write, since: Instant, due: Instant, prompt: bool) -> bool {
+    /// Puts back a write that failed, merged with a newer one. Returns true when no newer one waited.
+    fn put_back(&mut self, write: &Write, since: Instant, due: Instant, urgency: Urgency) -> bool {
         let newer = self.pending.take();
         let alone = newer.is_none();
         let write = newer.map_or_else(|| write.clone(), |newer| newer.write.over(write));
-        self.pending = Some(Pending { write, since, due, prompt });
+        self.pending = Some(Pending { write, since, due, urgency });
         alone
     }
 }
@@ -78,20 +89,20 @@ pub(super) struct Writes {
     prompt: BinaryHeap<Due<Target>>,
     lazy: BinaryHeap<Due<Target>>,
     phases: FxHashMap<Key, Phase>,
-    /// By PodGroup, the version that a write of ours was made from, and those that it and the next ones made: what is decided
-    /// before these are read would conflict with ourselves.
+    /// By PodGroup, the version that an own write was made from, and those that it and the next ones made: a status
+    /// that was decided before these versions are read would conflict with own writes.
     versions: FxHashMap<Key, Vec<Arc<str>>>,
     told: FxHashSet<Arc<str>>,
-    /// Pods on their way to a node: what there is to write about them waits for the outcome.
+    /// Pods that are being bound: their statuses wait for the outcome.
     binding: FxHashSet<Arc<str>>,
     /// When a pod last began to wait.
     newcomer: Option<Instant>,
     queues: FxHashMap<Arc<str>, QueueSeen>,
     sequence: u64,
     pending: usize,
-    /// When the last of those that were refused has its turn.
+    /// When the last refused write is repeated.
     last_turn: Option<Instant>,
-    /// The process ends.
+    /// The process is shutting down.
     hurried: bool,
 }
 
@@ -121,7 +132,7 @@ impl Writes {
     }
 
     pub(super) fn nominate(&mut self, pod: Arc<PodRef>, node: Option<Arc<str>>, now: Instant) {
-        self.pod(pod, PodPatch { nominated: Some(node), ..PodPatch::default() }, true, now);
+        self.pod(pod, PodPatch { nominated: Some(node), ..PodPatch::default() }, Urgency::Prompt, now);
     }
 
     pub(super) fn unscheduled(
@@ -133,28 +144,28 @@ impl Writes {
     ) {
         let condition = Some((reason, message));
         let patch = PodPatch { condition, decided: Some(now), ..PodPatch::default() };
-        self.pod(pod, patch, false, now);
+        self.pod(pod, patch, Urgency::Lazy, now);
     }
 
-    /// The eviction API has set the condition with a reason of its own; ours says for whom.
+    /// The eviction API has set the condition with a reason of its own; this message names the preemptor.
     pub(super) fn disrupted(&mut self, pod: Arc<PodRef>, reason: Arc<str>, now: Instant) {
-        self.pod(pod, PodPatch { disrupted: Some(reason), ..PodPatch::default() }, true, now);
+        self.pod(pod, PodPatch { disrupted: Some(reason), ..PodPatch::default() }, Urgency::Prompt, now);
     }
 
-    /// Joins what already waits for the same pod.
-    fn pod(&mut self, pod: Arc<PodRef>, mut patch: PodPatch, prompt: bool, now: Instant) {
+    /// Merges the patch with one that waits for the same pod.
+    fn pod(&mut self, pod: Arc<PodRef>, mut patch: PodPatch, urgency: Urgency, now: Instant) {
         let target = Target::Pod(Arc::clone(&pod.uid));
         if let Some(Write::Pod(_, waiting)) = self.waiting(&target) {
             patch = patch.over(waiting);
         }
         patch.transition |= patch.condition.is_some() && !self.told.contains(&pod.uid);
-        self.put(target, Write::Pod(pod, patch), prompt, now);
+        self.put(target, Write::Pod(pod, patch), urgency, now);
     }
 
     pub(super) fn group(&mut self, write: GroupWrite, now: Instant) {
         let known = self.phases.get(&write.group).copied().unwrap_or_default();
-        let prompt = write.status.phase != known;
-        self.put(Target::PodGroup(write.group.clone()), Write::PodGroup(write), prompt, now);
+        let urgency = if write.status.phase == known { Urgency::Lazy } else { Urgency::Prompt };
+        self.put(Target::PodGroup(write.group.clone()), Write::PodGroup(write), urgency, now);
     }
 
     pub(super) fn queue(&mut self, queue: Arc<str>, allocated: Vec<(Arc<str>, String)>, now: Instant) {
@@ -162,14 +173,14 @@ impl Writes {
             Some(seen) => seen.patch(allocated),
             None => QueueSeen::default().patch(allocated),
         };
-        self.put(Target::Queue(Arc::clone(&queue)), Write::Queue(queue, patch), false, now);
+        self.put(Target::Queue(Arc::clone(&queue)), Write::Queue(queue, patch), Urgency::Lazy, now);
     }
 
     pub(super) fn queue_seen(&mut self, queue: Arc<str>, seen: QueueSeen) {
         self.queues.insert(queue, seen);
     }
 
-    /// A successor of the same name may have been seen before the end of this one is told.
+    /// A new object of this name may have been read before the deletion of the old one is reported.
     pub(super) fn queue_gone(&mut self, queue: &Arc<str>, uid: &str) {
         if self.queues.get(queue).is_some_and(|seen| *seen.uid == *uid) {
             self.queues.remove(queue);
@@ -181,44 +192,53 @@ impl Writes {
         Some(&self.entries.get(target)?.pending.as_ref()?.write)
     }
 
-    /// A write that changes again waits again, but not for ever.
-    fn put(&mut self, target: Target, write: Write, prompt: bool, now: Instant) {
+    /// A write whose content changes waits anew, but not for ever.
+    fn put(&mut self, target: Target, write: Write, urgency: Urgency, now: Instant) {
         let entry = self.entries.entry(target.clone()).or_default();
         let before = entry.pending.take();
-        if let (Write::Pod(pod, _), false, None) = (&write, prompt, &before)
+        if let (Write::Pod(pod, _), Urgency::Lazy, None) = (&write, urgency, &before)
             && !self.told.contains(&pod.uid)
         {
             self.newcomer = Some(now);
         }
         self.pending += usize::from(before.is_none());
         let since = before.as_ref().map_or(now, |pending| pending.since);
-        let prompt = prompt || before.is_some_and(|pending| pending.prompt);
+        let urgency = before.map_or(urgency, |pending| pending.urgency.max(urgency));
         let most = if matches!(write, Write::Queue(..)) { QUEUE_HOLDS_MAX } else { HOLDS_MAX };
         let still = (now + self.hold).min(since + self.hold * most);
-        let due = if prompt { now } else { still };
+        let due = match urgency {
+            Urgency::Prompt => now,
+            Urgency::Lazy => still,
+        };
         let due = entry.rests_until.map_or(due, |rested| due.max(rested));
-        entry.pending = Some(Pending { write, since, due, prompt });
-        self.line_up(target, due, prompt);
+        entry.pending = Some(Pending { write, since, due, urgency });
+        self.line_up(target, due, urgency);
     }
 
-    fn line_up(&mut self, target: Target, at: Instant, prompt: bool) {
+    fn line_up(&mut self, target: Target, at: Instant, urgency: Urgency) {
         self.sequence += 1;
         let due = Due { at, sequence: self.sequence, job: target };
-        if prompt { self.prompt.push(due) } else { self.lazy.push(due) }
+        self.line(urgency).push(due);
     }
 
-    /// The next write that is due, or the next prompt one only.
-    pub(super) fn next(&mut self, now: Instant, only_prompt: bool) -> Option<Write> {
-        if let Some(write) = self.take(now, true) {
-            return Some(write);
+    fn line(&mut self, urgency: Urgency) -> &mut BinaryHeap<Due<Target>> {
+        match urgency {
+            Urgency::Prompt => &mut self.prompt,
+            Urgency::Lazy => &mut self.lazy,
         }
-        if only_prompt { None } else { self.take(now, false) }
     }
 
-    /// Places in the line are not moved when a write changes; a place that no longer holds is put right when it comes up.
-    fn take(&mut self, now: Instant, prompt: bool) -> Option<Write> {
+    /// The next write of this urgency or a higher one that is due.
+    pub(super) fn next(&mut self, now: Instant, least: Urgency) -> Option<Write> {
+        let prompt = self.take(now, Urgency::Prompt);
+        if prompt.is_some() || least == Urgency::Prompt { prompt } else { self.take(now, Urgency::Lazy) }
+    }
+
+    /// An entry of the heap is not moved when the due time of its write changes; an outdated entry is corrected when it
+    /// is popped.
+    fn take(&mut self, now: Instant, urgency: Urgency) -> Option<Write> {
         loop {
-            let line = if prompt { &mut self.prompt } else { &mut self.lazy };
+            let line = self.line(urgency);
             if line.peek().is_none_or(|due| due.at > now) {
                 return None;
             }
@@ -226,11 +246,11 @@ impl Writes {
             let Some(entry) = self.entries.get_mut(&target) else { continue };
             let calm = self.newcomer.map_or(now, |last| last + self.hold);
             match &entry.pending {
-                Some(pending) if entry.in_flight || pending.prompt != prompt => {}
+                Some(pending) if entry.in_flight || pending.urgency != urgency => {}
                 Some(_) if matches!(&target, Target::Pod(uid) if self.binding.contains(uid)) => {}
                 Some(pending) if pending.due(calm, self.hold) > now => {
                     let due = pending.due(calm, self.hold);
-                    self.line_up(target, due, prompt);
+                    self.line_up(target, due, urgency);
                 }
                 Some(_) => return self.send(&target),
                 None => {}
@@ -256,8 +276,8 @@ impl Writes {
         Some(write)
     }
 
-    /// The names in a queue's status may have changed since the decision, or since an attempt that failed, and the version
-    /// of a PodGroup by our own writing.
+    /// The names in a queue's status may have changed since the decision, or since an attempt that failed, and the
+    /// version of a PodGroup by our own writing.
     fn renewed(&self, write: Write) -> Write {
         match write {
             Write::Queue(queue, patch) => match self.queues.get(&queue) {
@@ -273,8 +293,8 @@ impl Writes {
         }
     }
 
-    /// The outcome: after a passing error or a conflict the newest content is tried again, after a refusal too, but later
-    /// and later; what is gone is let go.
+    /// Takes the outcome of a write. After a passing error or a conflict the newest content is sent again; after a
+    /// refusal too, with a growing back-off; the write of a deleted object is dropped.
     pub(super) fn done(&mut self, write: &Write, reply: &Reply, now: Instant) {
         let target = write.target();
         if let (Write::PodGroup(write), Reply::Done) = (write, reply) {
@@ -292,7 +312,7 @@ impl Writes {
         self.settle(target);
     }
 
-    /// Until it is read, what is decided is made from the version before.
+    /// Until the new version is read, decisions are made from the version before.
     fn note_version(&mut self, write: &GroupWrite) {
         if self.versions.len() >= VERSIONS_MAX {
             self.versions.clear();
@@ -310,12 +330,12 @@ impl Writes {
         let wait = backoff::wait_for(RETRY.0, RETRY.1, entry.failures, &mut self.chance)
             .max(after.unwrap_or_default());
         entry.failures += 1;
-        let prompt = !matches!(write, Write::Queue(..));
-        self.pending += usize::from(entry.put_back(write, now, now + wait, prompt));
+        let urgency = if matches!(write, Write::Queue(..)) { Urgency::Lazy } else { Urgency::Prompt };
+        self.pending += usize::from(entry.put_back(write, now, now + wait, urgency));
     }
 
-    /// What the core believes to stand there is kept until it does, or until the object is gone: in the log once, and with
-    /// ever fewer requests.
+    /// The core takes the status for written, so the write is repeated until it succeeds or the object is gone: logged
+    /// once, and at growing intervals.
     fn refused(&mut self, target: &Target, write: &Write, message: &str, now: Instant) {
         let Some(entry) = self.entries.get_mut(target) else { return };
         if entry.rests_until.is_none() {
@@ -331,16 +351,16 @@ impl Writes {
         let turn = self.last_turn.map_or(now, |last| last + REFUSED_APART).max(now + wait);
         self.last_turn = Some(turn);
         entry.rests_until = Some(turn);
-        self.pending += usize::from(entry.put_back(write, now, turn, false));
+        self.pending += usize::from(entry.put_back(write, now, turn, Urgency::Lazy));
     }
 
-    /// What waits is lined up; an object about which nothing waits is dropped.
+    /// Queues a waiting write; drops the entry of an object without one.
     fn settle(&mut self, target: Target) {
         let Some(entry) = self.entries.get(&target) else { return };
         match &entry.pending {
             Some(pending) => {
-                let (due, prompt) = (pending.due, pending.prompt);
-                self.line_up(target, due, prompt);
+                let (due, urgency) = (pending.due, pending.urgency);
+                self.line_up(target, due, urgency);
             }
             None if entry.in_flight => {}
             None => {
@@ -360,19 +380,19 @@ impl Writes {
         self.binding.insert(Arc::clone(uid));
     }
 
-    /// The pod is on its way to a node; not any more once it is gone.
+    /// The pod is being bound, unless it is gone.
     pub(super) fn is_binding(&self, uid: &str) -> bool {
         self.binding.contains(uid)
     }
 
-    /// The pod has its node, or is as it was before.
+    /// The bind of the pod succeeded or failed.
     pub(super) fn bind_ended(&mut self, uid: &Arc<str>, bound: bool) {
         self.binding.remove(uid);
         let target = Target::Pod(Arc::clone(uid));
         if bound { self.forget(&target) } else { self.settle(target) }
     }
 
-    /// Drops what waits for an object, and what is remembered of it.
+    /// Drops the waiting writes of an object, and all that is kept about it.
     pub(super) fn forget(&mut self, target: &Target) {
         match target {
             Target::Pod(uid) => {
@@ -383,7 +403,7 @@ impl Writes {
                 self.phases.remove(group);
                 self.versions.remove(group);
             }
-            // What stands in its status may be that of its successor: see `queue_gone`.
+            // The status as read may be that of a new queue of this name: see `queue_gone`.
             Target::Queue(_) => {}
         }
         let Some(entry) = self.entries.get_mut(target) else { return };
@@ -394,18 +414,19 @@ impl Writes {
         }
     }
 
-    /// When something may be due that is not now.
+    /// When the next write becomes due that is not due now.
     pub(super) fn wake(&self, now: Instant) -> Option<Instant> {
         let first = |line: &BinaryHeap<Due<Target>>| line.peek().map(|due| due.at).filter(|at| *at > now);
         first(&self.prompt).into_iter().chain(first(&self.lazy)).min()
     }
 
-    /// The process ends.
+    /// The process is shutting down.
     pub(super) fn is_hurried(&self) -> bool {
         self.hurried
     }
 
-    /// Statuses of groups and queues are due now; words about single pods are left to the next leader, and what was refused.
+    /// Makes statuses of PodGroups and queues due now; statuses of single pods, and refused ones, are left to the next
+    /// leader.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.hurried = true;
         let targets: Vec<Target> = self.entries.keys().cloned().collect();
@@ -416,8 +437,8 @@ impl Writes {
                 continue;
             }
             if let Some(pending) = self.entries.get_mut(&target).and_then(|entry| entry.pending.as_mut()) {
-                (pending.due, pending.prompt) = (now, true);
-                self.line_up(target, now, true);
+                (pending.due, pending.urgency) = (now, Urgency::Prompt);
+                self.line_up(target, now, Urgency::Prompt);
             }
         }
     }

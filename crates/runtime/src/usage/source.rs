@@ -1,4 +1,4 @@
-//! Where figures come from, what is asked there, and what the answers mean.
+//! Sources of usage figures: their requests, and how answers are read.
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ const READERS: [&str; 2] = ["usage", "rescheduling"];
 /// How often figures are asked for when `interval` does not say. Source: Volcano.
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// Use of cpu and memory by node, averaged over ten minutes, in percent. Source: Volcano's queries, of all nodes at once.
+/// Use of cpu and memory by node, averaged over ten minutes, in percent. Source: Volcano's queries, of all nodes at
+/// once.
 const PROMETHEUS_CPU: &str = "avg_over_time(clamp_min(100 - \
     (avg by (instance) (rate(node_cpu_seconds_total{mode=\"idle\"}[5m])) * 100), 0)[10m:30s])";
 const PROMETHEUS_MEMORY: &str =
@@ -35,7 +36,7 @@ pub struct Source {
     pub interval: Duration,
 }
 
-/// Where figures come from.
+/// Sources of usage figures: their requests, and how answers are read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
     /// `metrics.k8s.io`: what `kubectl top` shows.
@@ -201,7 +202,7 @@ async fn get(client: &Client, path: &str) -> anyhow::Result<Value> {
     client.request(request).await.with_context(|| format!("GET {path}"))
 }
 
-/// As it may stand in a URL.
+/// Percent-encodes text for a URL.
 fn encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |mut encoded, byte| {
         if byte.is_ascii_alphanumeric() || b"-_.~*".contains(&byte) {

@@ -1,7 +1,7 @@
 //! Lists and watches of one kind.
 //!
-//! kube's own read JSON only. The API server writes an event anew for each format and watcher, and protobuf costs it and
-//! us a fraction of JSON, so kinds that have it are asked for in protobuf.
+//! kube's own read JSON only. The API server writes an event anew for each format and watcher, and protobuf costs it
+//! and us a fraction of JSON, so kinds that have it are asked for in protobuf.
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -136,8 +136,8 @@ impl<K: Watched> Source<K> {
     }
 }
 
-/// What is not answered in time is asked again, as after any other fault of the connection.
-/// All kinds say the same: it is told once.
+/// A request without an answer in time is repeated, as after any other fault of the connection. All kinds have the same
+/// text, so that it is logged once.
 async fn answered<T, E: Into<kube::Error>>(answer: impl Future<Output = Result<T, E>>) -> kube::Result<T> {
     within(ANSWER, format!("no answer within {ANSWER:?}"), answer).await
 }

@@ -32,7 +32,7 @@ fn slow_at_first() -> (Client, Arc<AtomicU32>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_answered_at_the_start_is_asked_again() {
+async fn a_request_without_an_answer_at_the_start_is_sent_again() {
     let faults = Faults::new("http://fake");
     let (client, asked) = slow_at_first();
     let patience = std::time::Duration::from_mins(2);

@@ -73,7 +73,7 @@ async fn a_bind_of_several_writes_stops_between_them() {
 }
 
 #[tokio::test]
-async fn what_waits_is_sent_once_this_process_leads() {
+async fn writes_that_wait_are_sent_once_this_process_leads() {
     let (client, log) = api(|_| created());
     let (keeper, fence) = Gatekeeper::new();
     let (inputs, receive) = mpsc::unbounded_channel();

@@ -138,7 +138,7 @@ fn the_late_end_of_a_claim_or_a_volume_does_not_remove_its_successor() {
 
 /// Whoever asks what is next also renews the lease. The time allowed is a hundred times what it takes.
 #[test]
-fn many_pods_that_wait_for_claims_keep_nobody_busy() {
+fn binds_of_many_pods_that_wait_for_claims_take_linear_time() {
     const PODS: usize = 10_000;
     let now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, ..OutboxOptions::default() });

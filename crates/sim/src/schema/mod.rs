@@ -159,8 +159,8 @@ impl Shape {
         }
     }
 
-    /// What makes true or false of a word, and the last time there is: a day before the end of all four-digit years, so that it
-    /// can be told in every time zone.
+    /// What makes true or false of a word, and the last time there is: a day before the end of all four-digit years, so
+    /// that it can be told in every time zone.
     fn hint(&self, value: &Value) -> &'static str {
         match (self, value) {
             (Shape::Time, Value::String(text)) if text.starts_with("9999-") => {

@@ -1,4 +1,5 @@
-//! Objects of those who mean harm, or know no better, all in namespace `bad`. Their pods may use nodes of pool `bad` only.
+//! Objects of those who mean harm, or know no better, all in namespace `bad`. Their pods may use nodes of pool `bad`
+//! only.
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::{Map, Value, json};

@@ -92,7 +92,7 @@ fn conf(name: &str) -> &'static str {
 }
 
 #[test]
-fn what_a_tenant_writes_changes_nothing_for_others() {
+fn hostile_objects_do_not_change_decisions_for_others() {
     let ordinary = read_all(&ordinary(40)).unwrap().objects;
     let written = hostile().into_iter().flat_map(|(_, part)| part);
     let written: Vec<Value> = written.collect();
@@ -111,7 +111,7 @@ fn what_a_tenant_writes_changes_nothing_for_others() {
 
 /// What is odd in one way takes at most twice as long as a cluster of four hundred gangs itself.
 #[test]
-fn what_a_tenant_writes_holds_nobody_up() {
+fn hostile_objects_do_not_slow_others_down() {
     let ordinary = read_all(&ordinary(400)).unwrap().objects;
     let conf = conf("preempt-and-reclaim");
     for (name, part) in hostile() {

@@ -117,8 +117,8 @@ async fn a_finished_gang_is_completed_and_frees_its_room() -> Result<()> {
     cluster.until_bound("next-", 2).await
 }
 
-/// One write a pod and two a gang: it is admitted, and it has its nodes. On a slow machine there would be more, of gangs
-/// in the making and of pods that run one by one; so the pods are seen at once here, and none runs.
+/// One write a pod and two a gang: it is admitted, and it has its nodes. On a slow machine there would be more, of
+/// gangs in the making and of pods that run one by one; so the pods are seen at once here, and none runs.
 #[tokio::test]
 async fn a_gang_that_starts_at_once_needs_few_writes() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(10).cpu("32"), &["--scheduled-events=false"]).await?;

@@ -52,8 +52,8 @@ pub(super) async fn pods_of(
     Ok(())
 }
 
-/// Stands in for Volcano's PodGroup controller: makes the PodGroup of an owner and returns its name. It names no minResources, so
-/// that the gang is admitted whatever room there is, and `allocate` has to hold it back.
+/// Stands in for Volcano's PodGroup controller: makes the PodGroup of an owner and returns its name. It names no
+/// minResources, so that the gang is admitted whatever room there is, and `allocate` has to hold it back.
 async fn make_group(cluster: &Cluster, owner: &ReplicaSet) -> Result<String> {
     let name = format!("podgroup-{}", owner.uid().context("a UID")?);
     let min_member: u32 = owner.annotations()[MIN_MEMBER].parse()?;

@@ -41,8 +41,8 @@ async fn refuse_to_bind(cluster: &Cluster, pod: &str) -> Result<()> {
     .await
 }
 
-/// The rest of its gang runs, the pod is told why it does not, and when it goes its room is there for another one: exactly
-/// its room.
+/// The rest of its gang runs, the pod is told why it does not, and when it goes its room is there for another one:
+/// exactly its room.
 #[tokio::test]
 async fn a_gang_with_a_failed_bind_runs_in_the_end() -> Result<()> {
     let mut cluster =

@@ -16,8 +16,8 @@ use phalanx_testkit::{TestCluster, one_tier, set_flag};
 const DRIVER: &str = "csi.x";
 const DEVICES: &str = "gpu.x";
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Classes of devices: two models that nodes have, both of them, and what nodes share. A class of which nodes have some is
-/// served by these alone.
+/// Classes of devices: two models that nodes have, both of them, and what nodes share. A class of which nodes have some
+/// is served by these alone.
 const CLASSES: [&str; 4] = ["any", "old", "new", "shared"];
 /// Devices of this model.
 pub(super) const SHARED: usize = 2;

@@ -1,5 +1,6 @@
-//! Volumes and devices against brute force, in allocate and in preempt: volumes that are bound, that claims of a gang compete
-//! for or have made, that nodes attach so many of, that one pod at a time uses; devices of nodes and of several nodes.
+//! Volumes and devices against brute force, in allocate and in preempt: volumes that are bound, that claims of a gang
+//! compete for or have made, that nodes attach so many of, that one pod at a time uses; devices of nodes and of several
+//! nodes.
 mod case;
 
 use std::collections::{BTreeMap, BTreeSet};

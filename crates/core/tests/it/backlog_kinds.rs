@@ -1,4 +1,4 @@
-//! The properties of parked jobs for jobs with claims, with pod rules, without requests, and with possible victims.
+//! The properties of the backlog for jobs with claims, with pod rules, without requests, and with possible victims.
 use std::sync::Arc;
 
 use phalanx_cluster::Status;
@@ -15,7 +15,7 @@ use phalanx_testkit::rates::{Rate, holds};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::parked::{Pair, named_with, patient};
+use crate::backlog::{Pair, named_with, patient};
 use phalanx_framework::testing::{group, member, node, pod, queue, resources, running};
 use phalanx_testkit::settings::{Named, confs, evicting};
 use phalanx_testkit::{TestCluster, cases};
@@ -548,9 +548,9 @@ fn a_claim_that_is_bound_activates_its_own_job() {
     assert_eq!(test.cycle().names(), ["g4-0"]);
 }
 
-/// Counts the cases in which a scheduler that parks jobs decides as one that looks at all of them. A case in which PodGroups
-/// share a volume claim may differ: the change of a claim activates one job of its class, and the next job of the class is
-/// tried in a later cycle.
+/// Counts the cases in which a scheduler with a backlog decides as one that looks at all jobs. A case in which
+/// PodGroups share a volume claim may differ: the change of a claim activates one job of its class, and the next job of
+/// the class is tried in a later cycle.
 fn count(backlog: &Backlog, conf: &Named, rate: &Rate) -> TestCaseResult {
     let shares_a_claim = || backlog.likes.iter().any(|like| matches!(like.kind, Kind::Shared(_)));
     match compare(backlog, conf) {
@@ -562,13 +562,13 @@ fn count(backlog: &Backlog, conf: &Named, rate: &Rate) -> TestCaseResult {
 }
 
 #[test]
-fn parking_jobs_with_claims_and_pod_rules_does_not_change_decisions() {
+fn a_backlog_of_jobs_with_claims_and_pod_rules_decides_as_trying_all_jobs() {
     let cases_of = (backlog(), prop::sample::select(confs()));
     holds("jobs of all kinds", cases(600), cases_of, |(backlog, conf), rate| count(backlog, conf, rate));
 }
 
 #[test]
-fn parking_jobs_with_claims_and_pod_rules_does_not_change_evictions() {
+fn a_backlog_of_jobs_with_claims_and_pod_rules_evicts_as_trying_all_jobs() {
     let cases_of = (backlog(), prop::sample::select(evicting()));
     holds("jobs of all kinds that may evict", cases(600), cases_of, |(backlog, conf), rate| {
         count(backlog, conf, rate)

@@ -1,4 +1,4 @@
-//! A scheduler that parks jobs decides as one that tries all jobs in each cycle.
+//! A scheduler with a backlog decides as one that tries all jobs in each cycle.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use phalanx_testkit::random::{Script, script};
 use phalanx_testkit::settings::{Named, confs, setting};
 use phalanx_testkit::{Cycle, TestCluster, cases, helm};
 
-/// Limits by which each job that can be parked is parked, and activated by events only.
+/// Limits with which each refused job becomes unschedulable if it can, and only events activate it.
 pub(crate) fn patient() -> RetryLimits {
     RetryLimits {
         all_up_to: 0,
@@ -52,7 +52,7 @@ impl Decided {
 /// How many cycles in a row may free reserved room for which other jobs are activated in the next cycle.
 const CYCLES: usize = 12;
 
-/// A cluster whose jobs are parked, and a scheduler that tries all jobs in each cycle.
+/// A cluster with a backlog, and a scheduler that tries all jobs in each cycle.
 pub(crate) struct Pair {
     patient: TestCluster,
     thorough: Scheduler,
@@ -86,9 +86,10 @@ impl Pair {
         self.flush()
     }
 
-    /// Runs one cycle, which has to decide as the other scheduler would; returns the bound pods. An exception are cycles
-    /// that free reserved room or bind a pod that others have affinity to: jobs that were refused earlier in the cycle are
-    /// activated for the next cycle, which is due at once, and in the end both schedulers have bound the same pods.
+    /// Runs one cycle, which has to decide as the other scheduler would; returns the bound pods. An exception are
+    /// cycles that free reserved room or bind a pod that others have affinity to: jobs that were refused earlier in the
+    /// cycle are activated for the next cycle, which is due at once, and in the end both schedulers have bound the same
+    /// pods.
     pub(crate) fn cycle(&mut self) -> Result<BTreeMap<String, String>, TestCaseError> {
         let mut bound = BTreeMap::new();
         for _ in 0..CYCLES {
@@ -436,7 +437,7 @@ fn a_job_that_any_event_may_help_is_retried_after_a_back_off() {
 }
 
 #[test]
-fn a_parked_job_is_tried_at_the_flush() {
+fn an_unschedulable_job_is_tried_at_the_flush() {
     let mut test = TestCluster::new();
     test.set_retry_limits(RetryLimits { all_up_to: 0, flush_ms: 3000, ..RetryLimits::default() });
     test.nodes(1, "cpu=4 pods=10").gang(group("large", 1), 1, "cpu=9");
@@ -454,17 +455,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(600)))]
 
     #[test]
-    fn parking_jobs_does_not_change_decisions(script in script()) {
+    fn a_backlog_decides_as_a_scheduler_that_tries_all_jobs(script in script()) {
         compare(&script, script.test(), &helm())?;
     }
 
     #[test]
-    fn parking_jobs_does_not_change_decisions_under_any_configuration(setting in setting()) {
+    fn a_backlog_decides_as_a_scheduler_that_tries_all_jobs_under_any_configuration(setting in setting()) {
         compare(&setting.script, setting.test(), &setting.conf.conf)?;
     }
 
     #[test]
-    fn parking_jobs_does_not_change_decisions_over_many_cycles(
+    fn a_backlog_decides_as_a_scheduler_that_tries_all_jobs_over_many_cycles(
         backlog in backlog(),
         conf in prop::sample::select(confs()),
         other in prop::sample::select(confs()),
@@ -473,7 +474,7 @@ proptest! {
     }
 
     #[test]
-    fn reservations_of_lower_priority_do_not_change_decisions_on_parked_jobs(
+    fn reservations_of_lower_priority_do_not_change_decisions_on_unschedulable_jobs(
         backlog in leaving(),
         conf in prop::sample::select(confs()),
     ) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use phalanx_cluster::event::{Constraints, Event, PodGroupInfo, PodInfo, Time};
 use proptest::prelude::*;
 
-use crate::chases::again;
+use crate::eviction_history::again;
 use phalanx_framework::testing::{group, member, node, queue, running};
 use phalanx_testkit::settings::{Named, evicting, named};
 use phalanx_testkit::small::{self, Rules};

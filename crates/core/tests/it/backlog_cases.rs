@@ -1,4 +1,4 @@
-//! What activates a parked job: single cases, each against a scheduler that tries all jobs in each cycle.
+//! What activates an unschedulable job: single cases, each against a scheduler that tries all jobs in each cycle.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use phalanx_cluster::label::Selector;
 use phalanx_core::RetryLimits;
 use phalanx_framework::conf::{Conf, PluginConf};
 
-use crate::parked::patient;
+use crate::backlog::patient;
 use phalanx_framework::testing::{group, member, node, pod, queue, running};
 use phalanx_testkit::settings::{by_age, named};
 use phalanx_testkit::{Cycle, TestCluster, helm};
@@ -28,7 +28,7 @@ fn tree() -> Conf {
     conf_with("  - name: capacity\n    enableHierarchy: true\n")
 }
 
-/// The nodes of pods at the end, which are the same whether jobs are parked or not.
+/// The nodes of pods at the end, which a backlog does not change.
 fn ends_alike(
     conf: &Conf,
     patience: RetryLimits,
@@ -44,8 +44,8 @@ fn ends_alike(
         });
         nodes.collect::<BTreeMap<_, _>>()
     };
-    let (parked, all) = (end(patience), end(RetryLimits::unlimited()));
-    assert_eq!(parked, all);
+    let (backlog, all) = (end(patience), end(RetryLimits::unlimited()));
+    assert_eq!(backlog, all);
     all
 }
 
@@ -53,8 +53,8 @@ fn class(name: &str, value: i32) -> Event {
     Event::PriorityClass { name: name.into(), value, global_default: false }
 }
 
-/// Two full nodes; a gang of one and then a gang of two, whose pods need a node each. The first node is being released and
-/// reserved for the first gang; then the second node is being released.
+/// Two full nodes; a gang of one and then a gang of two, whose pods need a node each. The first node is being released
+/// and reserved for the first gang; then the second node is being released.
 fn frees_one_by_one(test: &mut TestCluster) {
     test.nodes(2, "cpu=2 memory=8Gi pods=10");
     test.add(running(pod("x", "cpu=2"), "n0")).add(running(pod("y", "cpu=2"), "n1"));
@@ -240,7 +240,7 @@ fn a_flush_is_due_while_any_job_waits() {
 }
 
 #[test]
-fn a_new_job_order_counts_for_parked_jobs() {
+fn a_new_job_order_counts_for_unschedulable_jobs() {
     let ends = ends_alike(&by_age().conf, patient(), |test| {
         test.nodes(1, "cpu=1 pods=10").add(class("high", 10)).gang(group("runs", 1), 1, "cpu=1");
         test.run();
@@ -259,8 +259,8 @@ fn a_new_job_order_counts_for_parked_jobs() {
     assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "runs-0"]);
 }
 
-/// The number of cycles until a gang gets its victim, which a budget protects no longer, behind this many other gangs for
-/// which no pod may be evicted.
+/// The number of cycles until a gang gets its victim, which a budget protects no longer, behind this many other gangs
+/// for which no pod may be evicted.
 fn cycles_behind(others: u32) -> Option<usize> {
     let mut conf = helm();
     conf.actions.push("preempt".into());
@@ -314,7 +314,7 @@ fn would_grow(test: &mut TestCluster, name: &str, created: i64, holds: &str, wan
 }
 
 #[test]
-fn running_gangs_with_waiting_surplus_are_parked() {
+fn running_gangs_with_waiting_surplus_are_unschedulable() {
     let mut test = TestCluster::new();
     test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: 1, ..patient() });
     test.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
@@ -355,7 +355,7 @@ fn surplus_in_a_fifo_queue_waits_for_the_jobs_ahead() {
 }
 
 #[test]
-fn a_new_node_changes_the_order_of_parked_jobs_by_share() {
+fn a_new_node_changes_the_order_of_unschedulable_jobs_by_share() {
     let ends = ends_alike(&helm(), patient(), |test| {
         test.add(node("n0", "cpu=10 memory=10Gi pods=100"));
         test.add(running(pod("f", "cpu=5 memory=4Gi"), "n0"));

@@ -31,7 +31,7 @@ fn tries(test: &mut TestCluster, refused: &str, seconds: usize) -> Vec<usize> {
     (0..seconds).filter(|_| cycle(test, refused).bound.contains_key(refused)).collect()
 }
 
-/// Clusters in which a waiting job is tried in each cycle, and clusters in which it is parked.
+/// Clusters in which a waiting job is tried in each cycle, and clusters in which it is unschedulable.
 fn clusters() -> impl Iterator<Item = TestCluster> {
     [RetryLimits::unlimited(), RetryLimits { all_up_to: 0, ..RetryLimits::default() }].into_iter().map(
         |patience| {

@@ -6,7 +6,7 @@ use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use phalanx_framework::testing::{cluster_of, group, job_of, member, node};
 
 #[test]
-fn the_echo_of_a_written_status_activates_no_job() {
+fn reading_a_status_that_phalanx_wrote_activates_no_job() {
     let pod = member("g", 0, "cpu=9");
     let events: [Event; 3] = [node("n", "cpu=4").into(), group("g", 1).into(), pod.clone().into()];
     let mut cluster = cluster_of(events);
@@ -20,7 +20,7 @@ fn the_echo_of_a_written_status_activates_no_job() {
     let mut scheduler = Scheduler::new(conf, 0);
     scheduler.set_retry_limits(RetryLimits { all_up_to: 0, ..RetryLimits::default() });
     let decisions = scheduler.run(&mut cluster, Time(0)).decisions;
-    assert_eq!(scheduler.active_jobs(&mut cluster), [], "parked");
+    assert_eq!(scheduler.active_jobs(&mut cluster), [], "unschedulable");
     let status = decisions.iter().find_map(|decision| match decision {
         Decision::PodGroupStatus { status, .. } => Some(status.clone()),
         _ => None,

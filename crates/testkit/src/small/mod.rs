@@ -1,5 +1,6 @@
-//! A small cluster in plain figures, and brute force over all placements.
-use std::collections::HashSet;
+//! A small cluster in plain figures, for properties that compare the scheduler with brute force.
+mod brute_force;
+
 use std::sync::Arc;
 
 use phalanx_cluster::event::{
@@ -9,6 +10,8 @@ use phalanx_cluster::event::{
 use phalanx_cluster::label::Selector;
 use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
+
+pub use brute_force::{GangProtection, Losses, Places, Set};
 
 use crate::{Cycle, TestCluster, one_tier};
 use phalanx_framework::testing::{group, leaving, member, node, running};
@@ -94,14 +97,25 @@ pub struct Rules {
 pub struct Held {
     /// The name of the pod.
     pub name: String,
-    /// Its PodGroup.
-    pub group: String,
+    /// The number of its PodGroup, `g0`, `g1`, ...
+    pub gang: usize,
     /// The position of its node.
     pub node: usize,
     /// What it requests.
     pub asks: Figures,
     /// Its labels and pod rules.
     pub rules: Rules,
+}
+
+/// A running gang.
+#[derive(Clone, Copy, Debug)]
+pub struct Gang {
+    /// The number of its queue, `q0`, `q1`, ...
+    pub queue: usize,
+    /// Its priority.
+    pub priority: i32,
+    /// minMember.
+    pub min: u32,
 }
 
 /// A member of the waiting gang.
@@ -128,12 +142,6 @@ pub struct Small {
     pub min: usize,
 }
 
-/// A set of pods, by bits.
-pub type Set = u32;
-
-/// For each member its node, if it has one.
-pub type Places = Vec<Option<usize>>;
-
 impl Small {
     /// The nodes as events.
     pub fn nodes(&self) -> impl Iterator<Item = NodeInfo> + '_ {
@@ -156,11 +164,11 @@ impl Small {
 
     /// Adds nodes, gangs with their queues and minimums, preemptable and protected pods, and the waiting gang in the
     /// first queue.
-    pub fn fill(&self, test: &mut TestCluster, gangs: &[(usize, u32)], preemptable: &[bool]) {
+    pub fn fill(&self, test: &mut TestCluster, gangs: &[Gang], preemptable: &[bool]) {
         for node in self.nodes() {
             test.add(node);
         }
-        for (at, (queue, min)) in gangs.iter().enumerate() {
+        for (at, Gang { queue, min, .. }) in gangs.iter().enumerate() {
             test.add(PodGroupInfo { queue: format!("q{queue}").into(), ..group(&format!("g{at}"), *min) });
         }
         for (pod, free) in self.running().zip(preemptable) {
@@ -197,147 +205,6 @@ impl Small {
         };
         (0..self.members.len()).map(|at| node(at)?.trim_start_matches('n').parse().ok()).collect()
     }
-
-    /// All pods that run.
-    pub fn all(&self) -> Set {
-        (1 << self.pods.len()) - 1
-    }
-
-    /// The pods of these names.
-    pub fn set_of<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Set {
-        let at =
-            |name: &String| self.pods.iter().position(|pod| pod.name == *name).expect("a pod that was there");
-        names.into_iter().fold(0, |set, name| set | 1 << at(name))
-    }
-
-    /// The pods of a set.
-    pub fn pods_of(&self, set: Set) -> impl Iterator<Item = &Held> {
-        self.pods.iter().enumerate().filter(move |(at, _)| set & (1 << at) != 0).map(|(_, pod)| pod)
-    }
-
-    /// For each gang with a minimum: its number of pods, and the number without these pods.
-    fn left(&self, gone: Set, mins: impl Iterator<Item = u32>) -> impl Iterator<Item = [usize; 3]> {
-        let of = |at: usize, set: Set| self.pods_of(set).filter(|pod| pod.group == format!("g{at}")).count();
-        mins.enumerate().map(move |(at, min)| [min as usize, of(at, self.all()), of(at, self.all() & !gone)])
-    }
-
-    /// Whether all gangs keep their minimum without these pods.
-    pub fn is_spare(&self, gone: Set, mins: impl Iterator<Item = u32>) -> bool {
-        self.left(gone, mins).all(|[min, had, left]| left == had || left >= min)
-    }
-
-    /// For each gang, whether it falls below its minimum without these pods.
-    pub fn broken(&self, gone: Set, mins: impl Iterator<Item = u32>) -> Vec<bool> {
-        self.left(gone, mins).map(|[min, had, left]| had >= min && left < min).collect()
-    }
-
-    /// Whether a gang falls below its minimum without these pods; a gang without any pod left counts if `whole` is set.
-    pub fn breaks(&self, gone: Set, mins: impl Iterator<Item = u32>, whole: bool) -> bool {
-        self.left(gone, mins).any(|[min, had, left]| had >= min && left < min && (whole || left > 0))
-    }
-
-    /// Whether the gang fits without these pods. `may` decides on each placement.
-    pub fn fits(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool) -> bool {
-        self.reach(gone, may, &|places| places.iter().flatten().count() >= self.min)
-    }
-
-    /// Whether members can be placed on these nodes one after the other.
-    pub fn leads_to(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool, end: &Places) -> bool {
-        self.reach(gone, may, &|places| places == &end[..])
-    }
-
-    fn reach(
-        &self,
-        gone: Set,
-        may: &dyn Fn(&[Option<usize>]) -> bool,
-        is_end: &dyn Fn(&[Option<usize>]) -> bool,
-    ) -> bool {
-        let stay: Vec<&Held> = self.pods_of(self.all() & !gone).collect();
-        let (mut seen, mut ways) = (HashSet::new(), vec![vec![None; self.members.len()]]);
-        while let Some(places) = ways.pop() {
-            if is_end(&places) {
-                return true;
-            }
-            for (member, node) in
-                (0..places.len()).flat_map(|member| (0..self.hosts.len()).map(move |node| (member, node)))
-            {
-                if places[member].is_none() && self.takes(&stay, &places, member, node) {
-                    let mut next = places.clone();
-                    next[member] = Some(node);
-                    if may(&next) && seen.insert(next.clone()) {
-                        ways.push(next);
-                    }
-                }
-            }
-        }
-        false
-    }
-
-    fn domain(&self, topology: Topology, node: usize) -> Option<usize> {
-        match topology {
-            Topology::Host => Some(node),
-            Topology::Rack => self.hosts[node].rack,
-        }
-    }
-
-    fn takes(&self, stay: &[&Held], places: &[Option<usize>], member: usize, node: usize) -> bool {
-        let it = &self.members[member];
-        let placed = || {
-            places.iter().zip(&self.members).filter_map(|(node, of)| Some((&of.rules, &of.asks, (*node)?)))
-        };
-        let there = || stay.iter().map(|pod| (&pod.rules, &pod.asks, pod.node)).chain(placed());
-        let free = |dim: usize| {
-            let held: i64 = there().filter(|(_, _, at)| *at == node).map(|(_, asks, _)| asks[dim]).sum();
-            self.hosts[node].room[dim] - held
-        };
-        let near = |topology, at: usize| {
-            let here = self.domain(topology, node);
-            here.is_some() && here == self.domain(topology, at)
-        };
-        let in_company = |(colour, topology): (usize, Topology)| {
-            let company = || there().filter(move |(rules, ..)| rules.colours[colour]);
-            // A pod in no domain satisfies no affinity.
-            let any = company().any(|(_, _, at)| self.domain(topology, at).is_some());
-            self.domain(topology, node).is_some()
-                && (company().any(|(_, _, at)| near(topology, at)) || (!any && it.rules.colours[colour]))
-        };
-        let kept_out = there().any(|(rules, _, at)| {
-            rules.without.is_some_and(|(colour, topology)| it.rules.colours[colour] && near(topology, at))
-        });
-        let keeps_out = it.rules.without.is_some_and(|(colour, topology)| {
-            there().any(|(rules, _, at)| rules.colours[colour] && near(topology, at))
-        });
-        it.only.is_none_or(|only| only == node)
-            && (0..2).all(|dim| it.asks[dim] == 0 || it.asks[dim] <= free(dim))
-            && it.rules.with.is_none_or(in_company)
-            && !kept_out
-            && !keeps_out
-            && it.rules.spread.iter().all(|even| {
-                let coloured: Vec<usize> =
-                    there().filter(|(rules, ..)| rules.colours[even.colour]).map(|(_, _, at)| at).collect();
-                self.is_even(it, even, &coloured, node)
-            })
-    }
-
-    fn is_even(&self, it: &Member, even: &Even, coloured: &[usize], node: usize) -> bool {
-        let counts = |at: usize| {
-            it.only.is_none_or(|only| only == at)
-                && it.rules.spread.iter().all(|other| self.domain(other.topology, at).is_some())
-        };
-        let domains: HashSet<Option<usize>> =
-            (0..self.hosts.len()).filter(|at| counts(*at)).map(|at| self.domain(even.topology, at)).collect();
-        let pods = |domain: Option<usize>| {
-            coloured.iter().filter(|at| counts(**at) && self.domain(even.topology, **at) == domain).count()
-                as u32
-        };
-        let least = if domains.len() < even.domains as usize {
-            0
-        } else {
-            domains.iter().map(|domain| pods(*domain)).min().unwrap_or(0)
-        };
-        let own = u32::from(it.rules.colours[even.colour]);
-        counts(node) && pods(self.domain(even.topology, node)) + own <= least + even.skew
-    }
 }
 
 /// A configuration whose only action is allocate.
@@ -347,7 +214,8 @@ pub fn allocating() -> Conf {
 
 impl Held {
     fn info(&self) -> PodInfo {
-        let mut pod = running(member(&self.group, 0, &text(self.asks)), &format!("n{}", self.node));
+        let mut pod =
+            running(member(&format!("g{}", self.gang), 0, &text(self.asks)), &format!("n{}", self.node));
         pod.pod.name = self.name.as_str().into();
         pod.pod.uid = self.name.as_str().into();
         pod.labels = labels(&self.rules.colours, "colour").collect();
@@ -449,7 +317,7 @@ pub fn filled(hosts: &[Host], pods: Vec<(usize, usize, Figures, Rules)>) -> Vec<
         let node = node % hosts.len();
         if (0..2).all(|dim| free[node][dim] >= asks[dim]) {
             (0..2).for_each(|dim| free[node][dim] -= asks[dim]);
-            held.push(Held { name: format!("g{gang}-{at}"), group: format!("g{gang}"), node, asks, rules });
+            held.push(Held { name: format!("g{gang}-{at}"), gang, node, asks, rules });
         }
     }
     held

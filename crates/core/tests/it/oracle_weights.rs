@@ -1,6 +1,7 @@
-//! Reclaiming between queues that share the cluster by weight (proportion) against brute force, also for gangs whose members
-//! ask for different things.
+//! Reclaiming between queues that share the cluster by weight (proportion) against brute force, also for gangs whose
+//! members ask for different things.
 use std::collections::HashMap;
+use std::ops::Range;
 
 use phalanx_cluster::event::{QueueInfo, Resources};
 use phalanx_framework::conf::{Conf, Flag};
@@ -9,11 +10,11 @@ use proptest::test_runner::TestCaseResult;
 
 use phalanx_framework::testing::{queue, resources};
 use phalanx_testkit::rates::{Rate, holds};
-use phalanx_testkit::small::{Figures, Host, Member, Rules, Set, Small, filled};
+use phalanx_testkit::small::{Figures, Gang, GangProtection, Host, Member, Rules, Set, Small, filled};
 use phalanx_testkit::{TestCluster, cases, one_tier, set_flag};
 
 #[derive(Clone, Debug)]
-struct Party {
+struct WeightedQueue {
     weight: u32,
     /// Cores.
     guarantee: i64,
@@ -25,14 +26,11 @@ struct Party {
 #[derive(Clone, Debug)]
 struct Case {
     small: Small,
-    /// Queue and minMember of each gang.
-    gangs: Vec<(usize, u32)>,
+    gangs: Vec<Gang>,
     /// By pod.
     preemptable: Vec<bool>,
-    parties: Vec<Party>,
-    keeps_gangs: bool,
-    /// `gangreclaim`.
-    of_gangs: bool,
+    queues: Vec<WeightedQueue>,
+    protection: GangProtection,
 }
 
 /// The deserved amount and the limit of a queue for cores and cards, in thousandths.
@@ -42,12 +40,12 @@ struct Share {
     limit: [Option<i64>; 2],
 }
 
-fn party() -> impl Strategy<Value = Party> {
+fn weighted_queue() -> impl Strategy<Value = WeightedQueue> {
     let guarantee = prop::option::weighted(0.3, 1i64..4);
     (1u32..4, guarantee, prop::option::weighted(0.3, 1i64..7), prop::bool::weighted(0.9)).prop_map(
         |(weight, guarantee, capability, reclaimable)| {
             let guarantee = guarantee.unwrap_or(0).min(capability.unwrap_or(i64::MAX));
-            Party { weight, guarantee, capability, reclaimable }
+            WeightedQueue { weight, guarantee, capability, reclaimable }
         },
     )
 }
@@ -57,14 +55,20 @@ fn asks() -> impl Strategy<Value = Figures> {
 }
 
 prop_compose! {
-    fn case(of_gangs: bool)(
+    fn gang(queues: Range<usize>)(queue in queues, min in 0u32..4) -> Gang {
+        Gang { queue, priority: 0, min }
+    }
+}
+
+prop_compose! {
+    fn case(whole_gangs: bool)(
         hosts in prop::collection::vec((1i64..6, 0i64..3), 1..4),
         pods in prop::collection::vec((0usize..3, 0usize..3, asks()), 1..8),
-        gangs in prop::collection::vec((0usize..3, 0u32..4), 3),
+        gangs in prop::collection::vec(gang(0usize..3), 3),
         preemptable in prop::collection::vec(prop::bool::weighted(0.9), 8),
         (members, alike) in (prop::collection::vec(asks(), 1..4), prop::bool::weighted(0.6)),
-        mut parties in prop::collection::vec(party(), 3),
-        keeps_gangs in any::<bool>(),
+        mut queues in prop::collection::vec(weighted_queue(), 3),
+        minimums in any::<bool>(),
     ) -> Case {
         let hosts: Vec<Host> = hosts.into_iter().map(|(cores, cards)| Host { room: [cores, cards], rack: None }).collect();
         let pods = pods.into_iter().map(|(gang, node, asks)| (gang, node, asks, Rules::default())).collect();
@@ -72,21 +76,21 @@ prop_compose! {
         let members: Vec<Member> = members.iter().map(member).collect();
         let small = Small { pods: filled(&hosts, pods), min: members.len(), hosts, members };
         let total: i64 = small.hosts.iter().map(|host| host.room[0]).sum();
-        if parties.iter().map(|party| party.guarantee).sum::<i64>() > total {
-            for party in &mut parties {
-                party.guarantee = 0;
+        if queues.iter().map(|queue| queue.guarantee).sum::<i64>() > total {
+            for queue in &mut queues {
+                queue.guarantee = 0;
             }
         }
-        Case { preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, parties, keeps_gangs, of_gangs }
+        Case { preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, queues, protection: GangProtection { whole_gangs, minimums } }
     }
 }
 
 impl Case {
     fn conf(&self) -> Conf {
-        let action = if self.of_gangs { "gangreclaim" } else { "reclaim" };
+        let action = if self.protection.whole_gangs { "gangreclaim" } else { "reclaim" };
         let plugins = ["gang", "proportion", "predicates", "nodeorder"];
         let mut conf = one_tier(&["allocate", action], &plugins);
-        set_flag(&mut conf, "gang", Flag::Reclaimable, self.keeps_gangs);
+        set_flag(&mut conf, "gang", Flag::Reclaimable, self.protection.minimums);
         conf
     }
 
@@ -95,12 +99,12 @@ impl Case {
         let cores = |amount: Option<i64>| -> Resources {
             amount.map(|amount| resources(&format!("cpu={amount}"))).unwrap_or_default()
         };
-        for (at, party) in self.parties.iter().enumerate() {
+        for (at, it) in self.queues.iter().enumerate() {
             test.add(QueueInfo {
-                guarantee: cores(Some(party.guarantee).filter(|amount| *amount > 0)),
-                capability: cores(party.capability),
-                reclaimable: party.reclaimable,
-                ..queue(&format!("q{at}"), party.weight)
+                guarantee: cores(Some(it.guarantee).filter(|amount| *amount > 0)),
+                capability: cores(it.capability),
+                reclaimable: it.reclaimable,
+                ..queue(&format!("q{at}"), it.weight)
             });
         }
         self.small.fill(&mut test, &self.gangs, &self.preemptable);
@@ -110,8 +114,7 @@ impl Case {
     // ------------------------------------------------------------ queues
 
     fn queue_of(&self, pod: usize) -> usize {
-        let gang: usize = self.small.pods[pod].group.trim_start_matches('g').parse().expect("a number");
-        self.gangs[gang].0
+        self.gangs[self.small.pods[pod].gang].queue
     }
 
     /// What a queue holds without some pods, in thousandths.
@@ -127,33 +130,34 @@ impl Case {
 
     /// Deserved amounts: each piece goes to the queue with the least per weight.
     fn shares(&self) -> Vec<Share> {
-        let mut shares = vec![Share::default(); self.parties.len()];
+        let mut shares = vec![Share::default(); self.queues.len()];
         for dim in 0..2 {
             let total: i64 = self.small.hosts.iter().map(|host| 1000 * host.room[dim]).sum();
-            let least = |party: &Party| if dim == 0 { 1000 * party.guarantee } else { 0 };
-            let capability = |party: &Party| party.capability.filter(|_| dim == 0).map(|most| 1000 * most);
-            let spare = total - self.parties.iter().map(least).sum::<i64>();
+            let least = |queue: &WeightedQueue| if dim == 0 { 1000 * queue.guarantee } else { 0 };
+            let capability =
+                |queue: &WeightedQueue| queue.capability.filter(|_| dim == 0).map(|most| 1000 * most);
+            let spare = total - self.queues.iter().map(least).sum::<i64>();
             let request =
                 |queue: usize| self.held(queue, 0, dim) + if queue == 0 { self.asked(dim) } else { 0 };
             let most: Vec<i64> = self
-                .parties
+                .queues
                 .iter()
                 .enumerate()
-                .map(|(at, party)| {
-                    let real = (spare + least(party)).min(capability(party).unwrap_or(i64::MAX));
-                    least(party).max(real.min(request(at)))
+                .map(|(at, queue)| {
+                    let real = (spare + least(queue)).min(capability(queue).unwrap_or(i64::MAX));
+                    least(queue).max(real.min(request(at)))
                 })
                 .collect();
-            let mut given: Vec<i64> = self.parties.iter().map(least).collect();
+            let mut given: Vec<i64> = self.queues.iter().map(least).collect();
             for _ in 0..total - given.iter().sum::<i64>() {
                 let open = (0..given.len()).filter(|at| given[*at] < most[*at]);
-                let level = |at: &usize| (given[*at] + 1) * 6 / i64::from(self.parties[*at].weight);
+                let level = |at: &usize| (given[*at] + 1) * 6 / i64::from(self.queues[*at].weight);
                 let Some(next) = open.min_by_key(level) else { break };
                 given[next] += 1;
             }
             for (at, share) in shares.iter_mut().enumerate() {
                 share.deserved[dim] = given[at];
-                let own = if given[at] < total { Some(given[at]) } else { capability(&self.parties[at]) };
+                let own = if given[at] < total { Some(given[at]) } else { capability(&self.queues[at]) };
                 share.limit[dim] = own.filter(|_| given[at] < request(at));
             }
         }
@@ -184,32 +188,14 @@ impl Case {
     fn gives(&self, shares: &[Share], gone: Set, pod: usize) -> bool {
         let (queue, asks) = (self.queue_of(pod), self.small.pods[pod].asks);
         let more = |dim: usize| asks[dim] > 0 && self.held(queue, gone, dim) > shares[queue].deserved[dim];
-        queue != 0 && self.parties[queue].reclaimable && self.preemptable[pod] && (0..2).any(more)
+        queue != 0 && self.queues[queue].reclaimable && self.preemptable[pod] && (0..2).any(more)
     }
 
-    /// Whether the pods have an order in which each may be reclaimed after those before it.
-    fn give(&self, shares: &[Share], gone: Set, known: &mut HashMap<Set, bool>) -> bool {
-        if gone == 0 {
-            return true;
-        }
-        if let Some(known) = known.get(&gone) {
-            return *known;
-        }
-        let last = |at: &usize| gone & (1 << at) != 0 && self.gives(shares, gone & !(1 << at), *at);
-        let lasts: Vec<usize> = (0..self.small.pods.len()).filter(last).collect();
-        let found = lasts.into_iter().any(|at| self.give(shares, gone & !(1 << at), known));
-        known.insert(gone, found);
-        found
-    }
-
-    fn keeps_gangs(&self, gone: Set) -> bool {
-        let of =
-            |at: usize, set: Set| self.small.pods_of(set).filter(|pod| pod.group == format!("g{at}")).count();
-        self.gangs.iter().enumerate().all(|(at, (_, min))| {
-            let (had, lost) = (of(at, self.small.all()), of(at, gone));
-            let keeps = lost <= had.saturating_sub(*min as usize);
-            if self.of_gangs { keeps || lost == had } else { !self.keeps_gangs || keeps || lost == 0 }
-        })
+    /// Whether these pods may be reclaimed: each after those before it.
+    fn may_go(&self, shares: &[Share], gone: Set, known: &mut HashMap<Set, bool>) -> bool {
+        let mins = self.gangs.iter().map(|gang| gang.min);
+        self.small.may_lose(self.protection.losses(), gone, mins)
+            && self.small.go_in_turn(gone, &|gone, pod| self.gives(shares, gone, pod), known)
     }
 
     fn fits(&self, shares: &[Share], gone: Set) -> bool {
@@ -224,20 +210,16 @@ impl Case {
 fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     let (small, shares) = (&case.small, &case.shares()[..]);
     let known = &mut HashMap::new();
-    let mut may_go = |gone: Set| case.keeps_gangs(gone) && case.give(shares, gone, known);
+    let mut may_go = |gone: Set| case.may_go(shares, gone, known);
     let mut test = case.test();
     let cycle = test.cycle();
     let evicted = small.set_of(&cycle.evicted);
     let places = small.places(&cycle);
     if places.iter().all(Option::is_none) {
-        prop_assert_eq!(evicted, 0, "for nothing");
         let (may, entitled) = (!case.is_overused(shares), case.is_entitled(shares));
-        let way = (0..=small.all())
-            .find(|gone| may && (*gone == 0 || entitled) && may_go(*gone) && case.fits(shares, *gone));
-        if way.is_some() {
-            rate.missed(&test.reasons("asks"))?;
-        }
-        return Ok(());
+        return small.is_refused(&test, &cycle, rate, |gone| {
+            may && (*gone == 0 || entitled) && may_go(*gone) && case.fits(shares, *gone)
+        });
     }
     if evicted != 0 {
         rate.served();
@@ -249,17 +231,9 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
         cycle.evicted
     );
     prop_assert!(may_go(evicted), "{:?} {shares:?}", cycle.evicted);
-    for gone in (0..evicted).filter(|gone| gone & !evicted == 0) {
-        prop_assert!(!(may_go(gone) && case.fits(shares, gone)), "{gone:b} is enough of {evicted:b}");
-    }
-    // Once the victims are gone the gang starts without further evictions.
-    for pod in &cycle.evicted {
-        test.gone(pod);
-    }
-    let next = test.cycle();
-    prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), small.min, "{:?}", next);
-    prop_assert_eq!(next.evicted, Vec::<String>::new());
-    Ok(())
+    let enough = small.find_part(evicted, |gone| may_go(gone) && case.fits(shares, gone));
+    prop_assert_eq!(enough, None, "a part of {:?} is enough", cycle.evicted);
+    small.starts_next(&mut test, &cycle)
 }
 
 #[test]
