@@ -49,8 +49,6 @@ pub struct Session<'w> {
     pub(crate) cut_short: bool,
     /// A job was admitted after `allocate` ran: the next cycle places its pods.
     pub(crate) admitted_late: bool,
-    /// Plain placing has had its turn in this cycle, or never has.
-    pub(crate) allocated: bool,
     /// Who was asked of those that wait for plain placing.
     pub(crate) scans: IndexScans,
     /// What earlier cycles know of evictions.
@@ -84,7 +82,6 @@ impl<'w> Session<'w> {
             search_time: SearchTime::new(outside.stopwatch),
             cut_short: false,
             admitted_late: false,
-            allocated: !conf.has_action("allocate"),
             scans: IndexScans::default(),
             past: EvictionState::default(),
             failed_searches: FailedSearches::default(),
@@ -261,13 +258,15 @@ impl<'w> Session<'w> {
         self.tiers.any(Flag::Overused, |plugin| plugin.overused(self.cluster, queue))
     }
 
-    /// Whether a queue may have one more task allocated.
-    pub fn allocatable(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+    /// Whether its queue may have one more task allocated.
+    pub fn allocatable(&self, task: TaskId) -> Result<(), Refusal> {
+        let Some(queue) = self.cluster.queue_of(task) else { return Ok(()) };
         self.tiers.all(Flag::Allocatable, |plugin| plugin.allocatable(self.cluster, queue, task))
     }
 
-    /// Whether a queue has capacity for a task that waits behind its queue-admission gate.
-    pub(crate) fn lets_in(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+    /// Whether its queue has capacity for a task that waits behind its queue-admission gate.
+    pub(crate) fn lets_in(&self, task: TaskId) -> Result<(), Refusal> {
+        let Some(queue) = self.cluster.queue_of(task) else { return Ok(()) };
         self.tiers.all(Flag::Allocatable, |plugin| plugin.gate_removable(self.cluster, queue, task))
     }
 
@@ -286,8 +285,9 @@ impl<'w> Session<'w> {
         self.tiers.changed(self.cluster, task, from);
     }
 
-    /// Whether a queue may have tasks evicted for a task of its own.
-    pub fn preemptive(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+    /// Whether its queue may have tasks evicted for a task.
+    pub fn preemptive(&self, task: TaskId) -> Result<(), Refusal> {
+        let Some(queue) = self.cluster.queue_of(task) else { return Ok(()) };
         self.tiers.all(Flag::Preemptive, |plugin| plugin.preemptive(self.cluster, queue, task))
     }
 
@@ -311,8 +311,8 @@ impl<'w> Session<'w> {
             let room = placement.fit(cluster, tiers, class, node)?;
             Some(BestNode { node, fit: room })
         });
-        if let Some(spot) = held.filter(|spot| spot.fit == Fit::Idle) {
-            return Some(spot);
+        if held.is_some_and(|held| held.fit == Fit::Idle) {
+            return held;
         }
         let best = placement.best_with(cluster, tiers, class, &tiers.extra_scores(cluster, task));
         held.filter(|_| best.is_none_or(|best| best.fit == Fit::FutureIdle)).or(best)
@@ -339,6 +339,15 @@ impl<'w> Session<'w> {
         let room = placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node)?;
         let cell = placement.bucket(node);
         (!tried.iter().any(|other| placement.bucket(*other) == cell)).then_some(room)
+    }
+
+    /// Whether a task may have the place that it has, with all that is in place besides.
+    pub(crate) fn may_keep(&mut self, task: TaskId) -> bool {
+        let Some(node) = self.cluster.tasks[task].node else { return false };
+        let before = self.simulate_place(task, Status::Pending, None);
+        let may = self.allocatable(task).is_ok() && self.fits(task, node);
+        self.undo_simulation(task, &before);
+        may
     }
 
     /// Why a task fits on no node.

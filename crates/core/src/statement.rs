@@ -40,17 +40,32 @@ impl<'s, 'w> Statement<'s, 'w> {
 
     /// Places a task on a node with idle resources.
     pub fn allocate(&mut self, task: TaskId, node: NodeId) {
-        self.place(task, Status::Allocated, Some(node));
+        self.change(task, Status::Allocated, Some(node));
     }
 
     /// Nominates a task to a node where resources are being released.
     pub fn pipeline(&mut self, task: TaskId, node: NodeId) {
-        self.place(task, Status::Pipelined, Some(node));
+        self.change(task, Status::Pipelined, Some(node));
+    }
+
+    /// Places a task on a node that has room, now or once resources are released.
+    pub(crate) fn place(&mut self, task: TaskId, node: NodeId, fit: Fit) {
+        match fit {
+            Fit::Idle => self.allocate(task, node),
+            Fit::FutureIdle => self.pipeline(task, node),
+        }
+    }
+
+    /// Places a task on a node if it fits there.
+    pub(crate) fn place_if_fits(&mut self, task: TaskId, node: NodeId) -> Option<Fit> {
+        let fit = self.session.room(task, node, &[])?;
+        self.place(task, node, fit);
+        Some(fit)
     }
 
     /// Takes back the nomination or allocation of a task.
     pub fn unplace(&mut self, task: TaskId) {
-        self.place(task, Status::Pending, None);
+        self.change(task, Status::Pending, None);
     }
 
     /// Takes the nominations and allocations of these tasks back.
@@ -74,16 +89,16 @@ impl<'s, 'w> Statement<'s, 'w> {
     /// Evicts a task; it keeps its room until it is gone.
     pub fn evict(&mut self, task: TaskId) {
         let node = self.session.cluster.tasks[task].node;
-        self.place(task, Status::Releasing, node);
+        self.change(task, Status::Releasing, node);
     }
 
     /// Takes back an eviction of this statement; `was` is the status of the task before it.
     pub fn reprieve(&mut self, task: TaskId, was: Status) {
         let node = self.session.cluster.tasks[task].node;
-        self.place(task, was, node);
+        self.change(task, was, node);
     }
 
-    fn place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) {
+    fn change(&mut self, task: TaskId, status: Status, node: Option<NodeId>) {
         let session = &mut *self.session;
         let before = session.cluster.tasks[task].status;
         let entry = Operation { task, before: session.cluster.place(task, status, node) };
@@ -97,10 +112,7 @@ impl<'s, 'w> Statement<'s, 'w> {
             self.evict(*task);
         }
         for Placement { task, node, fit } in &plan.places {
-            match fit {
-                Fit::Idle => self.allocate(*task, *node),
-                Fit::FutureIdle => self.pipeline(*task, *node),
-            }
+            self.place(*task, *node, *fit);
         }
     }
 
@@ -131,9 +143,14 @@ impl<'s, 'w> Statement<'s, 'w> {
         self.session.takings.extend(losers.iter().map(|loser| (taker, *loser)));
     }
 
-    /// Opens a nested statement; dropping it undoes only its own changes.
-    pub fn nested(&mut self) -> Nested<'_, 'w> {
-        Nested { inner: Statement::new(self.session) }
+    /// Makes changes in a nested statement. They are undone unless they succeed.
+    pub fn nested<R: Succeeds>(&mut self, make: impl FnOnce(&mut Statement<'_, 'w>) -> R) -> R {
+        let mut nested = Statement::new(self.session);
+        let result = make(&mut nested);
+        if result.succeeds() {
+            nested.leave();
+        }
+        result
     }
 
     /// Turns the changes into decisions: binds, nominations and evictions.
@@ -149,7 +166,7 @@ impl<'s, 'w> Statement<'s, 'w> {
             let it = &self.session.cluster.tasks[task];
             if it.status == Status::Allocated {
                 let node = it.node;
-                self.place(task, Status::Pipelined, node);
+                self.change(task, Status::Pipelined, node);
             }
         }
         self.decide(why);
@@ -260,28 +277,26 @@ impl Drop for Statement<'_, '_> {
     }
 }
 
-/// A statement within a statement.
-#[must_use = "dropping a nested change undoes it"]
-pub struct Nested<'s, 'w> {
-    inner: Statement<'s, 'w>,
+/// The result of changes that are undone where they do not succeed.
+pub trait Succeeds {
+    /// Whether the changes stay.
+    fn succeeds(&self) -> bool;
 }
 
-impl Nested<'_, '_> {
-    /// Leaves the changes to the enclosing statement.
-    pub fn keep(self) {
-        self.inner.leave();
+impl Succeeds for bool {
+    fn succeeds(&self) -> bool {
+        *self
     }
 }
 
-impl<'s, 'w> std::ops::Deref for Nested<'s, 'w> {
-    type Target = Statement<'s, 'w>;
-    fn deref(&self) -> &Self::Target {
-        &self.inner
+impl<T> Succeeds for Option<T> {
+    fn succeeds(&self) -> bool {
+        self.is_some()
     }
 }
 
-impl std::ops::DerefMut for Nested<'_, '_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.inner
+impl<T: Succeeds, E> Succeeds for Result<T, E> {
+    fn succeeds(&self) -> bool {
+        self.as_ref().is_ok_and(T::succeeds)
     }
 }

@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 use super::ActionDef;
 use crate::decision::Cause;
 use crate::eviction::steps::Steps;
-use crate::eviction::{MAX_STEPS_ARG, MAX_TIME_ARG, dry_run, potential_victims};
+use crate::eviction::{MAX_STEPS_ARG, MAX_TIME_ARG, potential_victims};
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::diagnosis::NoEviction;
@@ -132,7 +132,7 @@ fn with_places(
         }
     }
     moves.retain_mut(|(task, place)| {
-        *place = place.filter(|_| dry_run::may_keep(statement.session(), *task));
+        *place = place.filter(|_| statement.session().may_keep(*task));
         place.is_some() || leave.contains(task)
     });
     moves
@@ -146,23 +146,22 @@ fn moved(
     steps: &mut Steps,
 ) -> Result<Option<NodeId>, NoEviction> {
     steps.spend(1)?;
-    let mut attempt = statement.nested();
-    attempt.unplace(task);
-    let session = attempt.session();
-    let Some(job) = session.cluster.tasks[task].job else { return Ok(None) };
-    if session.allocatable(session.cluster.jobs[job].queue, task).is_err() {
-        return Ok(None);
-    }
-    let best = session.best_node(task).filter(|spot| spot.fit == Fit::Idle && !left.contains(&spot.node));
-    let node = match best {
-        Some(spot) => Some(spot.node),
-        None => any_place(session, task, left, steps)?,
-    };
-    if let Some(node) = node {
-        attempt.allocate(task, node);
-        attempt.keep();
-    }
-    Ok(node)
+    statement.nested(|statement| {
+        statement.unplace(task);
+        let session = statement.session();
+        if session.allocatable(task).is_err() {
+            return Ok(None);
+        }
+        let best = session.best_node(task).filter(|best| best.fit == Fit::Idle && !left.contains(&best.node));
+        let node = match best {
+            Some(best) => Some(best.node),
+            None => any_place(session, task, left, steps)?,
+        };
+        if let Some(node) = node {
+            statement.allocate(task, node);
+        }
+        Ok(node)
+    })
 }
 
 fn any_place(

@@ -36,20 +36,15 @@ pub(super) fn dry_run(
     let (mut count, mut more) = (least, 1);
     let placed = loop {
         steps.spend(count)?;
-        let mut attempt = statement.nested();
-        evict(&mut attempt, &units[..count]);
-        // With the last of them gone, nothing is left but backtracking.
-        let last = count == units.len() && !units.is_empty();
-        let placed = if last {
-            preemptor.place_anyhow(&mut attempt, steps)
-        } else {
-            preemptor.place(&mut attempt, steps)
-        };
+        let placed = statement.nested(|statement| {
+            evict(statement, &units[..count]);
+            // With the last of them gone, nothing is left but backtracking.
+            let last = count == units.len() && !units.is_empty();
+            if last { preemptor.place_anyhow(statement, steps) } else { preemptor.place(statement, steps) }
+        });
         if let Some(placed) = placed? {
-            attempt.keep();
             break placed;
         }
-        drop(attempt);
         if count == units.len() {
             return Ok(None);
         }
@@ -68,8 +63,7 @@ fn is_entitled(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionM
     if mode.kind() != EvictionKind::Reclaim || lasts.len() == 1 {
         return true;
     }
-    let queue = session.cluster.jobs[preemptor.job].queue;
-    let ask = |session: &Session<'_>, task: TaskId| session.preemptive(queue, task).is_ok();
+    let ask = |session: &Session<'_>, task: TaskId| session.preemptive(task).is_ok();
     lasts.into_iter().all(|task| preemptor::ask_without(session, task, ask))
 }
 
@@ -118,15 +112,15 @@ fn reprieve(
         return reprieve_thoroughly(statement, preemptor, units, placed, steps);
     }
     let placed = &placed[..];
-    let mut quick = statement.nested();
-    let by_class = Placed::by_class(quick.session(), placed);
-    reprieve_each(&mut quick, units, &by_class, steps)?;
-    steps.spend(placed.len())?;
-    if placed.iter().all(|task| may_keep(quick.session(), *task)) {
-        quick.keep();
+    let quick = statement.nested(|statement| {
+        let by_class = Placed::by_class(statement.session(), placed);
+        reprieve_each(statement, units, &by_class, steps)?;
+        steps.spend(placed.len())?;
+        Ok(placed.iter().all(|task| statement.session().may_keep(*task)))
+    });
+    if quick? {
         return Ok(());
     }
-    drop(quick);
     reprieve_each(statement, units, &Placed::all(placed), steps)
 }
 
@@ -142,10 +136,8 @@ fn reprieve_each(
         if unit.iter().any(|victim| gone.contains(&victim.job)) {
             continue;
         }
-        let mut attempt = statement.nested();
-        if fits_without(&mut attempt, unit, placed, steps)? {
-            attempt.keep();
-        } else if unit.len() > 1 {
+        let fits = statement.nested(|statement| fits_without(statement, unit, placed, steps));
+        if !fits? && unit.len() > 1 {
             gone.extend(unit.iter().map(|victim| victim.job));
         }
     }
@@ -171,22 +163,15 @@ fn reprieve_thoroughly(
             if gone.iter().any(|unit| unit.len() > 1 && unit[0].job == job && unit.len() > gone[at].len()) {
                 continue;
             }
-            let mut attempt = statement.nested();
             steps.spend(gone[at].len() + placed.len())?;
-            for task in placed.iter().rev() {
-                attempt.unplace(*task);
-            }
-            for victim in gone[at] {
-                attempt.reprieve(victim.task, victim.status);
-            }
-            if let Some(anew) = preemptor.place_anyhow(&mut attempt, steps)? {
-                attempt.keep();
+            let anew = statement.nested(|statement| {
+                put_back(statement, gone[at], &placed);
+                preemptor.place_anyhow(statement, steps)
+            });
+            if let Some(anew) = anew? {
                 placed = anew;
                 gone.remove(at);
-                continue;
-            }
-            drop(attempt);
-            if stays_beside(statement, gone[at], &placed, steps)? {
+            } else if stays_beside(statement, gone[at], &placed, steps)? {
                 gone.remove(at);
             }
         }
@@ -206,18 +191,20 @@ fn stays_beside(
     let cluster = &*statement.session().cluster;
     let places: Vec<(TaskId, NodeId)> =
         placed.iter().filter_map(|task| Some((*task, cluster.tasks[*task].node?))).collect();
-    let mut attempt = statement.nested();
+    Ok(statement.nested(|statement| {
+        put_back(statement, unit, placed);
+        places.into_iter().all(|(task, node)| preemptor::place_on(statement, task, node))
+    }))
+}
+
+/// Puts victims back, with the preemptor's tasks out of their way.
+fn put_back(statement: &mut Statement<'_, '_>, unit: &[Victim], placed: &[TaskId]) {
     for task in placed.iter().rev() {
-        attempt.unplace(*task);
+        statement.unplace(*task);
     }
     for victim in unit {
-        attempt.reprieve(victim.task, victim.status);
+        statement.reprieve(victim.task, victim.status);
     }
-    let may = places.into_iter().all(|(task, node)| preemptor::place_on(&mut attempt, task, node));
-    if may {
-        attempt.keep();
-    }
-    Ok(may)
 }
 
 /// Puts victims back, and moves tasks of the preemptor from their nodes. Returns whether all tasks have a node again.
@@ -247,18 +234,7 @@ fn fits_without(
             return Ok(false);
         }
     }
-    Ok(placed.samples.iter().all(|task| may_keep(statement.session(), *task)))
-}
-
-/// Whether a task may have the place that it has, with all that is in place besides.
-pub(crate) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
-    let it = &session.cluster.tasks[task];
-    let (Some(job), Some(node)) = (it.job, it.node) else { return false };
-    let queue = session.cluster.jobs[job].queue;
-    let before = session.simulate_place(task, Status::Pending, None);
-    let may = session.allocatable(queue, task).is_ok() && session.fits(task, node);
-    session.undo_simulation(task, &before);
-    may
+    Ok(placed.samples.iter().all(|task| statement.session().may_keep(*task)))
 }
 
 /// Whether so many are all tasks of a job that run.

@@ -6,7 +6,7 @@
 //! 1. [`potential_victims`]: the pods that may be evicted, in order. Plugins in their tiers say who may go together, and
 //!    PodDisruptionBudgets are counted down.
 //! 2. [`feasibility`]: arithmetic that says no without a search.
-//! 3. [`plan`]: the strategies *ordered*, *per node*, *per domain* and *surplus* choose potential victims to try.
+//! 3. [`search`]: the strategies *ordered*, *per node*, *per domain* and *surplus* choose potential victims to try.
 //! 4. [`dry_run`]: in a Statement that is undone, as few of them as the bound asks for are evicted, and the gang is placed by
 //!    the filters, scores and quotas of `allocate`; more follow until it fits. Then each victim that may stay is reprieved,
 //!    the most important first. What is left is the Plan.
@@ -19,10 +19,10 @@ pub(crate) mod dry_run;
 mod feasibility;
 mod history;
 mod mode;
-mod plan;
 pub(crate) mod potential_victims;
 mod preemptor;
 mod protection;
+mod search;
 pub(crate) mod steps;
 
 use std::collections::BTreeSet;
@@ -34,11 +34,10 @@ use crate::actions::order::{self, JobsByQueue};
 use crate::backlog;
 use crate::failed_searches::SearchKey;
 use crate::gang::{TaskQueue, repair, takeover};
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::reservation;
 use crate::searches::{SearchTime, Turn};
 use crate::session::Session;
-pub(crate) use dry_run::may_keep;
 use feasibility::FeasibilityBounds;
 pub(crate) use history::record_eviction;
 use history::{EvictionHistory, JobIdentity, ProtectedJobs};
@@ -105,15 +104,8 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
     let mut planner = EvictionPlanner::new(session, mode);
     let passed_over = |job: &JobId| session.backlog.is_eviction_deferred(*job);
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
-    // Gangs that fit without evictions are left in it, so that their room counts once, and are for allocate to place.
-    let mut statement = session.statement();
     for jobs in [first, rest] {
-        planner.serve_all(statement.session(), jobs);
-    }
-    let is_left = !statement.plan().places.is_empty();
-    drop(statement);
-    if is_left {
-        session.cluster.note_news();
+        planner.serve_all(session, jobs);
     }
     session.past.bounds = planner.bounds;
 }
@@ -269,9 +261,8 @@ impl EvictionPlanner {
         if preemptor.tasks.is_empty() {
             return Err(refusal(NoEviction::Never));
         }
-        let queue = session.cluster.jobs[preemptor.job].queue;
         let entitled = preemptor.each_as_last(session, |session, task| match mode.kind() {
-            EvictionKind::Reclaim => session.preemptive(queue, task),
+            EvictionKind::Reclaim => session.preemptive(task),
             EvictionKind::Preempt => preemptor.within_quota_before(session, task),
         });
         entitled.map_err(|why| not_entitled(session, preemptor, mode, why))?;
@@ -386,7 +377,7 @@ impl EvictionPlanner {
         why: NoEviction,
     ) -> NoEviction {
         let mut explain = || {
-            let gone = plan::together(session, preemptor, mode, &self.potential_victims);
+            let gone = search::together(session, preemptor, mode, &self.potential_victims);
             let short = protection::short(session.cluster, preemptor, &gone, &self.bounds);
             Arc::new(Protected { short, ..protection::of(session, preemptor, mode, &gone) })
         };
@@ -401,7 +392,7 @@ impl EvictionPlanner {
     }
 }
 
-/// Does what a plan says. A plan without victims is left in the statement around it where allocate comes later.
+/// Does what a plan says.
 fn commit(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode, plan: &Plan) {
     let job = preemptor.job;
     let why = Arc::new(mode.cause(session, job));
@@ -409,18 +400,10 @@ fn commit(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode, 
     let losers: BTreeSet<JobId> = plan.victims.iter().filter_map(lost).collect();
     let mut statement = session.statement();
     statement.apply(plan);
-    if plan.victims.is_empty() && !statement.session().allocated {
-        statement.leave();
-    } else {
-        if mode != EvictionMode::WithinJob {
-            statement.take_from(job, &losers.iter().copied().collect::<Vec<JobId>>());
-        }
-        if statement.session().job_ready(job) {
-            statement.commit(&why);
-        } else {
-            statement.commit_pipelined(&why);
-        }
+    if mode != EvictionMode::WithinJob {
+        statement.take_from(job, &losers.iter().copied().collect::<Vec<JobId>>());
     }
+    plan::commit(statement, job, &why);
     session.cluster.note_news();
     for loser in losers {
         // A gang that is not whole any more has no use for its reservation.

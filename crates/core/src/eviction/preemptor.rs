@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::history::ProtectedJobs;
 use super::mode::EvictionMode;
-use super::plan;
+use super::search;
 use super::steps::Steps;
 use crate::failed_searches::{RequestClass, SearchKey, SearchKind, TaskRequest};
 use crate::gang::backtracking;
@@ -16,7 +16,6 @@ use crate::statement::Statement;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Before, Cluster, Status};
-use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::Plugin;
 
 /// The gang or task for which pods are evicted.
@@ -84,7 +83,7 @@ impl Preemptor {
         if mode == EvictionMode::WithinJob
             || cluster.jobs[self.job].has_places()
             || cluster.class_of(last).best_effort
-            || plan::asks_others(session)
+            || search::asks_others(session)
         {
             return None;
         }
@@ -167,8 +166,7 @@ impl Preemptor {
     /// Whether the queue, and those above it, are within their quotas without the preemptor: otherwise most victims would
     /// be evicted for the quota. Asked with all tasks of the preemptor but this one in place.
     pub(super) fn within_quota_before(&self, session: &Session<'_>, task: TaskId) -> Result<(), Refusal> {
-        let queue = session.cluster.jobs[self.job].queue;
-        let Err(refusal) = session.allocatable(queue, task) else { return Ok(()) };
+        let Err(refusal) = session.allocatable(task) else { return Ok(()) };
         let taken = &self.tasks[..self.wanted.max(1)];
         let asked =
             |dim: DimId| -> i64 { taken.iter().map(|task| session.cluster.request_of(*task).get(dim)).sum() };
@@ -192,22 +190,20 @@ impl Preemptor {
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
         let choice = Choice::of(statement.session().cluster, &self.tasks).filter(|_| !self.single);
         let Some(choice) = choice else { return self.place_behind(statement, Vec::new(), steps) };
-        let mut attempt = statement.nested();
-        if let Some(placed) = self.place_behind(&mut attempt, Vec::new(), steps)? {
-            attempt.keep();
-            return Ok(Some(placed));
+        let placed = statement.nested(|statement| self.place_behind(statement, Vec::new(), steps))?;
+        if placed.is_some() {
+            return Ok(placed);
         }
-        drop(attempt);
         steps.scan(2 * statement.session().cluster.nodes.len())?;
         for home in choice.nodes(statement.session(), self.job, &self.tasks) {
-            let mut attempt = statement.nested();
             steps.spend(1)?;
-            if !choice.begin(&mut attempt, self.job, home) {
-                continue;
-            }
-            let placed = self.place_behind(&mut attempt, vec![choice.first], steps)?;
+            let placed = statement.nested(|statement| {
+                if !choice.begin(statement, home) {
+                    return Ok(None);
+                }
+                self.place_behind(statement, vec![choice.first], steps)
+            })?;
             if placed.is_some() {
-                attempt.keep();
                 return Ok(placed);
             }
         }
@@ -220,27 +216,17 @@ impl Preemptor {
         statement: &mut Statement<'_, '_>,
         steps: &mut Steps,
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
-        let mut attempt = statement.nested();
-        if let Some(placed) = self.place(&mut attempt, steps)? {
-            attempt.keep();
-            return Ok(Some(placed));
+        let placed = statement.nested(|statement| self.place(statement, steps))?;
+        if placed.is_some() || !self.is_intricate(statement.session().cluster) {
+            return Ok(placed);
         }
-        drop(attempt);
-        if !self.is_intricate(statement.session().cluster) {
-            return Ok(None);
+        let found = statement.nested(|statement| {
+            steps.any_way(|steps| backtracking::fill_for_reservation(statement, self.job, &self.tasks, steps))
+        })?;
+        if !found && !backtracking::is_exhaustive(statement.session(), &self.tasks) {
+            steps.give_up();
         }
-        let mut attempt = statement.nested();
-        if !steps
-            .any_way(|steps| backtracking::fill_for_reservation(&mut attempt, self.job, &self.tasks, steps))?
-        {
-            if !backtracking::is_exhaustive(attempt.session(), &self.tasks) {
-                steps.give_up();
-            }
-            return Ok(None);
-        }
-        let placed = self.placed(attempt.session().cluster);
-        attempt.keep();
-        Ok(Some(placed))
+        Ok(found.then(|| self.placed(statement.session().cluster)))
     }
 
     /// The tasks that have a node.
@@ -324,30 +310,14 @@ impl Preemptor {
 
 /// Gives a task the best node, if its queue may have the task. Returns whether it did.
 pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
-    place_where(statement, task, |session| session.best_node(task).map(|spot| (spot.node, spot.fit)))
+    let session = statement.session();
+    let best = if session.allocatable(task).is_ok() { session.best_node(task) } else { None };
+    best.map(|best| statement.place(task, best.node, best.fit)).is_some()
 }
 
 /// The same on this node.
 pub(super) fn place_on(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> bool {
-    place_where(statement, task, |session| session.room(task, node, &[]).map(|room| (node, room)))
-}
-
-fn place_where(
-    statement: &mut Statement<'_, '_>,
-    task: TaskId,
-    find: impl Fn(&mut Session<'_>) -> Option<(NodeId, Fit)>,
-) -> bool {
-    let session = statement.session();
-    let Some(job) = session.cluster.tasks[task].job else { return false };
-    if session.allocatable(session.cluster.jobs[job].queue, task).is_err() {
-        return false;
-    }
-    match find(session) {
-        Some((node, Fit::Idle)) => statement.allocate(task, node),
-        Some((node, _)) => statement.pipeline(task, node),
-        None => return false,
-    }
-    true
+    statement.session().allocatable(task).is_ok() && statement.place_if_fits(task, node).is_some()
 }
 
 /// The last task of each class, the last one of all first.

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::feasibility::FeasibilityBounds;
 use super::history::{JobIdentity, ProtectedJobs};
 use super::mode::EvictionMode;
-use super::plan::{asks_others, freed, keeps_reservation};
+use super::search::{asks_others, freed, keeps_reservation};
 use super::preemptor::Preemptor;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoPotentialVictims, Protected, Protection, Short};

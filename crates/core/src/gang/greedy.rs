@@ -5,7 +5,6 @@
 use phalanx_cluster::Status;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
-use phalanx_framework::placement::Fit;
 use rustc_hash::FxHashMap;
 
 use super::reserved;
@@ -34,22 +33,16 @@ pub(super) struct GreedyPass {
 }
 
 impl GreedyPass {
-    /// Whether the pass reached a goal.
-    pub(super) fn reached(&self, request: Request) -> bool {
-        match self.reached {
-            Some(Goal::Start) => true,
-            Some(Goal::Reserve) => request.goal == Goal::Reserve,
-            None => false,
-        }
+    /// What the pass reached, if that is enough.
+    pub(super) fn reached(&self, request: Request) -> Option<Goal> {
+        self.reached.filter(|reached| request.is_met_by(*reached))
     }
 
-    /// Takes the places again, if they reach a goal.
-    pub(super) fn repeat(&self, statement: &mut Statement<'_, '_>, request: Request) -> bool {
-        let reached = self.reached(request);
-        if reached {
-            reserved::take(statement, &self.places);
-        }
-        reached
+    /// Takes the places again, if they are enough.
+    pub(super) fn repeat(&self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Goal> {
+        let reached = self.reached(request)?;
+        reserved::take(statement, &self.places);
+        Some(reached)
     }
 
     /// Why tasks were not placed, and how far the gang came.
@@ -72,11 +65,7 @@ impl Greedy {
             reserved::start_waiting(statement, job);
         }
         let session = statement.session();
-        let reached = match (session.job_ready(job), session.job_pipelined(job)) {
-            (true, _) => Some(Goal::Start),
-            (false, true) => Some(Goal::Reserve),
-            (false, false) => None,
-        };
+        let reached = Goal::reached(session, job);
         let places = if reached == Some(Goal::Reserve) { reserved::places(session, job) } else { Vec::new() };
         let mut refusals = self.into_refusals();
         if reached.is_none() {
@@ -141,7 +130,7 @@ impl Greedy {
             }
             return false;
         }
-        if let Err(refusal) = place(statement, job, task, nominated) {
+        if let Err(refusal) = place(statement, task, nominated) {
             if seeks {
                 self.seeking.push(task);
             }
@@ -172,20 +161,14 @@ impl Greedy {
 
 /// Gives a task a node. The nomination of an earlier cycle is taken back for that: among equal nodes the task keeps the node,
 /// but idle resources elsewhere go first.
-fn place(
-    statement: &mut Statement<'_, '_>,
-    job: JobId,
-    task: TaskId,
-    nominated: bool,
-) -> Result<(), Refusal> {
+fn place(statement: &mut Statement<'_, '_>, task: TaskId, nominated: bool) -> Result<(), Refusal> {
     if nominated {
         statement.unplace(task);
     }
     let session = statement.session();
-    session.allocatable(session.cluster.jobs[job].queue, task)?;
+    session.allocatable(task)?;
     match session.best_node(task) {
-        Some(spot) if spot.fit == Fit::Idle => statement.allocate(task, spot.node),
-        Some(spot) => statement.pipeline(task, spot.node),
+        Some(best) => statement.place(task, best.node, best.fit),
         None => return Err(session.no_node(task)),
     }
     Ok(())

@@ -105,9 +105,9 @@ fn tell(session: &mut Session<'_>, job: JobId, mut nodes: Vec<NodeId>) {
 /// A node with room for a task, else one that is kept from now on.
 fn node_for(session: &mut Session<'_>, task: TaskId, kept: &mut Kept) -> Option<NodeId> {
     let job = session.cluster.tasks[task].job?;
-    session.allocatable(session.cluster.jobs[job].queue, task).ok()?;
+    session.allocatable(task).ok()?;
     let node = match session.best_node(task) {
-        Some(spot) => spot.node,
+        Some(best) => best.node,
         None if requests_resources_only(session.cluster, task) => {
             session.searches.spend(job, session.cluster.nodes.len() / NODES_PER_STEP).ok()?;
             let node = node_that_lacks_least(session, task)?;

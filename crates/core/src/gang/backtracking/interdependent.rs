@@ -89,7 +89,7 @@ impl<'a> InterdependentSearch<'a> {
         while let Some(item) = self.items.get(frame.item) {
             let count = self.placed.iter().filter(|(place, _)| place.item == frame.item).count();
             let task = item.tasks.get(count).copied();
-            if let Some(task) = task.filter(|task| self.request.allows(statement.session(), *task))
+            if let Some(task) = task.filter(|task| statement.session().allocatable(*task).is_ok())
                 && self.place(statement, frame, task)?
             {
                 return Ok(true);

@@ -70,12 +70,11 @@ pub(super) fn find(
     statement: &mut Statement<'_, '_>,
     request: Request,
     members: &[TaskId],
-) -> Result<bool, Cut> {
+) -> Result<Option<Goal>, Cut> {
     let session = statement.session();
-    let queue = session.cluster.jobs[request.job].queue;
-    let allowed = |item: &Item| session.allocatable(queue, item.tasks[0]).is_ok();
+    let allowed = |item: &Item| session.allocatable(item.tasks[0]).is_ok();
     if !items(session, members).iter().any(allowed) {
-        return Ok(false);
+        return Ok(None);
     }
     let mut steps = session.searches.part(request.job);
     let found = fill(statement, request, members, &mut steps);
@@ -83,7 +82,7 @@ pub(super) fn find(
         reserved::start_waiting(statement, request.job);
     }
     statement.session().searches.give_back(&steps);
-    found
+    found.map(|found| found.then_some(request.goal))
 }
 
 /// Leaves a way to reserve places for a job in the statement, if there is any.
@@ -134,18 +133,11 @@ impl Request {
         session.job_ready(self.job) || (self.goal == Goal::Reserve && session.job_whole(self.job))
     }
 
-    /// Whether the queue of the job may have one more task.
-    fn allows(self, session: &Session<'_>, task: TaskId) -> bool {
-        session.allocatable(session.cluster.jobs[self.job].queue, task).is_ok()
-    }
-
     /// Gives a task a node. Returns false when the node has no room, or is like one that was tried.
     fn place(self, statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId, tried: &[NodeId]) -> bool {
-        match statement.session().room(task, node, tried) {
-            Some(Fit::Idle) => statement.allocate(task, node),
-            Some(Fit::FutureIdle) if self.goal == Goal::Reserve => statement.pipeline(task, node),
-            _ => return false,
-        }
+        let room = statement.session().room(task, node, tried);
+        let Some(fit) = room.filter(|fit| *fit == Fit::Idle || self.goal == Goal::Reserve) else { return false };
+        statement.place(task, node, fit);
         true
     }
 }
@@ -274,7 +266,7 @@ impl Search<'_> {
     fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut Frame) -> Result<bool, Cut> {
         let Some(item) = self.items.get(frame.item) else { return Ok(false) };
         let task = item.tasks[frame.at];
-        if !self.request.allows(statement.session(), task) {
+        if statement.session().allocatable(task).is_err() {
             return Ok(false);
         }
         while frame.cursor < self.nodes.len() {
