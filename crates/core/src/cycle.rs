@@ -167,10 +167,11 @@ pub fn cycle(
 ) -> Outcome {
     let CycleOptions { conf, limits, extender, stopwatch, now } = options;
     let before = begin(cluster, state, now);
-    let SchedulerState { backlog, past, failed_searches, placement, cycle, .. } = state;
+    let SchedulerState { backlog, history, bounds, failed_searches, placement, cycle, .. } = state;
     let outside = SessionInputs { now, before, extender: Some(extender), stopwatch };
     let mut session = Session::open(cluster, conf, placement, outside);
-    session.past = std::mem::take(past);
+    session.history = std::mem::take(history);
+    session.bounds = std::mem::take(bounds);
     session.failed_searches = std::mem::take(failed_searches);
     session.backlog = std::mem::take(backlog);
     release_unusable_moved_pods(&mut session);
@@ -189,7 +190,8 @@ pub fn cycle(
         repair: session.backlog.reservations.repair_wake(now),
         decisions: std::mem::take(&mut session.decisions),
     };
-    *past = session.past;
+    *history = session.history;
+    *bounds = session.bounds;
     *failed_searches = session.failed_searches;
     *backlog = session.backlog;
     outcome
@@ -205,7 +207,6 @@ fn begin(cluster: &mut Cluster, state: &mut SchedulerState, now: Time) -> Option
     cluster.expire_moved_pods(now);
     if std::mem::take(&mut state.conf_is_new) {
         cluster.all_jobs_changed();
-        cluster.note_news();
     }
     state.began.replace(now)
 }

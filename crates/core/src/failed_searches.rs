@@ -16,9 +16,8 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use crate::eviction::EvictionMode;
 use phalanx_cluster::budget::Cut;
-use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::diagnosis::{NoEviction, Whose};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId, QueueId};
 use phalanx_cluster::{Cluster, backoff};
@@ -36,9 +35,17 @@ const KEPT_MS: i64 = 60_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SearchKind {
     /// Victims that make room for a preemptor.
-    Victims(EvictionMode),
+    Victims {
+        /// The action that evicts.
+        action: &'static str,
+        /// Whose pods.
+        whose: Whose,
+    },
     /// Any pod that may be evicted, whatever the preemptor requests.
-    AnyVictim(EvictionMode),
+    AnyVictim {
+        /// The action that evicts.
+        action: &'static str,
+    },
     /// Idle nodes on which a gang with a reservation could start.
     Start,
 }
@@ -48,7 +55,7 @@ impl SearchKind {
     fn lasts(self) -> i64 {
         match self {
             // Protection from eviction ends with time.
-            SearchKind::Victims(_) | SearchKind::AnyVictim(_) => 0,
+            SearchKind::Victims { .. } | SearchKind::AnyVictim { .. } => 0,
             SearchKind::Start => 10_000,
         }
     }

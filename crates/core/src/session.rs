@@ -3,13 +3,14 @@ use std::cmp::Ordering;
 
 use crate::backlog::{Backlog, IndexScans};
 use crate::decision::{Decision, Prepare};
-use crate::eviction::EvictionState;
+use crate::eviction_history::EvictionHistory;
 use crate::failed_searches::FailedSearches;
+use crate::feasibility::FeasibilityBounds;
 use crate::searches::{SearchTime, Searches};
 use crate::statement::{Operation, Statement};
 use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
-use phalanx_cluster::event::Time;
+use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Before, Cluster, Status};
 use phalanx_framework::conf::{Conf, Flag};
@@ -17,6 +18,9 @@ use phalanx_framework::placement::{BestNode, Fit, NodeRanking};
 use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
+
+/// Actions that evict for a waiting job.
+pub(crate) const EVICTING_ACTIONS: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
 
 /// The order of jobs: plugins that rank jobs where preemption is configured, repairs, other plugins, creation, name.
 pub(crate) fn job_order(cluster: &Cluster, tiers: &Tiers, a: JobId, b: JobId) -> Ordering {
@@ -51,8 +55,10 @@ pub struct Session<'w> {
     pub(crate) admitted_late: bool,
     /// Who was asked of those that wait for plain placing.
     pub(crate) scans: IndexScans,
-    /// What earlier cycles know of evictions.
-    pub(crate) past: EvictionState,
+    /// Which jobs evicted which.
+    pub(crate) history: EvictionHistory,
+    /// Feasibility bounds of the last preemptors.
+    pub(crate) bounds: FeasibilityBounds,
     /// Searches that failed and are not to be made again yet.
     pub(crate) failed_searches: FailedSearches,
     /// Waiting jobs.
@@ -83,7 +89,8 @@ impl<'w> Session<'w> {
             cut_short: false,
             admitted_late: false,
             scans: IndexScans::default(),
-            past: EvictionState::default(),
+            history: EvictionHistory::default(),
+            bounds: FeasibilityBounds::default(),
             failed_searches: FailedSearches::default(),
             backlog: Backlog::default(),
         }
@@ -245,6 +252,11 @@ impl<'w> Session<'w> {
     /// Whether a job may be admitted (Volcano's `JobEnqueueable`).
     pub fn job_enqueueable(&self, job: JobId) -> Result<(), Refusal> {
         self.tiers.enqueue_vote(|plugin| plugin.job_enqueueable(self.cluster, job))
+    }
+
+    /// Admits a job: its pods may be created, and placed.
+    pub(crate) fn admit(&mut self, job: JobId) {
+        self.cluster.set_phase(job, Phase::Inqueue);
     }
 
     /// Notifies plugins that a job was admitted.

@@ -1,7 +1,8 @@
 //! The state that crosses cycles, besides the Cluster and the configuration.
 use crate::backlog::Backlog;
-use crate::eviction::EvictionState;
+use crate::eviction_history::EvictionHistory;
 use crate::failed_searches::FailedSearches;
+use crate::feasibility::FeasibilityBounds;
 use phalanx_cluster::event::Time;
 use phalanx_framework::placement::NodeRanking;
 
@@ -10,7 +11,9 @@ pub struct SchedulerState {
     /// Waiting jobs, and why they wait.
     pub(crate) backlog: Backlog,
     /// Which jobs evicted which.
-    pub(crate) past: EvictionState,
+    pub(crate) history: EvictionHistory,
+    /// Feasibility bounds of the last preemptors.
+    pub(crate) bounds: FeasibilityBounds,
     /// Searches that failed.
     pub(crate) failed_searches: FailedSearches,
     /// Rankings of nodes, and the seed of the tie-break.
@@ -28,7 +31,8 @@ impl SchedulerState {
     pub fn new(seed: u64) -> Self {
         Self {
             backlog: Backlog::default(),
-            past: EvictionState::default(),
+            history: EvictionHistory::default(),
+            bounds: FeasibilityBounds::default(),
             failed_searches: FailedSearches::default(),
             placement: NodeRanking::new(seed),
             cycle: 0,
@@ -40,7 +44,8 @@ impl SchedulerState {
     /// Drops all that depends on the configuration, for a new one.
     pub(crate) fn forget(&mut self) {
         self.placement.reset();
-        self.past = EvictionState::default();
+        self.history = EvictionHistory::default();
+        self.bounds = FeasibilityBounds::default();
         self.failed_searches = FailedSearches::default();
         self.backlog.reset();
         self.conf_is_new = true;

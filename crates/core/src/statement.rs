@@ -4,7 +4,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use crate::decision::{Binding, Cause, Decision};
-use crate::eviction::record_eviction;
 use crate::plan::{Placement, Plan};
 use crate::session::Session;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
@@ -176,7 +175,7 @@ impl<'s, 'w> Statement<'s, 'w> {
         let session = &mut *self.session;
         let entries: Vec<Operation> = session.log.drain(self.base..).collect();
         for (taker, loser) in session.takings.split_off(self.taken) {
-            record_eviction(session, taker, loser);
+            session.history.note(session.cluster, taker, loser, session.now);
         }
         let mut bound: Vec<Binding> = Vec::with_capacity(entries.len());
         let mut job = None;

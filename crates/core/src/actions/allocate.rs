@@ -5,9 +5,9 @@
 //! those behind it; what more it would like when it has started does not, nor what it lost. Source: Volcano's allocate action.
 use super::ActionDef;
 use super::gates;
-use super::order::{self, JobsByQueue};
 use crate::backlog;
 use crate::gang::{self, Served, TaskQueue, repair, reserved};
+use crate::order::{self, JobsByQueue};
 use crate::reservation;
 use crate::session::Session;
 use phalanx_cluster::Status;
@@ -63,7 +63,7 @@ fn admit_if_queue_takes_jobs(session: &mut Session<'_>, job: JobId) {
         return;
     }
     match session.queue_blocked(job) {
-        Ok(()) => session.cluster.set_phase(job, Phase::Inqueue),
+        Ok(()) => session.admit(job),
         Err(refusal) => session.refuse(job, refusal),
     }
 }

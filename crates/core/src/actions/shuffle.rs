@@ -14,10 +14,10 @@ use rustc_hash::FxHashSet;
 
 use super::ActionDef;
 use crate::decision::Cause;
-use crate::eviction::steps::Steps;
-use crate::eviction::{MAX_STEPS_ARG, MAX_TIME_ARG, potential_victims};
+use crate::eviction::potential_victims;
 use crate::session::Session;
 use crate::statement::Statement;
+use crate::steps::{MAX_STEPS_ARG, MAX_TIME_ARG, Steps};
 use phalanx_cluster::diagnosis::NoEviction;
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Budgets, Status};

@@ -5,7 +5,7 @@
 //! For a job that starves, the *preemptor*:
 //! 1. [`potential_victims`]: the pods that may be evicted, in order. Plugins in their tiers say who may go together, and
 //!    PodDisruptionBudgets are counted down.
-//! 2. [`feasibility`]: arithmetic that says no without a search.
+//! 2. [`feasibility`](crate::feasibility): arithmetic that says no without a search.
 //! 3. [`search`]: the strategies *ordered*, *per node*, *per domain* and *surplus* choose potential victims to try.
 //! 4. [`dry_run`]: in a Statement that is undone, as few of them as the bound asks for are evicted, and the gang is placed by
 //!    the filters, scores and quotas of `allocate`; more follow until it fits. Then each victim that may stay is reprieved,
@@ -16,84 +16,37 @@
 //! Searches are counted in steps, and an action has a number of steps and a time in a cycle. Jobs that had no turn go first
 //! in the next cycle. Searches that failed are remembered in [`failed_searches`](crate::failed_searches).
 pub(crate) mod dry_run;
-mod feasibility;
-mod history;
 mod mode;
 pub(crate) mod potential_victims;
 mod preemptor;
 mod protection;
 mod search;
-pub(crate) mod steps;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::actions::order::{self, JobsByQueue};
 use crate::backlog;
+use crate::eviction_history::{JobIdentity, ProtectedJobs};
 use crate::failed_searches::SearchKey;
+use crate::feasibility::FeasibilityBounds;
 use crate::gang::{TaskQueue, repair, takeover};
+use crate::order::{self, JobsByQueue};
 use crate::plan::{self, Plan};
 use crate::reservation;
 use crate::searches::{SearchTime, Turn};
 use crate::session::Session;
-use feasibility::FeasibilityBounds;
-pub(crate) use history::record_eviction;
-use history::{EvictionHistory, JobIdentity, ProtectedJobs};
+use crate::steps::Steps;
 pub(crate) use mode::{EvictionMode, WHOLE};
 use phalanx_cluster::Status;
 use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
-use phalanx_cluster::event::{Phase, Time};
+use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
-use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
 use phalanx_framework::plugin::EvictionKind;
 use potential_victims::PotentialVictims;
 use preemptor::Preemptor;
-use steps::Steps;
-
-/// Of steps and milliseconds.
-const BUDGET: Rule = Rule::new(Allowed::AtLeast(0), Otherwise::Does("the action finds nothing"));
-
-/// How many steps an action may make in a cycle: a few tenths of a second.
-const MAX_STEPS: i64 = 200_000;
-
-/// The argument every evicting action has.
-pub(crate) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
-    name: "maxSteps",
-    kind: ArgKind::Int(&[BUDGET]),
-    default: "200000",
-    doc: "How many steps (mainly places tried, and victims put back) the action may make in a cycle. When they are used \
-          up, the jobs that had no turn go first in the next cycle.",
-};
-
-/// How long one search of an action may take, in milliseconds.
-const MAX_TIME_MS: i64 = 1_000;
-
-/// The other argument every evicting action has.
-pub(crate) const MAX_TIME_ARG: ArgSpec = ArgSpec {
-    name: "maxTime",
-    kind: ArgKind::Duration(&[BUDGET]),
-    default: "1s",
-    doc: "How long one search of the action may take on a cluster. The searches of a cycle take 50 ms together; one that was \
-          cut short gets twice as long in its next turn, up to this. simulate counts steps only, so that it always comes \
-          out the same. What allocate decided is carried out meanwhile.",
-};
-
-/// What eviction keeps across cycles.
-#[derive(Debug, Default)]
-pub(crate) struct EvictionState {
-    history: EvictionHistory,
-    bounds: FeasibilityBounds,
-}
-
-impl EvictionState {
-    /// A cycle begins.
-    pub(crate) fn begin(&mut self, now: Time, queues_changed: bool) {
-        self.history.begin(now, queues_changed);
-    }
-}
 
 /// Serves the jobs that starve.
 pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
@@ -107,7 +60,7 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
     for jobs in [first, rest] {
         planner.serve_all(session, jobs);
     }
-    session.past.bounds = planner.bounds;
+    session.bounds = planner.bounds;
 }
 
 /// Jobs that lack what they should have and have tasks to be placed.
@@ -150,7 +103,7 @@ impl EvictionPlanner {
             mode,
             potential_victims: PotentialVictims::new(session, mode),
             steps,
-            bounds: std::mem::take(&mut session.past.bounds),
+            bounds: std::mem::take(&mut session.bounds),
             unfinished: false,
         }
     }
@@ -280,10 +233,8 @@ impl EvictionPlanner {
     ) -> Result<(), Refusal> {
         self.may_ask(session, preemptor, mode)?;
         let refusal = |why| Refusal::Eviction { action: mode.action(), why };
-        let protected = session
-            .past
-            .history
-            .protected(&JobIdentity::of(session.cluster, preemptor.job), !preemptor.single);
+        let protected =
+            session.history.protected(&JobIdentity::of(session.cluster, preemptor.job), !preemptor.single);
         let key = preemptor.search_key(session.cluster, mode, &protected);
         let known = session.failed_searches.answer(&key, session.cluster.news());
         for until in known.iter().filter_map(|known| known.until).chain(protected.until) {
@@ -404,7 +355,6 @@ fn commit(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode, 
         statement.take_from(job, &losers.iter().copied().collect::<Vec<JobId>>());
     }
     plan::commit(statement, job, &why);
-    session.cluster.note_news();
     for loser in losers {
         // A gang that is not whole any more has no use for its reservation.
         if loser != job && !session.job_pipelined(loser) {

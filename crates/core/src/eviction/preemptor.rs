@@ -4,15 +4,16 @@ use std::sync::Arc;
 use phalanx_resource::DimId;
 use rustc_hash::FxHashSet;
 
-use super::history::ProtectedJobs;
 use super::mode::EvictionMode;
 use super::search;
-use super::steps::Steps;
+use crate::eviction_history::ProtectedJobs;
 use crate::failed_searches::{RequestClass, SearchKey, SearchKind, TaskRequest};
+use crate::feasibility::TaskDemand;
 use crate::gang::backtracking;
 use crate::gang::domain::Choice;
 use crate::session::Session;
 use crate::statement::Statement;
+use crate::steps::Steps;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Before, Cluster, Status};
@@ -48,6 +49,11 @@ impl Preemptor {
         Self { job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true }
     }
 
+    /// What the feasibility bound is about.
+    pub(super) fn demand(&self) -> TaskDemand<'_> {
+        TaskDemand { tasks: &self.tasks, wanted: self.wanted }
+    }
+
     /// What a search for victims depends on: the mode, the queue and priority of the job, what the job holds and what it
     /// requests.
     pub(super) fn search_key(
@@ -73,7 +79,7 @@ impl Preemptor {
         };
         // The own pods of a job, and jobs that are protected from it, are no other job's answer.
         let is_own = mode == EvictionMode::WithinJob || !protected.is_empty();
-        let kind = SearchKind::Victims(mode);
+        let kind = SearchKind::Victims { action: mode.action(), whose: mode.whose() };
         SearchKey { kind, job: is_own.then(|| (self.job, job.object.uid.clone())), request: Some(request) }
     }
 
@@ -98,7 +104,7 @@ impl Preemptor {
             None => session.tiers.every().any(depends),
         };
         let key = || SearchKey {
-            kind: SearchKind::AnyVictim(mode),
+            kind: SearchKind::AnyVictim { action: mode.action() },
             job: None,
             request: Some(self.any_request(cluster)),
         };

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use phalanx_resource::{Amounts, DimId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::feasibility::FeasibilityBounds;
-use super::history::{JobIdentity, ProtectedJobs};
 use super::mode::EvictionMode;
-use super::search::{asks_others, freed, keeps_reservation};
 use super::preemptor::Preemptor;
+use super::search::{asks_others, freed, keeps_reservation};
+use crate::eviction_history::{JobIdentity, ProtectedJobs};
+use crate::feasibility::FeasibilityBounds;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoPotentialVictims, Protected, Protection, Short};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, QueueId, TaskId};
@@ -37,7 +37,6 @@ pub(super) fn of(
             surplus: FxHashMap::default(),
             may_break: mode.may_break(session),
             history: session
-                .past
                 .history
                 .protected(&JobIdentity::of(session.cluster, preemptor.job), !preemptor.single),
             plugins: FxHashMap::default(),
@@ -72,7 +71,7 @@ pub(super) fn short(
     together: &[(TaskId, NodeId)],
     bounds: &FeasibilityBounds,
 ) -> Option<Short> {
-    let bound = bounds.known(cluster, preemptor).filter(|_| !together.is_empty())?;
+    let bound = bounds.known(cluster, preemptor.demand()).filter(|_| !together.is_empty())?;
     let then = bound.without(freed(cluster, together));
     Some(Short { pods: together.len() as u32, then: then.shortfall() })
 }

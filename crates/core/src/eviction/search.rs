@@ -11,16 +11,16 @@ use rustc_hash::FxHashSet;
 
 use super::EvictionPlanner;
 use super::dry_run::{Unit, dry_run, units};
-use super::feasibility::FeasibilityBound;
-use super::history::ProtectedJobs;
 use super::mode::EvictionMode;
 use super::potential_victims::{Loss, PotentialVictims, Victim};
 use super::preemptor::Preemptor;
-use super::steps::Steps;
+use crate::eviction_history::ProtectedJobs;
+use crate::feasibility::FeasibilityBound;
 use crate::gang::domain::Choice;
 use crate::gang::reserved;
 use crate::plan::Plan;
 use crate::session::Session;
+use crate::steps::Steps;
 use phalanx_cluster::diagnosis::{NoEviction, Untried};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use phalanx_cluster::{Budgets, Cluster};
@@ -41,7 +41,7 @@ impl EvictionPlanner {
     ) -> Result<Plan, NoEviction> {
         let Self { potential_victims, steps, bounds, .. } = self;
         steps.begin();
-        bounds.with_bound(session, preemptor, steps, |session, bound, steps| {
+        bounds.with_bound(session, preemptor.demand(), steps, |session, bound, steps| {
             if let Some(why) = known.filter(|_| !bound.may_do()) {
                 return Err(why);
             }

@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use super::{Goal, Request};
 use super::greedy::Greedy;
+use super::{Goal, Request};
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::budget::Cut;

@@ -136,7 +136,9 @@ impl Request {
     /// Gives a task a node. Returns false when the node has no room, or is like one that was tried.
     fn place(self, statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId, tried: &[NodeId]) -> bool {
         let room = statement.session().room(task, node, tried);
-        let Some(fit) = room.filter(|fit| *fit == Fit::Idle || self.goal == Goal::Reserve) else { return false };
+        let Some(fit) = room.filter(|fit| *fit == Fit::Idle || self.goal == Goal::Reserve) else {
+            return false;
+        };
         statement.place(task, node, fit);
         true
     }

@@ -15,7 +15,6 @@
 use phalanx_resource::Amounts;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::session::Session;
 use phalanx_cluster::event::{Key, Time};
 use phalanx_cluster::id::{JobId, QueueId};
 use phalanx_cluster::{Cluster, JobKind};
@@ -28,13 +27,13 @@ const MEMORY_MS: i64 = 600_000;
 
 /// What stands for a job that evicts or is evicted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum JobIdentity {
+pub(crate) enum JobIdentity {
     Group(Key),
     Solos(QueueId, i32, Amounts),
 }
 
 impl JobIdentity {
-    pub(super) fn of(cluster: &Cluster, id: JobId) -> Self {
+    pub(crate) fn of(cluster: &Cluster, id: JobId) -> Self {
         let job = &cluster.jobs[id];
         match (job.kind, job.tasks.first()) {
             (JobKind::Solo, Some(task)) => {
@@ -65,18 +64,18 @@ pub(crate) struct EvictionHistory {
 
 /// The jobs that a job may not evict.
 #[derive(Debug, Default)]
-pub(super) struct ProtectedJobs {
+pub(crate) struct ProtectedJobs {
     jobs: FxHashSet<JobIdentity>,
     /// When that may end.
-    pub(super) until: Option<Time>,
+    pub(crate) until: Option<Time>,
 }
 
 impl ProtectedJobs {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    pub(super) fn has(&self, cluster: &Cluster, job: JobId) -> bool {
+    pub(crate) fn has(&self, cluster: &Cluster, job: JobId) -> bool {
         !self.is_empty() && self.jobs.contains(&JobIdentity::of(cluster, job))
     }
 }
@@ -95,9 +94,9 @@ impl EvictionHistory {
         }
     }
 
-    /// A job evicted another.
-    fn note(&mut self, preemptor: JobIdentity, victim: JobIdentity, now: Time) {
-        let pair = (preemptor, victim);
+    /// A job has the room of a task of another job, or of its reservation.
+    pub(crate) fn note(&mut self, cluster: &Cluster, preemptor: JobId, victim: JobId, now: Time) {
+        let pair = (JobIdentity::of(cluster, preemptor), JobIdentity::of(cluster, victim));
         let record = self.known.entry(pair.clone()).or_insert(Record { cycles: 0, last: now });
         if record.cycles > 0 && record.last == now {
             return;
@@ -110,7 +109,7 @@ impl EvictionHistory {
 
     /// The jobs that a job may not evict: it did often, and was evicted as often by them, or by jobs that they evicted; and, for
     /// a gang that is to start, those that it evicted often without a start.
-    pub(super) fn protected(&self, to: &JobIdentity, is_start: bool) -> ProtectedJobs {
+    pub(crate) fn protected(&self, to: &JobIdentity, is_start: bool) -> ProtectedJobs {
         let mut found = self.protected_by_losses(to);
         if is_start && matches!(to, JobIdentity::Group(_)) {
             let often = self
@@ -141,12 +140,6 @@ impl EvictionHistory {
         found.jobs.retain(|job| self.often.get(job).is_some_and(|preemptors| preemptors.contains(to)));
         if found.jobs.is_empty() { ProtectedJobs::default() } else { found }
     }
-}
-
-/// A job has the room of a task of another job, or of its reservation.
-pub(crate) fn record_eviction(session: &mut Session<'_>, preemptor: JobId, victim: JobId) {
-    let [preemptor, victim] = [preemptor, victim].map(|job| JobIdentity::of(session.cluster, job));
-    session.past.history.note(preemptor, victim, session.now);
 }
 
 fn end_of(record: Time) -> Time {
