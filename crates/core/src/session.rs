@@ -6,6 +6,7 @@ use crate::decision::{Decision, Prepare};
 use crate::eviction_history::EvictionHistory;
 use crate::failed_searches::FailedSearches;
 use crate::feasibility::FeasibilityBounds;
+use crate::reservation::Reservations;
 use crate::searches::{SearchTime, Searches};
 use crate::statement::{Operation, Statement};
 use phalanx_cluster::budget::Cut;
@@ -61,6 +62,8 @@ pub struct Session<'w> {
     pub(crate) bounds: FeasibilityBounds,
     /// Searches that failed and are not to be made again yet.
     pub(crate) failed_searches: FailedSearches,
+    /// Nodes that are kept across cycles.
+    pub(crate) reservations: Reservations,
     /// Waiting jobs.
     pub(crate) backlog: Backlog,
 }
@@ -92,6 +95,7 @@ impl<'w> Session<'w> {
             history: EvictionHistory::default(),
             bounds: FeasibilityBounds::default(),
             failed_searches: FailedSearches::default(),
+            reservations: Reservations::default(),
             backlog: Backlog::default(),
         }
     }
@@ -369,13 +373,6 @@ impl<'w> Session<'w> {
         Refusal::Nodes {
             task: it.pod.name.clone(),
             error: placement.explain(cluster, tiers, tiers.scoped_class(cluster, task)),
-        }
-    }
-
-    /// Keeps the place of an evicted task for its successor, for at most `patience` milliseconds.
-    pub(crate) fn reserve_moved_pod(&mut self, moved: TaskId, node: NodeId, patience: i64) {
-        if let Some(placeholder) = self.cluster.reserve_for_successor(moved, self.now, patience) {
-            self.simulate_place(placeholder, Status::Pipelined, Some(node));
         }
     }
 

@@ -3,6 +3,7 @@ use crate::backlog::Backlog;
 use crate::eviction_history::EvictionHistory;
 use crate::failed_searches::FailedSearches;
 use crate::feasibility::FeasibilityBounds;
+use crate::reservation::Reservations;
 use phalanx_cluster::event::Time;
 use phalanx_framework::placement::NodeRanking;
 
@@ -10,6 +11,8 @@ use phalanx_framework::placement::NodeRanking;
 pub struct SchedulerState {
     /// Waiting jobs, and why they wait.
     pub(crate) backlog: Backlog,
+    /// Nodes that are kept across cycles.
+    pub(crate) reservations: Reservations,
     /// Which jobs evicted which.
     pub(crate) history: EvictionHistory,
     /// Feasibility bounds of the last preemptors.
@@ -31,6 +34,7 @@ impl SchedulerState {
     pub fn new(seed: u64) -> Self {
         Self {
             backlog: Backlog::default(),
+            reservations: Reservations::default(),
             history: EvictionHistory::default(),
             bounds: FeasibilityBounds::default(),
             failed_searches: FailedSearches::default(),

@@ -142,7 +142,6 @@ impl Cluster {
         self.seek(task);
         self.refresh_solo(task, info);
         self.see_gate(task, info.queue_gate);
-        self.take_reservation_of_moved_pod(task);
         self.note_cooling(task, None, self.tasks[task].cools_until());
         true
     }
@@ -169,7 +168,6 @@ impl Cluster {
             self.terms.count_labels(&info.labels, true);
         }
         let task = &mut self.tasks[id];
-        let let_go = task.gated && !info.gated;
         let edited = changed_class
             || (task.details.unready != info.life.unready && !self.pdbs.is_empty())
             || changed_burst
@@ -205,9 +203,6 @@ impl Cluster {
         self.note_cooling(id, cooled, self.tasks[id].cools_until());
         self.refresh_solo(id, info);
         self.see_gate(id, info.queue_gate);
-        if let_go {
-            self.take_reservation_of_moved_pod(id);
-        }
         // Most often it is an echo of what was written here.
         if let Some(job) = self.tasks[id].job.filter(|_| changed) {
             self.job_changed(job);
@@ -295,7 +290,6 @@ impl Cluster {
         self.terms.count_labels(&self.tasks[id].details.labels, false);
         self.note_cooling(id, self.tasks[id].cools_until(), None);
         self.indexes.queue_gates.remove(&id);
-        self.since_last_cycle.successors.retain(|(successor, _)| *successor != id);
         let Some(task) = self.tasks.remove(id) else { return false };
         if task.is_pod() {
             self.ids.tasks.remove(&task.pod.uid);

@@ -104,7 +104,7 @@ impl Cluster {
     pub(crate) fn drop_unused_queue(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get(id) else { return };
         if !queue.object.exists && queue.jobs == 0 && queue.tree.children == 0 {
-            self.release_moved_pods_of(id);
+            self.remove_placeholders(Some(id));
             let queue = &self.queues[id];
             let limited = !queue.group_limits.is_empty();
             self.ids.queues.remove(&queue.name.clone());

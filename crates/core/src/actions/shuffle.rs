@@ -4,7 +4,7 @@
 //! actions: who must not be evicted stays, PodDisruptionBudgets are counted down, and a pod goes only when a place for it is
 //! proven. In a statement that is undone, those that move are put on nodes that no pod leaves, with what they ask for and
 //! what their queues may have, each seen by the next. That place is kept for the pod that its controller makes in its stead
-//! (`cluster/src/moved_pods.rs`). Where the time of a node is over (`tdm`) pods leave it whether there is a place or not.
+//! (a reservation). Where the time of a node is over (`tdm`) pods leave it whether there is a place or not.
 //!
 //! Source: Volcano's shuffle action, which evicts what plugins name without further checks.
 use std::cell::RefCell;
@@ -15,6 +15,7 @@ use rustc_hash::FxHashSet;
 use super::ActionDef;
 use crate::decision::Cause;
 use crate::eviction::potential_victims;
+use crate::reservation;
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::steps::{MAX_STEPS_ARG, MAX_TIME_ARG, Steps};
@@ -63,7 +64,7 @@ fn run(session: &mut Session<'_>) {
     statement.commit(&Arc::new(Cause { action: NAME, by: None, reason }));
     for (task, place) in moves {
         if let Some(node) = place.filter(|_| keep > 0) {
-            session.reserve_moved_pod(task, node, keep);
+            reservation::keep_for_successor(session, task, node, keep);
         }
     }
 }
