@@ -7,6 +7,7 @@
 mod allowance;
 pub mod annotation;
 mod apply;
+mod backoff;
 pub mod budget;
 mod changed;
 mod check;
@@ -50,11 +51,11 @@ mod volumes;
 
 pub use allowance::{Allowance, Allowances};
 pub use apply::rendered;
+pub use backoff::{Backoff, backoff};
 pub use changed::{Changed, JobChange};
 pub use class::Class;
 pub use cluster::{Before, Cluster, ClusterOptions, NodeSums};
 pub use contents::Contents;
-pub use denied::backoff;
 pub use devices::{DeviceNeed, DevicesOf, Local, Shared, Wanted, is_part};
 pub use grouping::GroupWait;
 pub use job::{GangMinimum, GroupObject, Job, JobKind, Role};

@@ -20,7 +20,7 @@ impl Cluster {
         if status == Status::Pending {
             self.forget_given(task);
         } else {
-            self.pardon(self.tasks[task].job);
+            self.end_denial(self.tasks[task].job);
         }
         true
     }
@@ -94,7 +94,7 @@ impl Cluster {
 
     fn insert_task(&mut self, info: &PodInfo, class: ClassId) -> bool {
         let job = self.job_for(info);
-        self.pardon(job);
+        self.end_denial(job);
         let role = job.map_or(0, |job| self.jobs[job].role(&info.role));
         let job_slot = job.map_or(0, |job| self.jobs[job].tasks.len() as u32);
         let burst = self.burst(info, class);
@@ -208,7 +208,7 @@ impl Cluster {
             self.job_changed(job);
         }
         if edited {
-            self.pardon(self.tasks[id].job);
+            self.end_denial(self.tasks[id].job);
         }
         changed
     }
@@ -293,7 +293,7 @@ impl Cluster {
         let Some(task) = self.tasks.remove(id) else { return false };
         if task.is_pod() {
             self.ids.tasks.remove(&task.pod.uid);
-            self.pardon(task.job);
+            self.end_denial(task.job);
         }
         self.release_class(task.class);
         if let Some(job) = task.job {
