@@ -211,7 +211,7 @@ impl Cluster {
         let minimum = self.minimum_of(&list);
         self.note_asking(id, !minimum.devices.is_zero());
         self.jobs[id].minimum = minimum;
-        self.doubt_reservations(id);
+        self.log_reserved_nodes(id);
         self.end_denial(Some(id));
         self.job_changed(id);
     }

@@ -252,7 +252,7 @@ fn foresee(session: &Session<'_>, entries: &[Operation]) {
 
 /// Tells a pod without a PodGroup that it starts as a gang of one, if it waited for a PodGroup controller.
 fn ungrouped(session: &mut Session<'_>, job: JobId, bound: &[Binding]) {
-    let Some(message) = session.cluster.awaited_group_in_vain(job) else { return };
+    let Some(message) = session.cluster.group_that_never_came(job) else { return };
     let message: Arc<str> = message.into();
     let told =
         bound.iter().map(|it| Decision::PodUngrouped { pod: it.pod.clone(), message: message.clone() });

@@ -10,7 +10,8 @@ use crate::usage::MEASURED;
 use crate::{Cluster, JobKind, PodDetails, PodWritten, Refused, Status, Task};
 
 impl Cluster {
-    pub(super) fn settle(&mut self, uid: &str, status: Status) -> bool {
+    /// A bind has ended: the pod is bound, or pending again.
+    pub(super) fn end_bind(&mut self, uid: &str, status: Status) -> bool {
         let Some(task) = self.task_of(uid).filter(|task| self.tasks[*task].status == Status::Binding) else {
             return false;
         };
@@ -28,7 +29,7 @@ impl Cluster {
     /// Takes in a failed bind. A pod that is gone, or of another scheduler now, is not tried again; its own event says
     /// the rest.
     pub(super) fn bind_failed(&mut self, uid: &str, failure: BindFailure) -> bool {
-        let settled = self.settle(uid, Status::Pending);
+        let settled = self.end_bind(uid, Status::Pending);
         if failure.fault == BindFault::Denied
             && let Some(task) = self.task_of(uid).filter(|_| settled)
         {

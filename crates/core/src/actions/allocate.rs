@@ -137,11 +137,11 @@ fn serve_queue(
     if gang::serve(session, job, tasks) == Served::MoreToDo {
         line.push(session, job);
     }
-    let in_vain = pending(session) >= before;
-    if !in_vain {
+    let got_places = pending(session) < before;
+    if got_places {
         join_next(session, line, job, task_queues);
     }
-    if session.scans.served(queue, job, in_vain) {
+    if session.scans.served(queue, job, !got_places) {
         join_fitting(session, line, queue);
     }
     if order::holds_up(session, job) {

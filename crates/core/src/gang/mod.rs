@@ -108,7 +108,7 @@ pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue
     if session.job_ready(job) {
         return grow(session, job, queue);
     }
-    if reserved::is_settled(session, job) {
+    if reserved::is_unchanged(session, job) {
         refuse_reserved(session, job, None, Vec::new());
         return Served::Done;
     }

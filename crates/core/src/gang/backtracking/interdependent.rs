@@ -2,7 +2,7 @@
 //!
 //! The order in which members are placed matters then: the first member of an evenly spread gang keeps the second off its node,
 //! and a member with pod affinity comes behind the pods that it needs. So at each point any member may be next. Which members
-//! have which nodes decides what can follow, not the order in which they were placed, so each such outcome is tried once.
+//! have which nodes decides what can follow, not the order in which they were placed, so each such assignment is tried once.
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
@@ -24,7 +24,7 @@ struct Place {
 
 /// What was tried for one member.
 #[derive(Default)]
-struct Frame {
+struct MemberFrame {
     item: usize,
     /// The next node to try.
     cursor: usize,
@@ -41,12 +41,12 @@ pub(super) struct InterdependentSearch<'a> {
     chooses_volumes: bool,
     /// Where members are, in the order in which they were placed.
     placed: Vec<(Place, TaskId)>,
-    /// Outcomes that were tried.
-    seen: FxHashSet<Outcome>,
+    /// Assignments that were tried.
+    seen: FxHashSet<Assignment>,
 }
 
 /// Where members are, and the volumes that their claims get, which depend on the order.
-type Outcome = SmallVec<[(Place, Gets); 8]>;
+type Assignment = SmallVec<[(Place, Gets); 8]>;
 
 /// What the claims of a member get.
 type Gets = SmallVec<[Option<Got>; 1]>;
@@ -67,13 +67,13 @@ impl<'a> InterdependentSearch<'a> {
 
     /// Leaves places that meet the request in the statement.
     pub(super) fn run(mut self, statement: &mut Statement<'_, '_>) -> Result<bool, Cut> {
-        let mut frames = vec![Frame::default()];
+        let mut frames = vec![MemberFrame::default()];
         while let Some(frame) = frames.last_mut() {
             if self.place_next(statement, frame)? {
                 if self.request.is_whole(statement.session()) {
                     return Ok(true);
                 }
-                frames.push(Frame::default());
+                frames.push(MemberFrame::default());
                 continue;
             }
             frames.pop();
@@ -84,8 +84,12 @@ impl<'a> InterdependentSearch<'a> {
         Ok(false)
     }
 
-    /// Gives some member a node, so that the outcome is new.
-    fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut Frame) -> Result<bool, Cut> {
+    /// Gives some member a node, so that the assignment is new.
+    fn place_next(
+        &mut self,
+        statement: &mut Statement<'_, '_>,
+        frame: &mut MemberFrame,
+    ) -> Result<bool, Cut> {
         while let Some(item) = self.items.get(frame.item) {
             let count = self.placed.iter().filter(|(place, _)| place.item == frame.item).count();
             let task = item.tasks.get(count).copied();
@@ -94,7 +98,7 @@ impl<'a> InterdependentSearch<'a> {
             {
                 return Ok(true);
             }
-            *frame = Frame { item: frame.item + 1, ..Frame::default() };
+            *frame = MemberFrame { item: frame.item + 1, ..MemberFrame::default() };
         }
         Ok(false)
     }
@@ -102,7 +106,7 @@ impl<'a> InterdependentSearch<'a> {
     fn place(
         &mut self,
         statement: &mut Statement<'_, '_>,
-        frame: &mut Frame,
+        frame: &mut MemberFrame,
         task: TaskId,
     ) -> Result<bool, Cut> {
         while let Some(node) = self.nodes.get(frame.cursor).copied() {
@@ -115,8 +119,8 @@ impl<'a> InterdependentSearch<'a> {
                 continue;
             }
             frame.tried.push(node);
-            let outcome = self.outcome(statement, place, task);
-            if self.seen.insert(outcome) {
+            let assignment = self.assignment(statement, place, task);
+            if self.seen.insert(assignment) {
                 self.placed.push((place, task));
                 return Ok(true);
             }
@@ -126,11 +130,11 @@ impl<'a> InterdependentSearch<'a> {
     }
 
     fn is_new(&self, statement: &mut Statement<'_, '_>, place: Place, task: TaskId) -> bool {
-        !self.seen.contains(&self.outcome(statement, place, task))
+        !self.seen.contains(&self.assignment(statement, place, task))
     }
 
     /// Where members are with one more. Which of several equal members is where makes no difference.
-    fn outcome(&self, statement: &mut Statement<'_, '_>, place: Place, task: TaskId) -> Outcome {
+    fn assignment(&self, statement: &mut Statement<'_, '_>, place: Place, task: TaskId) -> Assignment {
         let cluster = &*statement.session().cluster;
         let gets = |task: TaskId| -> Gets {
             if !self.chooses_volumes {
@@ -144,11 +148,11 @@ impl<'a> InterdependentSearch<'a> {
                 .collect()
         };
         let all = self.placed.iter().copied().chain([(place, task)]);
-        let mut outcome: Outcome = all.map(|(place, task)| (place, gets(task))).collect();
+        let mut assignment: Assignment = all.map(|(place, task)| (place, gets(task))).collect();
         let volumes = |gets: &Gets| -> SmallVec<[Option<Arc<str>>; 1]> {
             gets.iter().map(|got| got.as_ref()?.volume.clone()).collect()
         };
-        outcome.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| volumes(one).cmp(&volumes(other))));
-        outcome
+        assignment.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| volumes(one).cmp(&volumes(other))));
+        assignment
     }
 }

@@ -211,7 +211,7 @@ fn sort_hardest_first(session: &mut Session<'_>, items: &mut [Item], nodes: &[No
 }
 
 /// Where the next task goes, and what was tried for it.
-struct Frame {
+struct ItemFrame {
     item: usize,
     /// Which of the item's tasks.
     at: usize,
@@ -222,7 +222,7 @@ struct Frame {
     placed: Option<TaskId>,
 }
 
-impl Frame {
+impl ItemFrame {
     fn of(item: usize, at: usize, cursor: usize) -> Self {
         Self { item, at, cursor, tried: SmallVec::new(), placed: None }
     }
@@ -238,7 +238,7 @@ struct Search<'a> {
 impl Search<'_> {
     /// Leaves places that meet the request in the statement.
     fn run(&mut self, statement: &mut Statement<'_, '_>) -> Result<bool, Cut> {
-        let mut frames = vec![Frame::of(0, 0, 0)];
+        let mut frames = vec![ItemFrame::of(0, 0, 0)];
         while let Some(frame) = frames.last_mut() {
             if let Some(task) = frame.placed.take() {
                 statement.unplace(task);
@@ -256,16 +256,16 @@ impl Search<'_> {
         Ok(false)
     }
 
-    fn after(&self, frame: &Frame) -> Frame {
+    fn after(&self, frame: &ItemFrame) -> ItemFrame {
         if frame.at + 1 < self.items[frame.item].tasks.len() {
-            Frame::of(frame.item, frame.at + 1, frame.cursor - 1)
+            ItemFrame::of(frame.item, frame.at + 1, frame.cursor - 1)
         } else {
-            Frame::of(frame.item + 1, 0, 0)
+            ItemFrame::of(frame.item + 1, 0, 0)
         }
     }
 
     /// Gives the frame's task the next node that was not tried and has room.
-    fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut Frame) -> Result<bool, Cut> {
+    fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut ItemFrame) -> Result<bool, Cut> {
         let Some(item) = self.items.get(frame.item) else { return Ok(false) };
         let task = item.tasks[frame.at];
         if statement.session().allocatable(task).is_err() {
@@ -285,7 +285,7 @@ impl Search<'_> {
     }
 
     /// Goes on with the next item, if what is left can still make the gang.
-    fn leave_out_rest(&self, session: &Session<'_>, frame: &mut Frame) -> bool {
+    fn leave_out_rest(&self, session: &Session<'_>, frame: &mut ItemFrame) -> bool {
         let next = frame.item + 1;
         let Some(rest) = self.items.get(next..).filter(|rest| !rest.is_empty()) else { return false };
         let job = &session.cluster.jobs[self.request.job];
@@ -294,7 +294,7 @@ impl Search<'_> {
         if (placed as usize) + left < job.min_member as usize {
             return false;
         }
-        *frame = Frame::of(next, 0, 0);
+        *frame = ItemFrame::of(next, 0, 0);
         true
     }
 }
