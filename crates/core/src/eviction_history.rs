@@ -27,13 +27,13 @@ const MEMORY_MS: i64 = 600_000;
 
 /// What stands for a job that evicts or is evicted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum JobIdentity {
+enum JobIdentity {
     Group(Key),
     Solos(QueueId, i32, Amounts),
 }
 
 impl JobIdentity {
-    pub(crate) fn of(cluster: &Cluster, id: JobId) -> Self {
+    fn of(cluster: &Cluster, id: JobId) -> Self {
         let job = &cluster.jobs[id];
         match (job.kind, job.tasks.first()) {
             (JobKind::Solo, Some(task)) => {
@@ -63,7 +63,7 @@ pub(crate) struct EvictionHistory {
 }
 
 /// The jobs that a job may not evict.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ProtectedJobs {
     jobs: FxHashSet<JobIdentity>,
     /// When that may end.
@@ -107,15 +107,15 @@ impl EvictionHistory {
         }
     }
 
-    /// The jobs that a job may not evict: it did often, and was evicted as often by them, or by jobs that they evicted; and, for
-    /// a gang that is to start, those that it evicted often without a start.
-    pub(crate) fn protected(&self, to: &JobIdentity, is_start: bool) -> ProtectedJobs {
-        let mut found = self.protected_by_losses(to);
-        if is_start && matches!(to, JobIdentity::Group(_)) {
-            let often = self
-                .known
-                .iter()
-                .filter(|((preemptor, _), record)| preemptor == to && record.cycles >= OFTEN);
+    /// The jobs that a gang may not evict so that it starts: besides those that no pod of it may evict, those that it evicted
+    /// often without a start.
+    pub(crate) fn protected_from_gang(&self, cluster: &Cluster, job: JobId) -> ProtectedJobs {
+        let mut found = self.protected_from(cluster, job);
+        let to = JobIdentity::of(cluster, job);
+        if matches!(to, JobIdentity::Group(_)) {
+            let is_often =
+                |(preemptor, _): &Pair, record: &Record| *preemptor == to && record.cycles >= OFTEN;
+            let often = self.known.iter().filter(|(pair, record)| is_often(pair, record));
             for ((_, victim), record) in often {
                 found.jobs.insert(victim.clone());
                 found.until = found.until.into_iter().chain([end_of(record.last)]).min();
@@ -124,7 +124,9 @@ impl EvictionHistory {
         found
     }
 
-    fn protected_by_losses(&self, to: &JobIdentity) -> ProtectedJobs {
+    /// The jobs that a job may not evict: it did often, and was evicted as often by them, or by jobs that they evicted.
+    pub(crate) fn protected_from(&self, cluster: &Cluster, job: JobId) -> ProtectedJobs {
+        let to = &JobIdentity::of(cluster, job);
         let mut found = ProtectedJobs::default();
         let mut victims = vec![to];
         while let Some(victim) = victims.pop() {

@@ -25,8 +25,8 @@ pub(super) type Unit = SmallVec<[Victim; 1]>;
 pub(super) fn dry_run(
     session: &mut Session<'_>,
     preemptor: &Preemptor,
-    mode: EvictionMode,
-    (units, least): (&[Unit], usize),
+    units: &[Unit],
+    least: usize,
     steps: &mut Steps,
 ) -> Result<Option<Plan>, NoEviction> {
     let mut statement = session.statement();
@@ -52,15 +52,15 @@ pub(super) fn dry_run(
     };
     steps.begin();
     reprieve(&mut statement, preemptor, &units[..count], placed, steps)?;
-    let may = units.is_empty() || is_entitled(statement.session(), preemptor, mode);
+    let may = units.is_empty() || is_entitled(statement.session(), preemptor);
     Ok(may.then(|| statement.plan()))
 }
 
 /// Whether the queue may reclaim for what was placed: with unlike members, these need not be the tasks that were asked about.
-fn is_entitled(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> bool {
+fn is_entitled(session: &mut Session<'_>, preemptor: &Preemptor) -> bool {
     let placed = preemptor.placed(session.cluster);
     let lasts = preemptor::last_of_classes(session.cluster, &placed);
-    if mode.kind() != EvictionKind::Reclaim || lasts.len() == 1 {
+    if preemptor.mode.kind() != EvictionKind::Reclaim || lasts.len() == 1 {
         return true;
     }
     let ask = |session: &Session<'_>, task: TaskId| session.preemptive(task).is_ok();
@@ -243,12 +243,13 @@ pub(super) fn is_all(cluster: &Cluster, job: JobId, lost: usize) -> bool {
     lost as u32 >= counts.of(Status::Running) + counts.of(Status::Bound)
 }
 
-/// Victims one by one or, for the actions of gangs, gangs as a whole: surplus one by one, then all the rest, if all of it may
-/// go.
-pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, whole: bool) -> Vec<Unit> {
-    if !of_gangs {
-        return victims.iter().map(|victim| Unit::from_slice(&[*victim])).collect();
-    }
+/// Victims one by one.
+pub(super) fn single_units(victims: &[Victim]) -> Vec<Unit> {
+    victims.iter().map(|victim| Unit::from_slice(&[*victim])).collect()
+}
+
+/// Gangs as a whole: their surplus one by one, then all the rest, if all of it may go.
+pub(super) fn units_of_gangs(session: &Session<'_>, victims: &[Victim], mode: EvictionMode) -> Vec<Unit> {
     let mut offered: FxHashMap<JobId, usize> = FxHashMap::default();
     let mut last_surplus: FxHashMap<JobId, usize> = FxHashMap::default();
     for (rank, victim) in victims.iter().enumerate() {
@@ -272,7 +273,9 @@ pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, w
         }
     }
     let complete = |job: JobId| is_all(session.cluster, job, offered[&job]);
-    units.retain(|(_, unit)| unit[0].loss == Loss::Surplus || (whole && complete(unit[0].job)));
+    units.retain(|(_, unit)| {
+        unit[0].loss == Loss::Surplus || (mode.may_break(session) && complete(unit[0].job))
+    });
     units.sort_by_key(|(rank, _)| *rank);
     units.into_iter().map(|(_, unit)| unit).collect()
 }

@@ -28,7 +28,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::backlog;
-use crate::eviction_history::{JobIdentity, ProtectedJobs};
 use crate::failed_searches::SearchKey;
 use crate::feasibility::FeasibilityBounds;
 use crate::gang::{TaskQueue, repair, takeover};
@@ -87,6 +86,12 @@ fn join_next(session: &mut Session<'_>, line: &mut JobsByQueue, job: JobId) {
     }
 }
 
+/// The turn of a search.
+struct SearchTurn {
+    key: SearchKey,
+    turn: Turn,
+}
+
 struct EvictionPlanner {
     mode: EvictionMode,
     potential_victims: PotentialVictims,
@@ -98,11 +103,11 @@ struct EvictionPlanner {
 
 impl EvictionPlanner {
     fn new(session: &mut Session<'_>, mode: EvictionMode) -> Self {
-        let steps = Steps::of_action(session, mode.action());
+        potential_victims::note_refusals(session);
         Self {
             mode,
-            potential_victims: PotentialVictims::new(session, mode),
-            steps,
+            potential_victims: PotentialVictims::default(),
+            steps: Steps::of_action(session, mode.action()),
             bounds: std::mem::take(&mut session.bounds),
             unfinished: false,
         }
@@ -169,8 +174,8 @@ impl EvictionPlanner {
         }
         let tasks: Vec<TaskId> = tasks.into_iter().filter(pending).collect();
         if !session.job_whole(job) {
-            let Some(preemptor) = Preemptor::gang(session, job, &tasks) else { return Ok(()) };
-            return self.evict_for(session, &preemptor, self.mode);
+            let Some(preemptor) = Preemptor::gang(session, self.mode, job, &tasks) else { return Ok(()) };
+            return self.evict_for(session, &preemptor);
         }
         self.serve_each(session, job, &tasks)
     }
@@ -187,12 +192,11 @@ impl EvictionPlanner {
             if it.details.never_preempts || failed.contains_key(&like) {
                 continue;
             }
-            let preemptor = Preemptor::single(job, *task);
-            let mut served = self.evict_for(session, &preemptor, self.mode);
+            let preemptor = Preemptor::single(session, self.mode, job, *task);
+            let mut served = self.evict_for(session, &preemptor);
             if served.is_err() && self.mode == EvictionMode::Preempt {
-                served = served.or_else(|refusal| {
-                    self.evict_for(session, &preemptor, EvictionMode::WithinJob).map_err(|_| refusal)
-                });
+                let preemptor = Preemptor { mode: EvictionMode::WithinJob, ..preemptor };
+                served = served.or_else(|refusal| self.evict_for(session, &preemptor).map_err(|_| refusal));
             }
             if let Err(refusal) = served {
                 failed.insert(like, refusal);
@@ -204,12 +208,8 @@ impl EvictionPlanner {
     }
 
     /// Whether pods may be evicted for a preemptor at all, whichever pods run.
-    fn may_ask(
-        &mut self,
-        session: &mut Session<'_>,
-        preemptor: &Preemptor,
-        mode: EvictionMode,
-    ) -> Result<(), Refusal> {
+    fn may_ask(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<(), Refusal> {
+        let mode = preemptor.mode;
         let refusal = |why| Refusal::Eviction { action: mode.action(), why };
         if preemptor.tasks.is_empty() {
             return Err(refusal(NoEviction::Never));
@@ -218,26 +218,19 @@ impl EvictionPlanner {
             EvictionKind::Reclaim => session.preemptive(task),
             EvictionKind::Preempt => preemptor.within_quota_before(session, task),
         });
-        entitled.map_err(|why| not_entitled(session, preemptor, mode, why))?;
+        entitled.map_err(|why| not_entitled(session, preemptor, why))?;
         self.steps.spend(preemptor.non_preempting.len()).map_err(refusal)?;
         let held_up = preemptor.held_up_by(session).map(|pod| refusal(NoEviction::NeverOne(pod)));
         held_up.map_or(Ok(()), Err)
     }
 
     /// Evicts for a preemptor, unless it is known that a search for victims fails.
-    fn evict_for(
-        &mut self,
-        session: &mut Session<'_>,
-        preemptor: &Preemptor,
-        mode: EvictionMode,
-    ) -> Result<(), Refusal> {
-        self.may_ask(session, preemptor, mode)?;
-        let refusal = |why| Refusal::Eviction { action: mode.action(), why };
-        let protected =
-            session.history.protected(&JobIdentity::of(session.cluster, preemptor.job), !preemptor.single);
-        let key = preemptor.search_key(session.cluster, mode, &protected);
+    fn evict_for(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<(), Refusal> {
+        self.may_ask(session, preemptor)?;
+        let refusal = |why| Refusal::Eviction { action: preemptor.mode.action(), why };
+        let key = preemptor.search_key(session.cluster);
         let known = session.failed_searches.answer(&key, session.cluster.news());
-        for until in known.iter().filter_map(|known| known.until).chain(protected.until) {
+        for until in known.iter().filter_map(|known| known.until).chain(preemptor.protected.until) {
             session.backlog.retry_at(preemptor.job, until);
         }
         if let Some(why) = known.and_then(|known| known.why) {
@@ -245,16 +238,16 @@ impl EvictionPlanner {
         }
         let longer = session.failed_searches.next_turn(&key);
         let turn = self.steps.begin_turn(session, longer);
-        let planned = self.plan(session, preemptor, mode, &protected);
+        let planned = self.plan(session, preemptor);
         self.steps.end_turn(session);
         match planned {
             Ok(plan) => {
-                commit(session, preemptor, mode, &plan);
+                commit(session, preemptor, &plan);
                 session.failed_searches.forget(&key);
                 Ok(())
             }
             Err(failure) => {
-                self.note_failure(session, preemptor.job, (key, turn), &failure);
+                self.note_failure(session, preemptor.job, SearchTurn { key, turn }, &failure);
                 Err(refusal(failure.why))
             }
         }
@@ -264,7 +257,7 @@ impl EvictionPlanner {
         &mut self,
         session: &mut Session<'_>,
         job: JobId,
-        (key, turn): (SearchKey, Turn),
+        SearchTurn { key, turn }: SearchTurn,
         failure: &PlanFailure,
     ) {
         let why = Some(failure.why.clone());
@@ -292,20 +285,14 @@ struct PlanFailure {
 
 impl EvictionPlanner {
     /// Finds victims for a preemptor and places for its tasks, and changes nothing.
-    fn plan(
-        &mut self,
-        session: &mut Session<'_>,
-        preemptor: &Preemptor,
-        mode: EvictionMode,
-        protected: &ProtectedJobs,
-    ) -> Result<Plan, PlanFailure> {
-        let any = preemptor.any_victim_key(session, mode).filter(|_| protected.is_empty());
+    fn plan(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<Plan, PlanFailure> {
+        let any = preemptor.any_victim_key(session);
         let news = session.cluster.news();
         let known = any.as_ref().and_then(|key| session.failed_searches.answer(key, news)?.why);
         let (left, whole) = (self.steps.left(), self.steps.are_whole());
-        let why = match self.search(session, preemptor, (mode, protected, known)) {
+        let why = match self.search(session, preemptor, known) {
             Ok(plan) => return Ok(plan),
-            Err(why) => self.explained(session, preemptor, mode, why),
+            Err(why) => self.explained(session, preemptor, why),
         };
         if let (Some(key), NoEviction::NoVictims(_)) = (any, &why) {
             session.failed_searches.note(key, Some(why.clone()), 0, news);
@@ -320,21 +307,15 @@ impl EvictionPlanner {
     }
 
     /// The same reason, with what protects the pods that run.
-    fn explained(
-        &self,
-        session: &mut Session<'_>,
-        preemptor: &Preemptor,
-        mode: EvictionMode,
-        why: NoEviction,
-    ) -> NoEviction {
+    fn explained(&self, session: &mut Session<'_>, preemptor: &Preemptor, why: NoEviction) -> NoEviction {
         let mut explain = || {
-            let gone = search::together(session, preemptor, mode, &self.potential_victims);
+            let gone = search::together(session, preemptor);
             let short = protection::short(session.cluster, preemptor, &gone, &self.bounds);
-            Arc::new(Protected { short, ..protection::of(session, preemptor, mode, &gone) })
+            Arc::new(Protected { short, ..protection::of(session, preemptor, &gone) })
         };
         match why {
             NoEviction::NoVictims(protected) if *protected == Protected::default() => {
-                NoEviction::NoVictims(Arc::new(protection::of(session, preemptor, mode, &[])))
+                NoEviction::NoVictims(Arc::new(protection::of(session, preemptor, &[])))
             }
             NoEviction::NotEnough(_) => NoEviction::NotEnough(explain()),
             NoEviction::NotFound(untried, _) => NoEviction::NotFound(untried, explain()),
@@ -344,8 +325,8 @@ impl EvictionPlanner {
 }
 
 /// Does what a plan says.
-fn commit(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode, plan: &Plan) {
-    let job = preemptor.job;
+fn commit(session: &mut Session<'_>, preemptor: &Preemptor, plan: &Plan) {
+    let Preemptor { job, mode, .. } = *preemptor;
     let why = Arc::new(mode.cause(session, job));
     let lost = |task: &TaskId| session.cluster.tasks[*task].job;
     let losers: BTreeSet<JobId> = plan.victims.iter().filter_map(lost).collect();
@@ -373,9 +354,9 @@ fn pending(session: &Session<'_>, job: JobId) -> u32 {
 }
 
 /// Why the queue of a preemptor may not have more, in the action's name unless allocate says the same.
-fn not_entitled(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, why: Refusal) -> Refusal {
+fn not_entitled(session: &Session<'_>, preemptor: &Preemptor, why: Refusal) -> Refusal {
     if session.backlog.refusals.of(preemptor.job).contains(&why) {
         return why;
     }
-    Refusal::NotEntitled { action: mode.action(), why: Box::new(why) }
+    Refusal::NotEntitled { action: preemptor.mode.action(), why: Box::new(why) }
 }

@@ -22,6 +22,8 @@ use phalanx_framework::plugin::Plugin;
 /// The gang or task for which pods are evicted.
 #[derive(Clone, Debug)]
 pub(super) struct Preemptor {
+    /// How pods are evicted for it.
+    pub(super) mode: EvictionMode,
     /// The job.
     pub(super) job: JobId,
     /// Tasks that never preempt: they are placed before any pod is evicted.
@@ -32,21 +34,30 @@ pub(super) struct Preemptor {
     pub(super) wanted: usize,
     /// One task, whatever else the job lacks.
     pub(super) single: bool,
+    /// Jobs that the eviction history protects from it.
+    pub(super) protected: ProtectedJobs,
 }
 
 impl Preemptor {
     /// The gang: as many of its tasks as make it whole. `None` when all of them do not.
-    pub(super) fn gang(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Option<Self> {
+    pub(super) fn gang(
+        session: &mut Session<'_>,
+        mode: EvictionMode,
+        job: JobId,
+        tasks: &[TaskId],
+    ) -> Option<Self> {
         let non_preempting = |task: &&TaskId| session.cluster.tasks[**task].details.never_preempts;
         let (non_preempting, tasks): (Vec<TaskId>, Vec<TaskId>) = tasks.iter().partition(non_preempting);
         let with_all: Vec<TaskId> = non_preempting.iter().chain(&tasks).copied().collect();
         let wanted = count_to_whole(session, job, &with_all)?.saturating_sub(non_preempting.len());
-        Some(Self { job, non_preempting, tasks, wanted, single: false })
+        let protected = session.history.protected_from_gang(session.cluster, job);
+        Some(Self { mode, job, non_preempting, tasks, wanted, single: false, protected })
     }
 
     /// One task of a job that is whole.
-    pub(super) fn single(job: JobId, task: TaskId) -> Self {
-        Self { job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true }
+    pub(super) fn single(session: &Session<'_>, mode: EvictionMode, job: JobId, task: TaskId) -> Self {
+        let protected = session.history.protected_from(session.cluster, job);
+        Self { mode, job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true, protected }
     }
 
     /// What the feasibility bound is about.
@@ -56,12 +67,7 @@ impl Preemptor {
 
     /// What a search for victims depends on: the mode, the queue and priority of the job, what the job holds and what it
     /// requests.
-    pub(super) fn search_key(
-        &self,
-        cluster: &Cluster,
-        mode: EvictionMode,
-        protected: &ProtectedJobs,
-    ) -> SearchKey {
+    pub(super) fn search_key(&self, cluster: &Cluster) -> SearchKey {
         let job = &cluster.jobs[self.job];
         let of = |task: &TaskId| {
             let task = &cluster.tasks[*task];
@@ -78,15 +84,16 @@ impl Preemptor {
             ..self.any_request(cluster)
         };
         // The own pods of a job, and jobs that are protected from it, are no other job's answer.
-        let is_own = mode == EvictionMode::WithinJob || !protected.is_empty();
-        let kind = SearchKind::Victims { action: mode.action(), whose: mode.whose() };
+        let is_own = self.mode == EvictionMode::WithinJob || !self.protected.is_empty();
+        let kind = SearchKind::Victims { action: self.mode.action(), whose: self.mode.whose() };
         SearchKey { kind, job: is_own.then(|| (self.job, job.object.uid.clone())), request: Some(request) }
     }
 
     /// What it depends on whether any pod may be evicted, whatever is requested; `None` where that depends on more.
-    pub(super) fn any_victim_key(&self, session: &Session<'_>, mode: EvictionMode) -> Option<SearchKey> {
-        let (cluster, last) = (&*session.cluster, self.last());
+    pub(super) fn any_victim_key(&self, session: &Session<'_>) -> Option<SearchKey> {
+        let (cluster, mode, last) = (&*session.cluster, self.mode, self.last());
         if mode == EvictionMode::WithinJob
+            || !self.protected.is_empty()
             || cluster.jobs[self.job].has_places()
             || cluster.class_of(last).best_effort
             || search::asks_others(session)

@@ -92,7 +92,7 @@ impl VictimSearch<'_, '_> {
     /// Surplus one by one, and gangs as a whole; `None` where a gang would be broken.
     fn whole_gangs(&self, victims: &[Victim]) -> Option<Vec<Unit>> {
         let cluster = &*self.session.cluster;
-        let may_break = self.mode.may_break(self.session);
+        let may_break = self.mode().may_break(self.session);
         let mut units: Vec<Unit> = Vec::new();
         let jobs: BTreeSet<JobId> = victims.iter().map(|victim| victim.job).collect();
         for job in jobs {
