@@ -145,7 +145,9 @@ fn place_at(
     if !choice.begin(statement, node) {
         return None;
     }
-    let rest = members.iter().copied().filter(|task| *task != choice.first);
-    Greedy::default().place_tasks(statement, request.job, rest);
+    if !statement.session().job_ready(request.job) {
+        let rest = members.iter().copied().filter(|task| *task != choice.first);
+        Greedy::default().place_tasks(statement, request.job, rest);
+    }
     request.reached(statement.session())
 }

@@ -60,7 +60,7 @@ impl Greedy {
         job: JobId,
         queue: &mut TaskQueue,
     ) -> GreedyPass {
-        self.place_queue(statement, job, queue);
+        self.place_tasks(statement, job, queue);
         if reserved::is_reserved(statement.session(), job) {
             reserved::start_waiting(statement, job);
         }
@@ -75,34 +75,14 @@ impl Greedy {
         GreedyPass { reached, places, refusals }
     }
 
-    /// Places tasks of a queue until the job is ready.
-    pub(super) fn place_queue(
-        &mut self,
-        statement: &mut Statement<'_, '_>,
-        job: JobId,
-        queue: &mut TaskQueue,
-    ) {
-        let mut ready = false;
-        while !ready && let Some(task) = queue.next() {
-            ready = self.place(statement, job, task);
-        }
-        if !ready {
-            self.place_seeking(statement, job);
-        }
-    }
-
-    /// Places these tasks until the job is ready.
+    /// Places tasks until the job is ready with one of them.
     pub(super) fn place_tasks(
         &mut self,
         statement: &mut Statement<'_, '_>,
         job: JobId,
         mut tasks: impl Iterator<Item = TaskId>,
     ) {
-        let mut ready = statement.session().job_ready(job);
-        while !ready && let Some(task) = tasks.next() {
-            ready = self.place(statement, job, task);
-        }
-        if !ready {
+        if !tasks.any(|task| self.place(statement, job, task)) {
             self.place_seeking(statement, job);
         }
     }
@@ -130,7 +110,7 @@ impl Greedy {
             }
             return false;
         }
-        if let Err(refusal) = place(statement, task, nominated) {
+        if let Err(refusal) = place(statement, task) {
             if seeks {
                 self.seeking.push(task);
             }
@@ -161,8 +141,8 @@ impl Greedy {
 
 /// Gives a task a node. The nomination of an earlier cycle is taken back for that: among equal nodes the task keeps the node,
 /// but idle resources elsewhere go first.
-fn place(statement: &mut Statement<'_, '_>, task: TaskId, nominated: bool) -> Result<(), Refusal> {
-    if nominated {
+fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> Result<(), Refusal> {
+    if statement.session().cluster.tasks[task].status == Status::Pipelined {
         statement.unplace(task);
     }
     let session = statement.session();

@@ -104,7 +104,10 @@ static STRATEGIES: [GangStrategy; 4] = [
 /// Gives a job nodes: a gang that cannot start is planned as a whole, a job that can start gets a node for its next task.
 pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
     let deferred = session.backlog.take_deferred(job);
-    session.searches.serve(job, deferred);
+    session.searches.serve();
+    if deferred {
+        session.searches.pay(job);
+    }
     if session.job_ready(job) {
         return grow(session, job, queue);
     }
@@ -126,7 +129,7 @@ pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue
 fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
     let mut greedy = Greedy::default();
     let mut statement = session.statement();
-    greedy.place_queue(&mut statement, job, queue);
+    greedy.place_tasks(&mut statement, job, &mut *queue);
     plan::commit(statement, job, &Arc::default());
     let placed = greedy.placed();
     refuse_all(session, job, greedy.into_refusals());
