@@ -44,7 +44,7 @@ pub struct Session<'w> {
     pub(crate) placement: &'w mut NodeRanking,
     pub(crate) log: Vec<Operation>,
     /// In open statements: which job displaces which.
-    pub(crate) takings: Vec<(JobId, JobId)>,
+    pub(crate) displaced: Vec<(JobId, JobId)>,
     pub(crate) decisions: Vec<Decision>,
     /// What is left in this cycle for searches for the placement of gangs.
     pub(crate) searches: Searches,
@@ -85,7 +85,7 @@ impl<'w> Session<'w> {
             now: outside.now,
             placement,
             log: Vec::new(),
-            takings: Vec::new(),
+            displaced: Vec::new(),
             decisions: Vec::new(),
             searches: Searches::new(),
             search_time: SearchTime::new(outside.stopwatch),

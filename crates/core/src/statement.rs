@@ -22,14 +22,14 @@ pub(crate) struct Operation {
 pub struct Statement<'s, 'w> {
     session: &'s mut Session<'w>,
     base: usize,
-    /// Length of the session's `takings` when the statement was opened.
-    taken: usize,
+    /// Length of the session's `displaced` when the statement was opened.
+    displaced: usize,
 }
 
 impl<'s, 'w> Statement<'s, 'w> {
     pub(crate) fn new(session: &'s mut Session<'w>) -> Self {
-        let (base, taken) = (session.log.len(), session.takings.len());
-        Self { session, base, taken }
+        let (base, displaced) = (session.log.len(), session.displaced.len());
+        Self { session, base, displaced }
     }
 
     /// The session, as the statement has changed it.
@@ -138,8 +138,8 @@ impl<'s, 'w> Statement<'s, 'w> {
     }
 
     /// Records jobs that `taker` displaces, for the eviction history.
-    pub(crate) fn take_from(&mut self, taker: JobId, losers: &[JobId]) {
-        self.session.takings.extend(losers.iter().map(|loser| (taker, *loser)));
+    pub(crate) fn note_displaced(&mut self, taker: JobId, losers: &[JobId]) {
+        self.session.displaced.extend(losers.iter().map(|loser| (taker, *loser)));
     }
 
     /// Makes changes in a nested statement. They are undone unless they succeed.
@@ -174,7 +174,7 @@ impl<'s, 'w> Statement<'s, 'w> {
     fn decide(&mut self, why: &Arc<Cause>) {
         let session = &mut *self.session;
         let entries: Vec<Operation> = session.log.drain(self.base..).collect();
-        for (taker, loser) in session.takings.split_off(self.taken) {
+        for (taker, loser) in session.displaced.split_off(self.displaced) {
             session.history.note(session.cluster, taker, loser, session.now);
         }
         let mut bound: Vec<Binding> = Vec::with_capacity(entries.len());
@@ -227,12 +227,12 @@ impl<'s, 'w> Statement<'s, 'w> {
     /// Leaves the changes to the enclosing statement.
     pub(crate) fn leave(mut self) {
         self.base = self.session.log.len();
-        self.taken = self.session.takings.len();
+        self.displaced = self.session.displaced.len();
     }
 
     fn undo(&mut self) {
         let session = &mut *self.session;
-        session.takings.truncate(self.taken);
+        session.displaced.truncate(self.displaced);
         while session.log.len() > self.base {
             let Some(Operation { task, before }) = session.log.pop() else { break };
             let from = session.cluster.tasks[task].status;

@@ -46,7 +46,7 @@ pub(crate) struct Steps {
     /// The most milliseconds of one search.
     most_ms: u64,
     /// What backtracking may still take for the preemptor.
-    ways: u64,
+    backtracking: u64,
     /// Backtracking did not try every way.
     gave_up: bool,
 }
@@ -63,7 +63,7 @@ impl Steps {
         let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
         let count = |number: i64| u64::try_from(number).unwrap_or_default();
         let most_ms = count(args.duration_ms(MAX_TIME_ARG.name, MAX_TIME_MS));
-        Self { budget: Budget::new(count(steps)), most_ms, ways: BACKTRACKING_STEPS, gave_up: false }
+        Self { budget: Budget::new(count(steps)), most_ms, backtracking: BACKTRACKING_STEPS, gave_up: false }
     }
 
     /// A search begins that was cut short before if its turn is `longer`.
@@ -78,19 +78,19 @@ impl Steps {
 
     /// Another preemptor, or another question about it.
     pub(crate) fn begin(&mut self) {
-        (self.ways, self.gave_up) = (BACKTRACKING_STEPS, false);
+        (self.backtracking, self.gave_up) = (BACKTRACKING_STEPS, false);
     }
 
     /// Looks for a way with what may be spent on that. One that was not found may be there all the same when the search
     /// [gave up](Self::gave_up).
-    pub(crate) fn any_way(
+    pub(crate) fn backtrack(
         &mut self,
         search: impl FnOnce(&mut Budget) -> Result<bool, Cut>,
     ) -> Result<bool, NoEviction> {
-        let mut part = self.budget.part(self.ways, self.budget.left());
+        let mut part = self.budget.part(self.backtracking, self.budget.left());
         let before = part.left();
         let found = search(&mut part);
-        self.ways -= before - part.left();
+        self.backtracking -= before - part.left();
         self.budget.give_back(&part);
         match found {
             Err(Cut::Time(_)) => self.budget.end_time(),

@@ -71,10 +71,10 @@ fn starving(session: &mut Session<'_>) -> Vec<JobId> {
 
 fn starves(session: &Session<'_>, job: JobId) -> bool {
     let it = &session.cluster.jobs[job];
-    let gathers = repair::is_repair(session, job);
-    (gathers || it.counts.of(Status::Pending) > 0)
+    let repairs = repair::is_repair(session, job);
+    (repairs || it.counts.of(Status::Pending) > 0)
         && it.phase != Phase::Pending
-        && (gathers || session.job_starving(job))
+        && (repairs || session.job_starving(job))
         && session.job_blocked(job).is_ok()
         && !order::is_behind(session, job)
 }
@@ -147,14 +147,14 @@ impl EvictionPlanner {
     /// Serves a job with the reservations of jobs that it outranks given back: a reservation gives way before a running
     /// pod does.
     fn serve_outranking(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
-        let lesser = takeover::lesser(session, job);
-        if lesser.is_empty() && !repair::is_repair(session, job) {
+        let candidates = takeover::candidates(session, job);
+        if candidates.is_empty() && !repair::is_repair(session, job) {
             return self.serve(session, job);
         }
         let mut statement = session.statement();
         repair::take_back(&mut statement, job);
         let before = pending(statement.session(), job);
-        let yielded = takeover::take_back(&mut statement, &lesser);
+        let yielded = takeover::take_back(&mut statement, &candidates);
         let served = self.serve(statement.session(), job);
         if pending(statement.session(), job) < before {
             let outranked = takeover::give_back(&mut statement, yielded, job);
@@ -333,7 +333,7 @@ fn commit(session: &mut Session<'_>, preemptor: &Preemptor, plan: &Plan) {
     let mut statement = session.statement();
     statement.apply(plan);
     if mode != EvictionMode::WithinJob {
-        statement.take_from(job, &losers.iter().copied().collect::<Vec<JobId>>());
+        statement.note_displaced(job, &losers.iter().copied().collect::<Vec<JobId>>());
     }
     plan::commit(statement, job, &why);
     for loser in losers {

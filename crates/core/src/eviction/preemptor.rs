@@ -234,7 +234,9 @@ impl Preemptor {
             return Ok(placed);
         }
         let found = statement.nested(|statement| {
-            steps.any_way(|steps| backtracking::fill_for_reservation(statement, self.job, &self.tasks, steps))
+            steps.backtrack(|steps| {
+                backtracking::fill_for_reservation(statement, self.job, &self.tasks, steps)
+            })
         })?;
         if !found && !backtracking::is_exhaustive(statement.session(), &self.tasks) {
             steps.give_up();

@@ -194,7 +194,7 @@ impl Explanation<'_, '_> {
             return Some(Protection::Reserved);
         }
         if self.preemptor.protected.has(cluster, job) {
-            return Some(Protection::Takes);
+            return Some(Protection::History);
         }
         if !self.may_break {
             let surplus = self.surplus.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));

@@ -120,27 +120,27 @@ impl<'q> GangPlanner<'q> {
         statement: &mut Statement<'_, '_>,
         request: Request,
     ) -> Option<Vec<JobId>> {
-        let lesser = takeover::lesser(statement.session(), self.job);
+        let candidates = takeover::candidates(statement.session(), self.job);
         let (mut count, mut more) = (1, 1);
-        while count <= lesser.len() {
+        while count <= candidates.len() {
             self.queue.restart(statement.session());
             statement.session().searches.spend(self.job, self.queue.left()).ok()?;
-            let found = self.find_over(statement, &lesser[..count], |planner, statement| {
+            let found = self.find_over(statement, &candidates[..count], |planner, statement| {
                 Ok(Greedy::default().run(statement, planner.job, planner.queue).reached(request))
             });
             if found.is_some() {
                 return found;
             }
-            count = if count == lesser.len() { count + 1 } else { lesser.len().min(count + more) };
+            count = if count == candidates.len() { count + 1 } else { candidates.len().min(count + more) };
             more *= 2;
         }
-        if lesser.is_empty() || reserved::is_reserved(statement.session(), self.job) {
+        if candidates.is_empty() || reserved::is_reserved(statement.session(), self.job) {
             return None;
         }
         self.begin_turn(statement.session());
         let searches = STRATEGIES.iter().filter(|strategy| strategy.search.is_some());
         searches.into_iter().find_map(|strategy| {
-            self.find_over(statement, &lesser, |planner, statement| {
+            self.find_over(statement, &candidates, |planner, statement| {
                 (strategy.find)(planner, statement, request)
             })
         })
@@ -160,11 +160,11 @@ impl<'q> GangPlanner<'q> {
     fn find_over(
         &mut self,
         statement: &mut Statement<'_, '_>,
-        lesser: &[JobId],
+        candidates: &[JobId],
         find: impl FnOnce(&mut Self, &mut Statement<'_, '_>) -> Result<Option<Goal>, Cut>,
     ) -> Option<Vec<JobId>> {
         statement.nested(|statement| {
-            let taken = takeover::take_back(statement, lesser);
+            let taken = takeover::take_back(statement, candidates);
             find(self, statement).ok().flatten()?;
             Some(takeover::give_back(statement, taken, self.job))
         })

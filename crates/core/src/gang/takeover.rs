@@ -20,7 +20,7 @@ pub(crate) struct TakenBack {
 }
 
 /// The jobs whose reservations a job may take over, the least important first.
-pub(crate) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
+pub(crate) fn candidates(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
     let queue = session.cluster.jobs[job].queue;
     if session.cluster.queues[queue].own.pipelined.is_zero() {
         return Vec::new();
@@ -32,10 +32,10 @@ pub(crate) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
     let may_lose = |other: &JobId| {
         session.cluster.jobs[*other].counts.of(Status::Pipelined) > 0 && session.outranks(job, *other)
     };
-    let mut lesser: Vec<JobId> = waiting.into_iter().filter(may_lose).collect();
+    let mut candidates: Vec<JobId> = waiting.into_iter().filter(may_lose).collect();
     let priority = |job: JobId| session.cluster.jobs[job].priority;
-    lesser.sort_by(|a, b| priority(*a).cmp(&priority(*b)).then_with(|| session.job_order(*b, *a)));
-    lesser
+    candidates.sort_by(|a, b| priority(*a).cmp(&priority(*b)).then_with(|| session.job_order(*b, *a)));
+    candidates
 }
 
 /// Takes back the reservations of these jobs.
@@ -75,7 +75,7 @@ pub(crate) fn give_back(
             outranked.push(job);
         }
     }
-    statement.take_from(taker, &outranked);
+    statement.note_displaced(taker, &outranked);
     outranked
 }
 
