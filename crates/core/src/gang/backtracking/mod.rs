@@ -3,11 +3,11 @@
 //! The best node for each member can be wrong for the gang: small members spread over the nodes that a large one needs whole,
 //! or take what the queue may have while two other members would have made the gang. Here members that fit the fewest nodes
 //! come first, the fullest nodes are filled first, and a place that leads nowhere is taken back. Where constraints of members
-//! refer to other pods, the members are tried in any order ([`interdependent`]).
+//! refer to other pods, the members are tried in any order ([`search`]).
 //!
 //! Guarantees: on a small cluster a refusal is exact; on a larger one the search ends with its budget of steps, always at the
 //! same point.
-mod interdependent;
+mod search;
 mod volumes;
 
 use phalanx_resource::Amounts;
@@ -18,11 +18,11 @@ use std::cmp::Reverse;
 use super::{Goal, Request, reserved};
 use crate::session::Session;
 use crate::statement::Statement;
-use interdependent::InterdependentSearch;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{ClaimId, JobId, NodeId, TaskId};
-use phalanx_cluster::{Class, Cluster, Node, Status};
+use phalanx_cluster::{Class, Cluster, Node};
 use phalanx_framework::placement::Fit;
+use search::Search;
 pub(crate) use volumes::is_exhaustive;
 
 /// Nodes that are filtered by their resources in the time of one step.
@@ -110,11 +110,11 @@ fn fill(
     sort_hardest_first(session, &mut items, &nodes);
     if are_interdependent(statement.session().cluster, &items) {
         return volumes::in_each_order(statement, &items, |statement| {
-            InterdependentSearch::new(request, statement.session().cluster, &items, &nodes, steps)
-                .run(statement)
+            let search = Search::new(request, &items, &nodes, steps);
+            search.in_any_order(statement.session().cluster).run(statement)
         });
     }
-    Search { request, items: &items, nodes: &nodes, steps }.run(statement)
+    Search::new(request, &items, &nodes, steps).run(statement)
 }
 
 /// Whether the nodes that take a member depend on where other members are.
@@ -208,93 +208,4 @@ fn sort_hardest_first(session: &mut Session<'_>, items: &mut [Item], nodes: &[No
         keys.insert(task, (homes, Reverse(largest.unwrap_or(0))));
     }
     items.sort_by_key(|item| keys[&item.tasks[0]]);
-}
-
-/// Where the next task goes, and what was tried for it.
-struct ItemFrame {
-    item: usize,
-    /// Which of the item's tasks.
-    at: usize,
-    /// The next node to try. Equal tasks take nodes in order, so that no way is tried twice.
-    cursor: usize,
-    /// Nodes that were tried: a node like one of these would fail as well.
-    tried: SmallVec<[NodeId; 8]>,
-    placed: Option<TaskId>,
-}
-
-impl ItemFrame {
-    fn of(item: usize, at: usize, cursor: usize) -> Self {
-        Self { item, at, cursor, tried: SmallVec::new(), placed: None }
-    }
-}
-
-struct Search<'a> {
-    request: Request,
-    items: &'a [Item],
-    nodes: &'a [NodeId],
-    steps: &'a mut Budget,
-}
-
-impl Search<'_> {
-    /// Leaves places that meet the request in the statement.
-    fn run(&mut self, statement: &mut Statement<'_, '_>) -> Result<bool, Cut> {
-        let mut frames = vec![ItemFrame::of(0, 0, 0)];
-        while let Some(frame) = frames.last_mut() {
-            if let Some(task) = frame.placed.take() {
-                statement.unplace(task);
-            }
-            if self.place_next(statement, frame)? {
-                if self.request.is_whole(statement.session()) {
-                    return Ok(true);
-                }
-                let next = self.after(frame);
-                frames.push(next);
-            } else if !self.leave_out_rest(statement.session(), frame) {
-                frames.pop();
-            }
-        }
-        Ok(false)
-    }
-
-    fn after(&self, frame: &ItemFrame) -> ItemFrame {
-        if frame.at + 1 < self.items[frame.item].tasks.len() {
-            ItemFrame::of(frame.item, frame.at + 1, frame.cursor - 1)
-        } else {
-            ItemFrame::of(frame.item + 1, 0, 0)
-        }
-    }
-
-    /// Gives the frame's task the next node that was not tried and has room.
-    fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut ItemFrame) -> Result<bool, Cut> {
-        let Some(item) = self.items.get(frame.item) else { return Ok(false) };
-        let task = item.tasks[frame.at];
-        if statement.session().allocatable(task).is_err() {
-            return Ok(false);
-        }
-        while frame.cursor < self.nodes.len() {
-            self.steps.spend(1)?;
-            let node = self.nodes[frame.cursor];
-            frame.cursor += 1;
-            if self.request.place(statement, task, node, &frame.tried) {
-                frame.tried.push(node);
-                frame.placed = Some(task);
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Goes on with the next item, if what is left can still make the gang.
-    fn leave_out_rest(&self, session: &Session<'_>, frame: &mut ItemFrame) -> bool {
-        let next = frame.item + 1;
-        let Some(rest) = self.items.get(next..).filter(|rest| !rest.is_empty()) else { return false };
-        let job = &session.cluster.jobs[self.request.job];
-        let placed = job.counts.ready() + job.counts.of(Status::Pipelined);
-        let left: usize = rest.iter().map(|item| item.tasks.len()).sum();
-        if (placed as usize) + left < job.min_member as usize {
-            return false;
-        }
-        *frame = ItemFrame::of(next, 0, 0);
-        true
-    }
 }

@@ -1,7 +1,9 @@
-//! Backtracking where the nodes of a member depend on the other members: pod affinity, spread, claims that members share.
+//! The depth-first search of backtracking.
 //!
-//! The order in which members are placed matters then: the first member of an evenly spread gang keeps the second off its node,
-//! and a member with pod affinity comes behind the pods that it needs. So at each point any member may be next. Which members
+//! Mostly the order in which members are placed makes no difference: then members are placed item by item, equal ones on nodes
+//! in order, so that no way is tried twice. Where the nodes of a member depend on the other members (pod affinity, spread,
+//! claims that members share), the order matters: the first member of an evenly spread gang keeps the second off its node, and
+//! a member with pod affinity comes behind the pods that it needs. So at each point any member may be next. Which members
 //! have which nodes decides what can follow, not the order in which they were placed, so each such assignment is tried once.
 use std::sync::Arc;
 
@@ -10,10 +12,11 @@ use smallvec::SmallVec;
 
 use super::Item;
 use crate::gang::Request;
+use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{NodeId, TaskId};
-use phalanx_cluster::{Cluster, Got};
+use phalanx_cluster::{Cluster, Got, Status};
 
 /// A task of an item on a node, both by their positions in the lists of the search.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,17 +35,24 @@ struct MemberFrame {
     tried: SmallVec<[NodeId; 8]>,
 }
 
-pub(super) struct InterdependentSearch<'a> {
+/// In which order members are placed.
+enum Order {
+    /// Item by item.
+    Fixed,
+    /// Any; with the assignments that were tried, and whether claims get their volumes with the members.
+    Any { seen: FxHashSet<Assignment>, chooses_volumes: bool },
+}
+
+pub(super) struct Search<'a> {
     request: Request,
     items: &'a [Item],
     nodes: &'a [NodeId],
     steps: &'a mut Budget,
-    /// Some claims get their volumes with the members.
-    chooses_volumes: bool,
+    order: Order,
     /// Where members are, in the order in which they were placed.
     placed: Vec<(Place, TaskId)>,
-    /// Assignments that were tried.
-    seen: FxHashSet<Assignment>,
+    /// How many members of each item are placed.
+    counts: Vec<usize>,
 }
 
 /// Where members are, and the volumes that their claims get, which depend on the order.
@@ -51,18 +61,24 @@ type Assignment = SmallVec<[(Place, Gets); 8]>;
 /// What the claims of a member get.
 type Gets = SmallVec<[Option<Got>; 1]>;
 
-impl<'a> InterdependentSearch<'a> {
+impl<'a> Search<'a> {
+    /// A search that places members item by item.
     pub(super) fn new(
         request: Request,
-        cluster: &Cluster,
         items: &'a [Item],
         nodes: &'a [NodeId],
         steps: &'a mut Budget,
     ) -> Self {
+        let counts = vec![0; items.len()];
+        Self { request, items, nodes, steps, order: Order::Fixed, placed: Vec::new(), counts }
+    }
+
+    /// The same for members of which any may be next.
+    pub(super) fn in_any_order(self, cluster: &Cluster) -> Self {
         let mut claims =
-            items.iter().flat_map(|item| &item.tasks).flat_map(|task| &cluster.class_of(*task).pvcs);
+            self.items.iter().flat_map(|item| &item.tasks).flat_map(|task| &cluster.class_of(*task).pvcs);
         let chooses_volumes = claims.any(|claim| cluster.volumes().waits(*claim));
-        Self { request, items, nodes, steps, chooses_volumes, placed: Vec::new(), seen: FxHashSet::default() }
+        Self { order: Order::Any { seen: FxHashSet::default(), chooses_volumes }, ..self }
     }
 
     /// Leaves places that meet the request in the statement.
@@ -73,11 +89,19 @@ impl<'a> InterdependentSearch<'a> {
                 if self.request.is_whole(statement.session()) {
                     return Ok(true);
                 }
-                frames.push(MemberFrame::default());
+                let next = match self.order {
+                    // The node may take another member of the item.
+                    Order::Fixed => {
+                        MemberFrame { item: frame.item, cursor: frame.cursor - 1, ..Default::default() }
+                    }
+                    Order::Any { .. } => MemberFrame::default(),
+                };
+                frames.push(next);
                 continue;
             }
             frames.pop();
-            if let Some((_, task)) = self.placed.pop() {
+            if let Some((place, task)) = self.placed.pop() {
+                self.counts[place.item] -= 1;
                 statement.unplace(task);
             }
         }
@@ -91,16 +115,26 @@ impl<'a> InterdependentSearch<'a> {
         frame: &mut MemberFrame,
     ) -> Result<bool, Cut> {
         while let Some(item) = self.items.get(frame.item) {
-            let count = self.placed.iter().filter(|(place, _)| place.item == frame.item).count();
-            let task = item.tasks.get(count).copied();
+            let task = item.tasks.get(self.counts[frame.item]).copied();
             if let Some(task) = task.filter(|task| statement.session().allocatable(*task).is_ok())
                 && self.place(statement, frame, task)?
             {
                 return Ok(true);
             }
             *frame = MemberFrame { item: frame.item + 1, ..MemberFrame::default() };
+            if !self.may_go_on(statement.session(), frame.item) {
+                break;
+            }
         }
         Ok(false)
+    }
+
+    /// Whether the items from this one on can still make the gang, where those before it get no more nodes.
+    fn may_go_on(&self, session: &Session<'_>, item: usize) -> bool {
+        let job = &session.cluster.jobs[self.request.job];
+        let placed = job.counts.ready() + job.counts.of(Status::Pipelined);
+        let left = || self.items[item..].iter().map(|item| item.tasks.len()).sum::<usize>();
+        matches!(self.order, Order::Any { .. }) || placed as usize + left() >= job.min_member as usize
     }
 
     fn place(
@@ -113,15 +147,15 @@ impl<'a> InterdependentSearch<'a> {
             self.steps.spend(1)?;
             let place = Place { item: frame.item, node: frame.cursor };
             frame.cursor += 1;
-            if (!self.chooses_volumes && !self.is_new(statement, place, task))
+            if self.was_tried(statement.session().cluster, place, task)
                 || !self.request.place(statement, task, node, &frame.tried)
             {
                 continue;
             }
             frame.tried.push(node);
-            let assignment = self.assignment(statement, place, task);
-            if self.seen.insert(assignment) {
+            if self.is_new(statement.session().cluster, place, task) {
                 self.placed.push((place, task));
+                self.counts[place.item] += 1;
                 return Ok(true);
             }
             statement.unplace(task);
@@ -129,15 +163,32 @@ impl<'a> InterdependentSearch<'a> {
         Ok(false)
     }
 
-    fn is_new(&self, statement: &mut Statement<'_, '_>, place: Place, task: TaskId) -> bool {
-        !self.seen.contains(&self.assignment(statement, place, task))
+    /// Whether it is known before the task is placed that the assignment was tried.
+    fn was_tried(&self, cluster: &Cluster, place: Place, task: TaskId) -> bool {
+        match &self.order {
+            Order::Any { seen, chooses_volumes: false } => {
+                seen.contains(&self.assignment(cluster, place, task))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the assignment with a task that was placed was not tried before.
+    fn is_new(&mut self, cluster: &Cluster, place: Place, task: TaskId) -> bool {
+        let assignment = match self.order {
+            Order::Fixed => return true,
+            Order::Any { .. } => self.assignment(cluster, place, task),
+        };
+        match &mut self.order {
+            Order::Fixed => true,
+            Order::Any { seen, .. } => seen.insert(assignment),
+        }
     }
 
     /// Where members are with one more. Which of several equal members is where makes no difference.
-    fn assignment(&self, statement: &mut Statement<'_, '_>, place: Place, task: TaskId) -> Assignment {
-        let cluster = &*statement.session().cluster;
+    fn assignment(&self, cluster: &Cluster, place: Place, task: TaskId) -> Assignment {
         let gets = |task: TaskId| -> Gets {
-            if !self.chooses_volumes {
+            if !matches!(self.order, Order::Any { chooses_volumes: true, .. }) {
                 return Gets::new();
             }
             cluster
