@@ -154,15 +154,15 @@ impl<'w> Session<'w> {
 
     /// The ancestors of a queue, from the root down, by which it is compared with others; `None` when any change may
     /// matter.
-    pub(crate) fn queue_way(&self, queue: QueueId) -> Option<Vec<u32>> {
-        let mut ways = self
+    pub(crate) fn queue_path(&self, queue: QueueId) -> Option<Vec<u32>> {
+        let mut paths = self
             .tiers
             .with(Flag::QueueOrder)
             .filter_map(Plugin::queue_tree)
             .map(|tree| tree.queue_path(self.cluster, queue));
-        ways.try_fold(Vec::new(), |known, way| match way? {
-            way if way.is_empty() => Some(known),
-            way if known.is_empty() => Some(way),
+        paths.try_fold(Vec::new(), |known, path| match path? {
+            path if path.is_empty() => Some(known),
+            path if known.is_empty() => Some(path),
             // Two plugins may see different trees.
             _ => None,
         })
