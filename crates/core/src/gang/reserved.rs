@@ -1,8 +1,9 @@
 //! Strategy *reserved*: the places that the gang's own reservation holds.
 //!
-//! Guarantees: a gang whose reserved places need no release any more starts there, also where members need others that come
-//! later in the order of tasks; a reservation whose places can still be had is kept until the gang can start there or
-//! elsewhere.
+//! Guarantees: a gang whose reserved places need no release any more starts there, in whatever order its members need each
+//! other; a reservation whose places can still be had is kept until the gang can start there or elsewhere.
+use rustc_hash::FxHashSet;
+
 use super::{Goal, Request};
 use crate::failed_searches::SearchKey;
 use crate::session::Session;
@@ -13,6 +14,9 @@ use phalanx_framework::placement::Fit;
 
 /// The places of a gang, in the order in which its tasks are served.
 pub(super) type Places = Vec<(TaskId, NodeId)>;
+
+/// Up to so many members are tried in every order; of more, those that can take their places go first.
+const MEMBERS_IN_ANY_ORDER: usize = 8;
 
 /// Starts a gang in its reserved places, or keeps them.
 pub(super) fn find(statement: &mut Statement<'_, '_>, request: Request) -> Option<Goal> {
@@ -127,18 +131,27 @@ fn start_one(statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> boo
     })
 }
 
-/// Whether members can be given these places one after the other.
+/// Whether members can be given these places one after the other. Of many members each is asked alone, for an order in which
+/// they can take their places is not searched for.
 pub(super) fn can_have(session: &mut Session<'_>, places: Places) -> bool {
-    count_waiting(session, places).is_some()
+    let keep = |session: &mut Session<'_>| places.iter().all(|(task, _)| session.may_keep(*task));
+    (places.len() > MEMBERS_IN_ANY_ORDER && keep(session)) || count_waiting(session, places).is_some()
 }
 
-/// How many members wait for capacity when they are given their places one after the other; `None` when that cannot be. Members
-/// that lack others are tried again behind these.
-fn count_waiting(session: &mut Session<'_>, mut left: Places) -> Option<usize> {
+/// How many members wait for capacity when they are given their places one after the other; `None` when that cannot be.
+fn count_waiting(session: &mut Session<'_>, places: Places) -> Option<usize> {
     let mut statement = session.statement();
-    for (task, _) in &left {
+    for (task, _) in &places {
         statement.unplace(*task);
     }
+    if places.len() <= MEMBERS_IN_ANY_ORDER {
+        return count_in_any_order(&mut statement, &places, 0, &mut FxHashSet::default());
+    }
+    count_in_order(&mut statement, places)
+}
+
+/// Tries the given order, and members that lack others behind these.
+fn count_in_order(statement: &mut Statement<'_, '_>, mut left: Places) -> Option<usize> {
     let (mut count, mut before) = (0, usize::MAX);
     while left.len() < before {
         before = left.len();
@@ -149,4 +162,27 @@ fn count_waiting(session: &mut Session<'_>, mut left: Places) -> Option<usize> {
         });
     }
     left.is_empty().then_some(count)
+}
+
+/// Tries every order; `placed` is a set of members, by bits.
+fn count_in_any_order(
+    statement: &mut Statement<'_, '_>,
+    places: &Places,
+    placed: u32,
+    seen: &mut FxHashSet<u32>,
+) -> Option<usize> {
+    if placed.count_ones() as usize == places.len() {
+        return Some(0);
+    }
+    if !seen.insert(placed) {
+        return None;
+    }
+    let left = places.iter().enumerate().filter(|(at, _)| placed & (1 << at) == 0);
+    left.into_iter().find_map(|(at, (task, node))| {
+        statement.nested(|statement| {
+            let fit = statement.place_if_fits(*task, *node)?;
+            let rest = count_in_any_order(statement, places, placed | 1 << at, seen)?;
+            Some(rest + usize::from(fit == Fit::FutureIdle))
+        })
+    })
 }
