@@ -68,7 +68,7 @@ impl Cluster {
 
     /// Logs a change of all jobs and their order, such as by a new configuration.
     pub fn all_jobs_changed(&mut self) {
-        self.doubt_queues();
+        self.recheck_queues();
         self.changes.log.order = true;
         let Self { jobs, changes, .. } = self;
         jobs.ids().for_each(|id| changes.log.note(id));
@@ -89,12 +89,12 @@ impl Cluster {
     /// Logs that a queue was added, changed or removed.
     pub(crate) fn queue_changed(&mut self, id: QueueId) {
         self.changes.log.queues.mark(id);
-        self.doubt_queues();
+        self.recheck_queues();
         self.devices_moved_about();
     }
 
     /// Logs the nodes reserved for a job that changed: jobs that precede it now may take them.
-    pub(crate) fn doubt_reservations(&mut self, job: JobId) {
+    pub(crate) fn log_reserved_nodes(&mut self, job: JobId) {
         let Self { jobs, tasks, changes, .. } = self;
         if jobs[job].counts.of(Status::Pipelined) > 0 {
             let pipelined = |id: &&crate::id::TaskId| tasks[**id].status == Status::Pipelined;

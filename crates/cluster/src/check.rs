@@ -146,7 +146,9 @@ impl Cluster {
             for job in &jobs {
                 own.each(&job.sums, Amounts::add);
             }
-            for task in self.moved_pods().filter(|task| self.tasks[*task].placeholder_in == Some(id)) {
+            for task in
+                self.placeholders.iter().copied().filter(|task| self.tasks[*task].placeholder_in == Some(id))
+            {
                 if let Some(part) = Part::of(self.tasks[task].status) {
                     own.part(part).add(self.request_of(task));
                 }
@@ -235,9 +237,9 @@ impl Cluster {
 
     fn check_placeholders(&self, note: &mut Note<'_>) {
         let kept = self.tasks.iter().filter(|(_, task)| !task.is_pod()).map(|(id, _)| id);
-        let mut moved_pods: Vec<_> = self.moved_pods().collect();
-        moved_pods.sort_unstable();
-        note(kept.eq(moved_pods), "tasks that keep the place of a moved pod".to_owned());
+        let mut placeholders = self.placeholders.clone();
+        placeholders.sort_unstable();
+        note(kept.eq(placeholders), "tasks that keep the place of a moved pod".to_owned());
     }
 }
 

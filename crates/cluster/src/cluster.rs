@@ -13,7 +13,6 @@ use crate::groups::GroupHolds;
 use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};
 use crate::images::Images;
 use crate::inqueue::InqueueRequests;
-use crate::moved_pods::MovedPod;
 use crate::pdbs::Pdbs;
 use crate::terms::Terms;
 use crate::tree::Part;
@@ -89,8 +88,8 @@ pub struct Cluster {
     pub(crate) indexes: Indexes,
     pub(crate) options: ClusterOptions,
     pub(crate) others: OtherProcesses,
-    /// Places kept for the successors of pods that `shuffle` evicted.
-    pub(crate) moved_pods: Vec<MovedPod>,
+    /// Tasks that keep the places of pods that `shuffle` evicted.
+    pub(crate) placeholders: Vec<TaskId>,
     pub(crate) since_last_cycle: SinceLastCycle,
     pub(crate) changes: Changes,
 }
@@ -151,8 +150,6 @@ pub(crate) struct SinceLastCycle {
     pub(crate) denied: Vec<JobId>,
     /// Tasks that were added with a nomination.
     pub(crate) nominated: Vec<TaskId>,
-    /// Tasks that took the place of a moved pod over, and its node.
-    pub(crate) successors: Vec<(TaskId, NodeId)>,
 }
 
 /// Logs of changes, and clocks that count them.
@@ -199,7 +196,7 @@ impl Cluster {
             indexes: Indexes::default(),
             options,
             others: OtherProcesses::default(),
-            moved_pods: Vec::new(),
+            placeholders: Vec::new(),
             since_last_cycle: SinceLastCycle::default(),
             changes: Changes::default(),
         }
@@ -210,24 +207,18 @@ impl Cluster {
     pub fn stand_by(&mut self, standby: bool) {
         if std::mem::replace(&mut self.others.standby, standby) != standby {
             self.all_jobs_changed();
-            self.moved_pods()
-                .collect::<Vec<_>>()
-                .into_iter()
-                .for_each(|moved_pod| self.release_moved_pod(moved_pod));
+            self.remove_placeholders(None);
             let nominated = self.tasks.iter().filter(|(_, task)| task.written.nominated.is_some());
             self.since_last_cycle.nominated = nominated.map(|(id, _)| id).collect();
         }
     }
 
-    /// Takes the pending tasks that were added with a nomination or took over the place of a moved pod, and their
-    /// nodes.
+    /// Takes the pending tasks that were added with a nomination, and their nodes.
     pub fn take_nominated(&mut self) -> Vec<(TaskId, NodeId)> {
         let mut promised = std::mem::take(&mut self.since_last_cycle.nominated);
         promised.sort_unstable();
         promised.dedup();
-        let successors = self.take_successors();
-        let promised = promised.into_iter().filter_map(|id| Some((id, self.nominated_node(id)?)));
-        successors.into_iter().chain(promised).collect()
+        promised.into_iter().filter_map(|id| Some((id, self.nominated_node(id)?))).collect()
     }
 
     pub(crate) fn nominated_node(&self, id: TaskId) -> Option<NodeId> {

@@ -43,7 +43,7 @@ impl Cluster {
     }
 
     /// What a pod without a PodGroup is told when it starts, if it waited for a PodGroup controller.
-    pub fn awaited_group_in_vain(&self, id: JobId) -> Option<String> {
+    pub fn group_that_never_came(&self, id: JobId) -> Option<String> {
         let wait = self.group_wait().filter(|wait| *wait > 0)?;
         (self.jobs[id].kind == JobKind::Solo).then(|| no_pod_group(wait))
     }

@@ -121,7 +121,7 @@ impl Cluster {
         if changed {
             self.job_changed(id);
             self.note_running(id);
-            self.doubt_reservations(id);
+            self.log_reserved_nodes(id);
         }
         changed
     }

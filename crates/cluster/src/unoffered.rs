@@ -199,7 +199,7 @@ impl Cluster {
         for task in tasks {
             self.change_class(*task, class);
             let job = self.tasks[*task].job;
-            self.pardon(job);
+            self.end_denial(job);
             if let Some(job) = job {
                 self.job_changed(job);
             }
@@ -211,8 +211,8 @@ impl Cluster {
         let minimum = self.minimum_of(&list);
         self.note_asking(id, !minimum.devices.is_zero());
         self.jobs[id].minimum = minimum;
-        self.doubt_reservations(id);
-        self.pardon(Some(id));
+        self.log_reserved_nodes(id);
+        self.end_denial(Some(id));
         self.job_changed(id);
     }
 

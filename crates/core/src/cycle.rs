@@ -9,10 +9,10 @@ use crate::session::Session;
 use crate::state::SchedulerState;
 use crate::status;
 use crate::unserved;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
-use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::extender::{Extender, NoExtender};
 use phalanx_framework::placement::Sampling;
@@ -167,13 +167,15 @@ pub fn cycle(
 ) -> Outcome {
     let CycleOptions { conf, limits, extender, stopwatch, now } = options;
     let before = begin(cluster, state, now);
-    let SchedulerState { backlog, past, failed_searches, placement, cycle, .. } = state;
+    let SchedulerState { backlog, reservations, history, bounds, failed_searches, placement, cycle, .. } =
+        state;
     let outside = SessionInputs { now, before, extender: Some(extender), stopwatch };
     let mut session = Session::open(cluster, conf, placement, outside);
-    session.past = std::mem::take(past);
+    session.history = std::mem::take(history);
+    session.bounds = std::mem::take(bounds);
     session.failed_searches = std::mem::take(failed_searches);
+    session.reservations = std::mem::take(reservations);
     session.backlog = std::mem::take(backlog);
-    release_unusable_moved_pods(&mut session);
     renew_nominations(&mut session);
     reservation::begin(&mut session);
     backlog::begin(&mut session, limits);
@@ -186,11 +188,13 @@ pub fn cycle(
         cycle: *cycle,
         wake: wake(&session),
         flush: flush(&session, limits),
-        repair: session.backlog.reservations.repair_wake(now),
+        repair: session.reservations.repair_wake(now),
         decisions: std::mem::take(&mut session.decisions),
     };
-    *past = session.past;
+    *history = session.history;
+    *bounds = session.bounds;
     *failed_searches = session.failed_searches;
+    *reservations = session.reservations;
     *backlog = session.backlog;
     outcome
 }
@@ -202,10 +206,8 @@ fn begin(cluster: &mut Cluster, state: &mut SchedulerState, now: Time) -> Option
     cluster.expire_usage(now);
     cluster.refresh_devices();
     cluster.refresh_inqueue();
-    cluster.expire_moved_pods(now);
     if std::mem::take(&mut state.conf_is_new) {
         cluster.all_jobs_changed();
-        cluster.note_news();
     }
     state.began.replace(now)
 }
@@ -223,7 +225,7 @@ fn run_actions(session: &mut Session<'_>, hand_out: &mut dyn FnMut(Vec<Decision>
 
 /// When a cycle may decide something new though nothing happens.
 fn wake(session: &Session<'_>) -> Option<Time> {
-    let Session { cluster, backlog, now, .. } = session;
+    let Session { cluster, backlog, reservations, now, .. } = session;
     // At once for jobs that were refused before capacity was freed in this cycle, or admitted too late for it; later
     // for jobs for whose search there was no time.
     let again = (backlog.unschedulable() > 0 && backlog.was_freed() || session.admitted_late).then_some(*now);
@@ -233,8 +235,7 @@ fn wake(session: &Session<'_>) -> Option<Time> {
         .chain(cluster.usage_ends())
         .chain(cluster.refusals_end(*now))
         .chain(backlog.next_retry())
-        .chain(backlog.reservations.wake(*now))
-        .chain(cluster.moved_pods_end())
+        .chain(reservations.wake(*now))
         .chain(again)
         .min()
 }
@@ -249,23 +250,6 @@ fn flush(session: &Session<'_>, limits: RetryLimits) -> Option<Time> {
 /// served.
 fn renew_nominations(session: &mut Session<'_>) {
     for (task, node) in session.cluster.take_nominated() {
-        if session.fits(task, node) {
-            let mut statement = session.statement();
-            statement.pipeline(task, node);
-            statement.commit(&Arc::default());
-        }
-    }
-}
-
-/// Places that are kept where the pod they are kept for could not go any more are given back.
-fn release_unusable_moved_pods(session: &mut Session<'_>) {
-    for placeholder in session.cluster.moved_pods().collect::<Vec<_>>() {
-        let node = session.cluster.tasks[placeholder].node;
-        let before = session.simulate_place(placeholder, Status::Pending, None);
-        if node.is_some_and(|node| session.fits(placeholder, node)) {
-            session.undo_simulation(placeholder, &before);
-        } else {
-            session.cluster.release_moved_pod(placeholder);
-        }
+        reservation::nominate_again(session, task, node);
     }
 }

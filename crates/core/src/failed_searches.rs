@@ -16,12 +16,11 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use crate::eviction::EvictionMode;
 use phalanx_cluster::budget::Cut;
-use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::diagnosis::{NoEviction, Whose};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId, QueueId};
-use phalanx_cluster::{Cluster, backoff};
+use phalanx_cluster::{Backoff, Cluster};
 
 /// Steps that failed searches of a cycle may take before further ones back off: a few milliseconds.
 const FREE_STEPS: u64 = 2_000;
@@ -36,9 +35,17 @@ const KEPT_MS: i64 = 60_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SearchKind {
     /// Victims that make room for a preemptor.
-    Victims(EvictionMode),
+    Victims {
+        /// The action that evicts.
+        action: &'static str,
+        /// Whose pods.
+        whose: Whose,
+    },
     /// Any pod that may be evicted, whatever the preemptor requests.
-    AnyVictim(EvictionMode),
+    AnyVictim {
+        /// The action that evicts.
+        action: &'static str,
+    },
     /// Idle nodes on which a gang with a reservation could start.
     Start,
 }
@@ -48,7 +55,7 @@ impl SearchKind {
     fn lasts(self) -> i64 {
         match self {
             // Protection from eviction ends with time.
-            SearchKind::Victims(_) | SearchKind::AnyVictim(_) => 0,
+            SearchKind::Victims { .. } | SearchKind::AnyVictim { .. } => 0,
             SearchKind::Start => 10_000,
         }
     }
@@ -111,10 +118,7 @@ struct FailedSearch {
     at: Time,
     /// What had happened by then; the largest number where the answer stands for its back-off only.
     news: u64,
-    /// The end of the back-off.
-    until: Time,
-    /// How often in a row it failed and backed off.
-    times: u8,
+    backoff: Backoff,
     /// When the answer was asked for last.
     asked: Time,
     /// The milliseconds of the next turn of a search that was cut short.
@@ -153,9 +157,10 @@ impl FailedSearches {
         (self.now, self.steps) = (now, 0);
         let nodes_changed = std::mem::replace(&mut self.nodes, nodes) != nodes;
         let is_void = queues_changed || nodes_changed;
+        let kept_since = Time(now.0.saturating_sub(KEPT_MS));
         self.known.retain(|_, known| match known.next_turn {
-            Some(_) => now.0.saturating_sub(known.until.0) < KEPT_MS,
-            None => !is_void && now.0.saturating_sub(known.asked.0) < KEPT_MS,
+            Some(_) => known.backoff.until(kept_since).is_some(),
+            None => !is_void && known.asked > kept_since,
         });
     }
 
@@ -168,10 +173,9 @@ impl FailedSearches {
     pub(crate) fn answer(&mut self, key: &SearchKey, news: u64) -> Option<KnownFailure> {
         let known = self.known.get_mut(key)?;
         known.asked = self.now;
-        let backs_off = known.until > self.now;
-        let is_fresh = known.is_fresh(key.kind, news, self.now);
-        let until = backs_off.then_some(known.until);
-        (backs_off || is_fresh).then(|| KnownFailure { until, why: known.why.clone() })
+        let until = known.backoff.until(self.now);
+        let stands = until.is_some() || known.is_fresh(key.kind, news, self.now);
+        stands.then(|| KnownFailure { until, why: known.why.clone() })
     }
 
     /// Whether nothing has happened since a search failed.
@@ -183,27 +187,24 @@ impl FailedSearches {
     pub(crate) fn note(&mut self, key: SearchKey, why: Option<NoEviction>, steps: u64, news: u64) {
         self.steps += steps;
         let now = self.now;
-        let before = self.known.get(&key).map_or(0, |known| known.times);
+        let before = self.known.get(&key).map(|known| known.backoff).unwrap_or_default();
         let backs_off = steps > 0 && self.steps > FREE_STEPS;
-        let times = if backs_off { before.saturating_add(1) } else { 0 };
-        let until = if backs_off { backoff(now, times) } else { now };
-        self.known
-            .insert(key, FailedSearch { why, at: now, news, until, times, asked: now, next_turn: None });
+        let backoff = if backs_off { before.after_failure(now) } else { Backoff::default() };
+        self.known.insert(key, FailedSearch { why, at: now, news, backoff, asked: now, next_turn: None });
     }
 
     /// A search was cut short after so many milliseconds. Returns when its next turn is.
     pub(crate) fn note_cut(&mut self, key: SearchKey, why: Option<NoEviction>, ms: u64) -> Time {
         let now = self.now;
         let until = Time(now.0.saturating_add_unsigned(ms.saturating_mul(PAUSE_PER_MS)));
-        let next_turn = Some(ms.saturating_mul(2));
-        let cut = FailedSearch { why, at: now, news: u64::MAX, until, times: 0, asked: now, next_turn };
-        self.known.insert(key, cut);
+        let (backoff, next_turn) = (Backoff::pause(until), Some(ms.saturating_mul(2)));
+        self.known.insert(key, FailedSearch { why, at: now, news: u64::MAX, backoff, asked: now, next_turn });
         until
     }
 
     /// How a search was cut short whose next turn is to come.
     pub(crate) fn cut_before(&self, key: &SearchKey) -> Option<Cut> {
-        let known = self.known.get(key).filter(|known| known.until > self.now)?;
+        let known = self.known.get(key).filter(|known| known.backoff.until(self.now).is_some())?;
         known.next_turn.map(|ms| Cut::Time(ms / 2))
     }
 

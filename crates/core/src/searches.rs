@@ -113,13 +113,15 @@ impl Searches {
         self.owed = jobs as u64;
     }
 
-    /// Starts serving a job, which may be one without a search in the last cycle.
-    pub(crate) fn serve(&mut self, job: JobId, got_none: bool) {
+    /// Starts serving a job.
+    pub(crate) fn serve(&mut self) {
         self.had_all = self.budget.is_whole();
-        if got_none {
-            self.owed = self.owed.saturating_sub(1);
-            self.due = Some(job);
-        }
+    }
+
+    /// The job that is being served is one without a search in the last cycle.
+    pub(crate) fn pay(&mut self, job: JobId) {
+        self.owed = self.owed.saturating_sub(1);
+        self.due = Some(job);
     }
 
     /// Whether the job that is being served would get a larger budget in the next cycle.

@@ -3,13 +3,15 @@ use std::cmp::Ordering;
 
 use crate::backlog::{Backlog, IndexScans};
 use crate::decision::{Decision, Prepare};
-use crate::eviction::EvictionState;
+use crate::eviction_history::EvictionHistory;
 use crate::failed_searches::FailedSearches;
+use crate::feasibility::FeasibilityBounds;
+use crate::reservation::Reservations;
 use crate::searches::{SearchTime, Searches};
 use crate::statement::{Operation, Statement};
 use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
-use phalanx_cluster::event::Time;
+use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Before, Cluster, Status};
 use phalanx_framework::conf::{Conf, Flag};
@@ -17,6 +19,9 @@ use phalanx_framework::placement::{BestNode, Fit, NodeRanking};
 use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
+
+/// Actions that evict for a waiting job.
+pub(crate) const EVICTING_ACTIONS: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
 
 /// The order of jobs: plugins that rank jobs where preemption is configured, repairs, other plugins, creation, name.
 pub(crate) fn job_order(cluster: &Cluster, tiers: &Tiers, a: JobId, b: JobId) -> Ordering {
@@ -39,7 +44,7 @@ pub struct Session<'w> {
     pub(crate) placement: &'w mut NodeRanking,
     pub(crate) log: Vec<Operation>,
     /// In open statements: which job displaces which.
-    pub(crate) takings: Vec<(JobId, JobId)>,
+    pub(crate) displaced: Vec<(JobId, JobId)>,
     pub(crate) decisions: Vec<Decision>,
     /// What is left in this cycle for searches for the placement of gangs.
     pub(crate) searches: Searches,
@@ -49,14 +54,16 @@ pub struct Session<'w> {
     pub(crate) cut_short: bool,
     /// A job was admitted after `allocate` ran: the next cycle places its pods.
     pub(crate) admitted_late: bool,
-    /// Plain placing has had its turn in this cycle, or never has.
-    pub(crate) allocated: bool,
     /// Who was asked of those that wait for plain placing.
     pub(crate) scans: IndexScans,
-    /// What earlier cycles know of evictions.
-    pub(crate) past: EvictionState,
+    /// Which jobs evicted which.
+    pub(crate) history: EvictionHistory,
+    /// Feasibility bounds of the last preemptors.
+    pub(crate) bounds: FeasibilityBounds,
     /// Searches that failed and are not to be made again yet.
     pub(crate) failed_searches: FailedSearches,
+    /// Nodes that are kept across cycles.
+    pub(crate) reservations: Reservations,
     /// Waiting jobs.
     pub(crate) backlog: Backlog,
 }
@@ -78,16 +85,17 @@ impl<'w> Session<'w> {
             now: outside.now,
             placement,
             log: Vec::new(),
-            takings: Vec::new(),
+            displaced: Vec::new(),
             decisions: Vec::new(),
             searches: Searches::new(),
             search_time: SearchTime::new(outside.stopwatch),
             cut_short: false,
             admitted_late: false,
-            allocated: !conf.has_action("allocate"),
             scans: IndexScans::default(),
-            past: EvictionState::default(),
+            history: EvictionHistory::default(),
+            bounds: FeasibilityBounds::default(),
             failed_searches: FailedSearches::default(),
+            reservations: Reservations::default(),
             backlog: Backlog::default(),
         }
     }
@@ -146,15 +154,15 @@ impl<'w> Session<'w> {
 
     /// The ancestors of a queue, from the root down, by which it is compared with others; `None` when any change may
     /// matter.
-    pub(crate) fn queue_way(&self, queue: QueueId) -> Option<Vec<u32>> {
-        let mut ways = self
+    pub(crate) fn queue_path(&self, queue: QueueId) -> Option<Vec<u32>> {
+        let mut paths = self
             .tiers
             .with(Flag::QueueOrder)
             .filter_map(Plugin::queue_tree)
             .map(|tree| tree.queue_path(self.cluster, queue));
-        ways.try_fold(Vec::new(), |known, way| match way? {
-            way if way.is_empty() => Some(known),
-            way if known.is_empty() => Some(way),
+        paths.try_fold(Vec::new(), |known, path| match path? {
+            path if path.is_empty() => Some(known),
+            path if known.is_empty() => Some(path),
             // Two plugins may see different trees.
             _ => None,
         })
@@ -250,6 +258,11 @@ impl<'w> Session<'w> {
         self.tiers.enqueue_vote(|plugin| plugin.job_enqueueable(self.cluster, job))
     }
 
+    /// Admits a job: its pods may be created, and placed.
+    pub(crate) fn admit(&mut self, job: JobId) {
+        self.cluster.set_phase(job, Phase::Inqueue);
+    }
+
     /// Notifies plugins that a job was admitted.
     pub fn job_enqueued(&mut self, job: JobId) {
         let Self { tiers, cluster, .. } = self;
@@ -261,13 +274,15 @@ impl<'w> Session<'w> {
         self.tiers.any(Flag::Overused, |plugin| plugin.overused(self.cluster, queue))
     }
 
-    /// Whether a queue may have one more task allocated.
-    pub fn allocatable(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+    /// Whether its queue may have one more task allocated.
+    pub fn allocatable(&self, task: TaskId) -> Result<(), Refusal> {
+        let Some(queue) = self.cluster.queue_of(task) else { return Ok(()) };
         self.tiers.all(Flag::Allocatable, |plugin| plugin.allocatable(self.cluster, queue, task))
     }
 
-    /// Whether a queue has capacity for a task that waits behind its queue-admission gate.
-    pub(crate) fn lets_in(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+    /// Whether its queue has capacity for a task that waits behind its queue-admission gate.
+    pub(crate) fn lets_in(&self, task: TaskId) -> Result<(), Refusal> {
+        let Some(queue) = self.cluster.queue_of(task) else { return Ok(()) };
         self.tiers.all(Flag::Allocatable, |plugin| plugin.gate_removable(self.cluster, queue, task))
     }
 
@@ -286,8 +301,9 @@ impl<'w> Session<'w> {
         self.tiers.changed(self.cluster, task, from);
     }
 
-    /// Whether a queue may have tasks evicted for a task of its own.
-    pub fn preemptive(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+    /// Whether its queue may have tasks evicted for a task.
+    pub fn preemptive(&self, task: TaskId) -> Result<(), Refusal> {
+        let Some(queue) = self.cluster.queue_of(task) else { return Ok(()) };
         self.tiers.all(Flag::Preemptive, |plugin| plugin.preemptive(self.cluster, queue, task))
     }
 
@@ -311,8 +327,8 @@ impl<'w> Session<'w> {
             let room = placement.fit(cluster, tiers, class, node)?;
             Some(BestNode { node, fit: room })
         });
-        if let Some(spot) = held.filter(|spot| spot.fit == Fit::Idle) {
-            return Some(spot);
+        if held.is_some_and(|held| held.fit == Fit::Idle) {
+            return held;
         }
         let best = placement.best_with(cluster, tiers, class, &tiers.extra_scores(cluster, task));
         held.filter(|_| best.is_none_or(|best| best.fit == Fit::FutureIdle)).or(best)
@@ -341,6 +357,15 @@ impl<'w> Session<'w> {
         (!tried.iter().any(|other| placement.bucket(*other) == cell)).then_some(room)
     }
 
+    /// Whether a task may have the place that it has, with all that is in place besides.
+    pub(crate) fn may_keep(&mut self, task: TaskId) -> bool {
+        let Some(node) = self.cluster.tasks[task].node else { return false };
+        let before = self.simulate_place(task, Status::Pending, None);
+        let may = self.allocatable(task).is_ok() && self.fits(task, node);
+        self.undo_simulation(task, &before);
+        may
+    }
+
     /// Why a task fits on no node.
     pub fn no_node(&mut self, task: TaskId) -> Refusal {
         let Self { cluster, tiers, placement, .. } = self;
@@ -348,13 +373,6 @@ impl<'w> Session<'w> {
         Refusal::Nodes {
             task: it.pod.name.clone(),
             error: placement.explain(cluster, tiers, tiers.scoped_class(cluster, task)),
-        }
-    }
-
-    /// Keeps the place of an evicted task for its successor, for at most `patience` milliseconds.
-    pub(crate) fn reserve_moved_pod(&mut self, moved: TaskId, node: NodeId, patience: i64) {
-        if let Some(placeholder) = self.cluster.reserve_for_successor(moved, self.now, patience) {
-            self.simulate_place(placeholder, Status::Pipelined, Some(node));
         }
     }
 

@@ -1,7 +1,9 @@
 //! The state that crosses cycles, besides the Cluster and the configuration.
 use crate::backlog::Backlog;
-use crate::eviction::EvictionState;
+use crate::eviction_history::EvictionHistory;
 use crate::failed_searches::FailedSearches;
+use crate::feasibility::FeasibilityBounds;
+use crate::reservation::Reservations;
 use phalanx_cluster::event::Time;
 use phalanx_framework::placement::NodeRanking;
 
@@ -9,8 +11,12 @@ use phalanx_framework::placement::NodeRanking;
 pub struct SchedulerState {
     /// Waiting jobs, and why they wait.
     pub(crate) backlog: Backlog,
+    /// Nodes that are kept across cycles.
+    pub(crate) reservations: Reservations,
     /// Which jobs evicted which.
-    pub(crate) past: EvictionState,
+    pub(crate) history: EvictionHistory,
+    /// Feasibility bounds of the last preemptors.
+    pub(crate) bounds: FeasibilityBounds,
     /// Searches that failed.
     pub(crate) failed_searches: FailedSearches,
     /// Rankings of nodes, and the seed of the tie-break.
@@ -28,7 +34,9 @@ impl SchedulerState {
     pub fn new(seed: u64) -> Self {
         Self {
             backlog: Backlog::default(),
-            past: EvictionState::default(),
+            reservations: Reservations::default(),
+            history: EvictionHistory::default(),
+            bounds: FeasibilityBounds::default(),
             failed_searches: FailedSearches::default(),
             placement: NodeRanking::new(seed),
             cycle: 0,
@@ -40,7 +48,8 @@ impl SchedulerState {
     /// Drops all that depends on the configuration, for a new one.
     pub(crate) fn forget(&mut self) {
         self.placement.reset();
-        self.past = EvictionState::default();
+        self.history = EvictionHistory::default();
+        self.bounds = FeasibilityBounds::default();
         self.failed_searches = FailedSearches::default();
         self.backlog.reset();
         self.conf_is_new = true;

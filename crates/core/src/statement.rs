@@ -4,7 +4,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use crate::decision::{Binding, Cause, Decision};
-use crate::eviction::record_eviction;
 use crate::plan::{Placement, Plan};
 use crate::session::Session;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
@@ -23,14 +22,14 @@ pub(crate) struct Operation {
 pub struct Statement<'s, 'w> {
     session: &'s mut Session<'w>,
     base: usize,
-    /// Length of the session's `takings` when the statement was opened.
-    taken: usize,
+    /// Length of the session's `displaced` when the statement was opened.
+    displaced: usize,
 }
 
 impl<'s, 'w> Statement<'s, 'w> {
     pub(crate) fn new(session: &'s mut Session<'w>) -> Self {
-        let (base, taken) = (session.log.len(), session.takings.len());
-        Self { session, base, taken }
+        let (base, displaced) = (session.log.len(), session.displaced.len());
+        Self { session, base, displaced }
     }
 
     /// The session, as the statement has changed it.
@@ -40,17 +39,32 @@ impl<'s, 'w> Statement<'s, 'w> {
 
     /// Places a task on a node with idle resources.
     pub fn allocate(&mut self, task: TaskId, node: NodeId) {
-        self.place(task, Status::Allocated, Some(node));
+        self.change(task, Status::Allocated, Some(node));
     }
 
     /// Nominates a task to a node where resources are being released.
     pub fn pipeline(&mut self, task: TaskId, node: NodeId) {
-        self.place(task, Status::Pipelined, Some(node));
+        self.change(task, Status::Pipelined, Some(node));
+    }
+
+    /// Places a task on a node that has room, now or once resources are released.
+    pub(crate) fn place(&mut self, task: TaskId, node: NodeId, fit: Fit) {
+        match fit {
+            Fit::Idle => self.allocate(task, node),
+            Fit::FutureIdle => self.pipeline(task, node),
+        }
+    }
+
+    /// Places a task on a node if it fits there.
+    pub(crate) fn place_if_fits(&mut self, task: TaskId, node: NodeId) -> Option<Fit> {
+        let fit = self.session.room(task, node, &[])?;
+        self.place(task, node, fit);
+        Some(fit)
     }
 
     /// Takes back the nomination or allocation of a task.
     pub fn unplace(&mut self, task: TaskId) {
-        self.place(task, Status::Pending, None);
+        self.change(task, Status::Pending, None);
     }
 
     /// Takes the nominations and allocations of these tasks back.
@@ -74,16 +88,16 @@ impl<'s, 'w> Statement<'s, 'w> {
     /// Evicts a task; it keeps its room until it is gone.
     pub fn evict(&mut self, task: TaskId) {
         let node = self.session.cluster.tasks[task].node;
-        self.place(task, Status::Releasing, node);
+        self.change(task, Status::Releasing, node);
     }
 
     /// Takes back an eviction of this statement; `was` is the status of the task before it.
     pub fn reprieve(&mut self, task: TaskId, was: Status) {
         let node = self.session.cluster.tasks[task].node;
-        self.place(task, was, node);
+        self.change(task, was, node);
     }
 
-    fn place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) {
+    fn change(&mut self, task: TaskId, status: Status, node: Option<NodeId>) {
         let session = &mut *self.session;
         let before = session.cluster.tasks[task].status;
         let entry = Operation { task, before: session.cluster.place(task, status, node) };
@@ -97,10 +111,7 @@ impl<'s, 'w> Statement<'s, 'w> {
             self.evict(*task);
         }
         for Placement { task, node, fit } in &plan.places {
-            match fit {
-                Fit::Idle => self.allocate(*task, *node),
-                Fit::FutureIdle => self.pipeline(*task, *node),
-            }
+            self.place(*task, *node, *fit);
         }
     }
 
@@ -127,13 +138,18 @@ impl<'s, 'w> Statement<'s, 'w> {
     }
 
     /// Records jobs that `taker` displaces, for the eviction history.
-    pub(crate) fn take_from(&mut self, taker: JobId, losers: &[JobId]) {
-        self.session.takings.extend(losers.iter().map(|loser| (taker, *loser)));
+    pub(crate) fn note_displaced(&mut self, taker: JobId, losers: &[JobId]) {
+        self.session.displaced.extend(losers.iter().map(|loser| (taker, *loser)));
     }
 
-    /// Opens a nested statement; dropping it undoes only its own changes.
-    pub fn nested(&mut self) -> Nested<'_, 'w> {
-        Nested { inner: Statement::new(self.session) }
+    /// Makes changes in a nested statement. They are undone unless they succeed.
+    pub fn nested<R: Succeeds>(&mut self, make: impl FnOnce(&mut Statement<'_, 'w>) -> R) -> R {
+        let mut nested = Statement::new(self.session);
+        let result = make(&mut nested);
+        if result.succeeds() {
+            nested.leave();
+        }
+        result
     }
 
     /// Turns the changes into decisions: binds, nominations and evictions.
@@ -149,7 +165,7 @@ impl<'s, 'w> Statement<'s, 'w> {
             let it = &self.session.cluster.tasks[task];
             if it.status == Status::Allocated {
                 let node = it.node;
-                self.place(task, Status::Pipelined, node);
+                self.change(task, Status::Pipelined, node);
             }
         }
         self.decide(why);
@@ -158,8 +174,8 @@ impl<'s, 'w> Statement<'s, 'w> {
     fn decide(&mut self, why: &Arc<Cause>) {
         let session = &mut *self.session;
         let entries: Vec<Operation> = session.log.drain(self.base..).collect();
-        for (taker, loser) in session.takings.split_off(self.taken) {
-            record_eviction(session, taker, loser);
+        for (taker, loser) in session.displaced.split_off(self.displaced) {
+            session.history.note(session.cluster, taker, loser, session.now);
         }
         let mut bound: Vec<Binding> = Vec::with_capacity(entries.len());
         let mut job = None;
@@ -211,12 +227,12 @@ impl<'s, 'w> Statement<'s, 'w> {
     /// Leaves the changes to the enclosing statement.
     pub(crate) fn leave(mut self) {
         self.base = self.session.log.len();
-        self.taken = self.session.takings.len();
+        self.displaced = self.session.displaced.len();
     }
 
     fn undo(&mut self) {
         let session = &mut *self.session;
-        session.takings.truncate(self.taken);
+        session.displaced.truncate(self.displaced);
         while session.log.len() > self.base {
             let Some(Operation { task, before }) = session.log.pop() else { break };
             let from = session.cluster.tasks[task].status;
@@ -236,7 +252,7 @@ fn foresee(session: &Session<'_>, entries: &[Operation]) {
 
 /// Tells a pod without a PodGroup that it starts as a gang of one, if it waited for a PodGroup controller.
 fn ungrouped(session: &mut Session<'_>, job: JobId, bound: &[Binding]) {
-    let Some(message) = session.cluster.awaited_group_in_vain(job) else { return };
+    let Some(message) = session.cluster.group_that_never_came(job) else { return };
     let message: Arc<str> = message.into();
     let told =
         bound.iter().map(|it| Decision::PodUngrouped { pod: it.pod.clone(), message: message.clone() });
@@ -260,28 +276,26 @@ impl Drop for Statement<'_, '_> {
     }
 }
 
-/// A statement within a statement.
-#[must_use = "dropping a nested change undoes it"]
-pub struct Nested<'s, 'w> {
-    inner: Statement<'s, 'w>,
+/// The result of changes that are undone where they do not succeed.
+pub trait Succeeds {
+    /// Whether the changes stay.
+    fn succeeds(&self) -> bool;
 }
 
-impl Nested<'_, '_> {
-    /// Leaves the changes to the enclosing statement.
-    pub fn keep(self) {
-        self.inner.leave();
+impl Succeeds for bool {
+    fn succeeds(&self) -> bool {
+        *self
     }
 }
 
-impl<'s, 'w> std::ops::Deref for Nested<'s, 'w> {
-    type Target = Statement<'s, 'w>;
-    fn deref(&self) -> &Self::Target {
-        &self.inner
+impl<T> Succeeds for Option<T> {
+    fn succeeds(&self) -> bool {
+        self.is_some()
     }
 }
 
-impl std::ops::DerefMut for Nested<'_, '_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.inner
+impl<T: Succeeds, E> Succeeds for Result<T, E> {
+    fn succeeds(&self) -> bool {
+        self.as_ref().is_ok_and(T::succeeds)
     }
 }

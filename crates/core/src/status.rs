@@ -52,34 +52,34 @@ struct ConditionClock {
     now: Time,
     transition: Arc<str>,
     /// Interned kinds and reasons, of which thousands of conditions share few.
-    words: Vec<Arc<str>>,
+    interned: Vec<Arc<str>>,
 }
 
 impl ConditionClock {
     fn new(now: Time, cycle: u64) -> Self {
-        Self { now, transition: format!("{cycle}").into(), words: Vec::new() }
+        Self { now, transition: format!("{cycle}").into(), interned: Vec::new() }
     }
 
-    fn word(&mut self, text: &str) -> Arc<str> {
-        if let Some(word) = self.words.iter().find(|word| ***word == *text) {
-            return word.clone();
+    fn intern(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.interned.iter().find(|known| ***known == *text) {
+            return known.clone();
         }
-        self.words.push(text.into());
-        self.words[self.words.len() - 1].clone()
+        self.interned.push(text.into());
+        self.interned[self.interned.len() - 1].clone()
     }
 }
 
 /// Decides the statuses of all objects (Volcano's `JobUpdater.UpdateAll`).
 pub(crate) fn update_all(session: &mut Session<'_>, cycle: u64) {
-    let mut stamp = ConditionClock::new(session.now, cycle);
+    let mut clock = ConditionClock::new(session.now, cycle);
     for job in session.active_jobs() {
         let verdict = judge(session, job);
-        close_group(session, job, &verdict, &mut stamp);
-        tell_pods(session, job, &verdict);
+        update_group(session, job, &verdict, &mut clock);
+        update_pods(session, job, &verdict);
         warn_of(session, job);
         end_nominations(session, job);
     }
-    close_queues(session);
+    update_queues(session);
 }
 
 fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
@@ -110,7 +110,7 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
 
 // ---------------------------------------------------------------- PodGroups
 
-fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut ConditionClock) {
+fn update_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, clock: &mut ConditionClock) {
     let Session { cluster, decisions, .. } = session;
     let job = &cluster.jobs[id];
     if !job.object.exists {
@@ -122,7 +122,8 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
     let job = &mut cluster.jobs[id];
     let change = StatusWrite::of(job, verdict);
     if job.kind == JobKind::Solo
-        || (same_counts(&counts(job), &job.object.written) && change.is_made(&job.object.written.conditions))
+        || (same_counts(&counts(job), &job.object.written)
+            && change.is_current(&job.object.written.conditions))
     {
         return;
     }
@@ -134,7 +135,7 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
         let (group, uid) = (group.clone(), uid.clone());
         decisions.push(Decision::PodGroupUnschedulable { group, uid, message: message.clone() });
     }
-    let conditions = change.make(&job.object.written.conditions, stamp);
+    let conditions = change.make(&job.object.written.conditions, clock);
     let status = GroupStatus { conditions, ..counts(job) };
     job.object.replaced = Some(std::mem::replace(&mut job.object.written, status.clone()));
     let version = job.object.version.clone();
@@ -234,14 +235,14 @@ impl ConditionSpec<'_> {
             && says_the_same(&condition.message, message)
     }
 
-    fn made(&self, stamp: &mut ConditionClock) -> Condition {
+    fn condition(&self, clock: &mut ConditionClock) -> Condition {
         Condition {
-            kind: stamp.word(self.kind),
+            kind: clock.intern(self.kind),
             status: true,
-            reason: stamp.word(self.reason),
-            message: self.message.cloned().unwrap_or_else(|| stamp.word("")),
-            transition: stamp.transition.clone(),
-            since: stamp.now,
+            reason: clock.intern(self.reason),
+            message: self.message.cloned().unwrap_or_else(|| clock.intern("")),
+            transition: clock.transition.clone(),
+            since: clock.now,
         }
     }
 }
@@ -255,12 +256,12 @@ struct StatusWrite<'a> {
 impl<'a> StatusWrite<'a> {
     fn of(job: &Job, verdict: &'a Verdict) -> Self {
         if verdict.gang == GangState::Short {
-            let call = |message| ConditionSpec {
+            let spec = |message| ConditionSpec {
                 kind: UNSCHEDULABLE,
                 reason: verdict.reason,
                 message: Some(message),
             };
-            return Self { put: verdict.message.as_ref().map(call), drop: Some(SCHEDULED) };
+            return Self { put: verdict.message.as_ref().map(spec), drop: Some(SCHEDULED) };
         }
         if verdict.gang == GangState::Terminating || job.counts.total() == 0 {
             return Self { put: None, drop: None };
@@ -273,19 +274,19 @@ impl<'a> StatusWrite<'a> {
     }
 
     /// Whether the PodGroup has these conditions already.
-    fn is_made(&self, conditions: &[Condition]) -> bool {
+    fn is_current(&self, conditions: &[Condition]) -> bool {
         let of = |kind: &str| conditions.iter().find(|condition| *condition.kind == *kind);
-        self.put.as_ref().is_none_or(|call| of(call.kind).is_some_and(|old| call.is(old)))
+        self.put.as_ref().is_none_or(|spec| of(spec.kind).is_some_and(|old| spec.is(old)))
             && self.drop.is_none_or(|kind| of(kind).is_none())
     }
 
-    fn make(&self, conditions: &[Condition], stamp: &mut ConditionClock) -> Vec<Condition> {
+    fn make(&self, conditions: &[Condition], clock: &mut ConditionClock) -> Vec<Condition> {
         let mut conditions = conditions.to_vec();
-        if let Some(call) = &self.put {
-            match conditions.iter_mut().find(|old| *old.kind == *call.kind) {
-                Some(old) if call.is(old) => {}
-                Some(old) => *old = call.made(stamp),
-                None => conditions.push(call.made(stamp)),
+        if let Some(spec) = &self.put {
+            match conditions.iter_mut().find(|old| *old.kind == *spec.kind) {
+                Some(old) if spec.is(old) => {}
+                Some(old) => *old = spec.condition(clock),
+                None => conditions.push(spec.condition(clock)),
             }
         }
         conditions.retain(|condition| self.drop.is_none_or(|kind| *condition.kind != *kind));
@@ -295,7 +296,7 @@ impl<'a> StatusWrite<'a> {
 
 // ---------------------------------------------------------------- pods
 
-fn tell_pods(session: &mut Session<'_>, id: JobId, verdict: &Verdict) {
+fn update_pods(session: &mut Session<'_>, id: JobId, verdict: &Verdict) {
     let Session { cluster, decisions, .. } = session;
     let (job, tasks) = (&cluster.jobs[id], &mut cluster.tasks);
     let (Some(message), false) = (&verdict.message, job.waiting() == 0) else { return };
@@ -351,15 +352,15 @@ fn same_shape(a: &str, b: &str) -> bool {
 
 // ---------------------------------------------------------------- queues
 
-fn close_queues(session: &mut Session<'_>) {
-    let doubted = session.cluster.take_doubted_queues();
+fn update_queues(session: &mut Session<'_>) {
+    let recheck = session.cluster.take_queue_recheck();
     for id in session.cluster.queues.ids().collect::<Vec<_>>() {
         if !session.cluster.queues[id].object.exists {
             continue;
         }
         write_allocated(session, id);
-        if doubted {
-            tell_queue(session, id);
+        if recheck {
+            report_fault(session, id);
         }
         debug_assert!(
             fault_of(session, id) == session.cluster.queues[id].object.told,
@@ -384,28 +385,28 @@ fn write_allocated(session: &mut Session<'_>, id: QueueId) {
 }
 
 /// The fault of a queue below a parent whose limits no plugin enforces.
-fn unheld(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
+fn unlimited_parent(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
     let parent = session.cluster.queue_parent(id).filter(|parent| !parent.is_root())?;
-    let held = session.tiers.every().filter_map(Plugin::queue_tree).any(QueueTree::limits_subtrees);
-    (!held).then(|| QueueFault::Unheld(parent.name.clone()))
+    let limited = session.tiers.every().filter_map(Plugin::queue_tree).any(QueueTree::limits_subtrees);
+    (!limited).then(|| QueueFault::Unheld(parent.name.clone()))
 }
 
 /// The fault of `root` when its object names a parent.
-fn topped(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
+fn root_with_parent(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
     let queue = &session.cluster.queues[id];
     (queue.is_root() && queue.tree.parent != queue.name).then(|| QueueFault::Top(queue.tree.parent.clone()))
 }
 
 /// What is wrong with a queue, or odd about it. Depends on Queue objects, the tree, and which queues have jobs.
 fn fault_of(session: &Session<'_>, id: QueueId) -> Option<Arc<str>> {
-    let odd =
+    let warning =
         || session.tiers.every().find_map(|plugin| plugin.warnings()?.queue_warning(session.cluster, id));
-    let fault = session.queue_fault(id).or_else(odd).or_else(|| unheld(session, id));
-    let fault = fault.or_else(|| topped(session, id));
+    let fault = session.queue_fault(id).or_else(warning).or_else(|| unlimited_parent(session, id));
+    let fault = fault.or_else(|| root_with_parent(session, id));
     fault.map(|fault| fault.text(&session.cluster.dims).into())
 }
 
-fn tell_queue(session: &mut Session<'_>, id: QueueId) {
+fn report_fault(session: &mut Session<'_>, id: QueueId) {
     let message = fault_of(session, id);
     let queue = &mut session.cluster.queues[id];
     if queue.object.told == message {

@@ -1,14 +1,11 @@
 //! Reasons of waiting pods that no action refuses: gates, room that is being released, and missing actions.
 use crate::gang;
-use crate::session::Session;
+use crate::session::{EVICTING_ACTIONS, Session};
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{JobKind, Status};
 use phalanx_framework::conf::Conf;
-
-/// Actions that evict for a waiting job.
-pub(crate) const EVICTING_ACTIONS: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
 
 /// Actions that scheduler.conf lacks.
 struct Missing {

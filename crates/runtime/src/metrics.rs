@@ -32,7 +32,7 @@ struct Answer {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
+struct ReloadLabels {
     result: &'static str,
 }
 
@@ -54,7 +54,7 @@ struct ConfHash {
 /// Which scheduler.conf is in force.
 #[derive(Debug)]
 struct ConfMetrics {
-    reloads: Family<Outcome, Counter>,
+    reloads: Family<ReloadLabels, Counter>,
     info: Family<ConfHash, Gauge>,
     loaded: Gauge,
     good: Gauge,
@@ -235,7 +235,7 @@ impl Metrics {
     /// scheduler.conf changed.
     pub fn reloaded(&self, good: bool) {
         let result = if good { "success" } else { "error" };
-        self.conf.reloads.get_or_create(&Outcome { result }).inc();
+        self.conf.reloads.get_or_create(&ReloadLabels { result }).inc();
         self.conf.good.set(i64::from(good));
     }
 

@@ -45,7 +45,7 @@ impl Cluster {
         }
         let priority = self.tasks[task].priority;
         if self.jobs[id].priority != priority {
-            self.doubt_reservations(id);
+            self.log_reserved_nodes(id);
         }
         let job = &mut self.jobs[id];
         job.priority = priority;
@@ -88,8 +88,8 @@ impl Cluster {
             self.job_changed(id);
         }
         if changed {
-            self.doubt_reservations(id);
-            self.pardon(Some(id));
+            self.log_reserved_nodes(id);
+            self.end_denial(Some(id));
         }
         self.move_job(id, &name);
         if self.jobs[id].priority_class != info.priority_class {

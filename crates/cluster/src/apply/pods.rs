@@ -10,7 +10,8 @@ use crate::usage::MEASURED;
 use crate::{Cluster, JobKind, PodDetails, PodWritten, Refused, Status, Task};
 
 impl Cluster {
-    pub(super) fn settle(&mut self, uid: &str, status: Status) -> bool {
+    /// A bind has ended: the pod is bound, or pending again.
+    pub(super) fn end_bind(&mut self, uid: &str, status: Status) -> bool {
         let Some(task) = self.task_of(uid).filter(|task| self.tasks[*task].status == Status::Binding) else {
             return false;
         };
@@ -20,7 +21,7 @@ impl Cluster {
         if status == Status::Pending {
             self.forget_given(task);
         } else {
-            self.pardon(self.tasks[task].job);
+            self.end_denial(self.tasks[task].job);
         }
         true
     }
@@ -28,7 +29,7 @@ impl Cluster {
     /// Takes in a failed bind. A pod that is gone, or of another scheduler now, is not tried again; its own event says
     /// the rest.
     pub(super) fn bind_failed(&mut self, uid: &str, failure: BindFailure) -> bool {
-        let settled = self.settle(uid, Status::Pending);
+        let settled = self.end_bind(uid, Status::Pending);
         if failure.fault == BindFault::Denied
             && let Some(task) = self.task_of(uid).filter(|_| settled)
         {
@@ -94,7 +95,7 @@ impl Cluster {
 
     fn insert_task(&mut self, info: &PodInfo, class: ClassId) -> bool {
         let job = self.job_for(info);
-        self.pardon(job);
+        self.end_denial(job);
         let role = job.map_or(0, |job| self.jobs[job].role(&info.role));
         let job_slot = job.map_or(0, |job| self.jobs[job].tasks.len() as u32);
         let burst = self.burst(info, class);
@@ -142,7 +143,6 @@ impl Cluster {
         self.seek(task);
         self.refresh_solo(task, info);
         self.see_gate(task, info.queue_gate);
-        self.take_reservation_of_moved_pod(task);
         self.note_cooling(task, None, self.tasks[task].cools_until());
         true
     }
@@ -169,7 +169,6 @@ impl Cluster {
             self.terms.count_labels(&info.labels, true);
         }
         let task = &mut self.tasks[id];
-        let let_go = task.gated && !info.gated;
         let edited = changed_class
             || (task.details.unready != info.life.unready && !self.pdbs.is_empty())
             || changed_burst
@@ -205,15 +204,12 @@ impl Cluster {
         self.note_cooling(id, cooled, self.tasks[id].cools_until());
         self.refresh_solo(id, info);
         self.see_gate(id, info.queue_gate);
-        if let_go {
-            self.take_reservation_of_moved_pod(id);
-        }
         // Most often it is an echo of what was written here.
         if let Some(job) = self.tasks[id].job.filter(|_| changed) {
             self.job_changed(job);
         }
         if edited {
-            self.pardon(self.tasks[id].job);
+            self.end_denial(self.tasks[id].job);
         }
         changed
     }
@@ -295,11 +291,10 @@ impl Cluster {
         self.terms.count_labels(&self.tasks[id].details.labels, false);
         self.note_cooling(id, self.tasks[id].cools_until(), None);
         self.indexes.queue_gates.remove(&id);
-        self.since_last_cycle.successors.retain(|(successor, _)| *successor != id);
         let Some(task) = self.tasks.remove(id) else { return false };
         if task.is_pod() {
             self.ids.tasks.remove(&task.pod.uid);
-            self.pardon(task.job);
+            self.end_denial(task.job);
         }
         self.release_class(task.class);
         if let Some(job) = task.job {

@@ -21,17 +21,17 @@ impl Cluster {
         let before = *jobs;
         *jobs = if more { before + 1 } else { before - 1 };
         if before == 0 || *jobs == 0 {
-            self.doubt_queues();
+            self.recheck_queues();
         }
     }
 
     /// Records that faults of queues may have changed.
-    pub fn doubt_queues(&mut self) {
+    pub fn recheck_queues(&mut self) {
         self.changes.queues = true;
     }
 
     /// Whether faults of queues may have changed since the last call.
-    pub fn take_doubted_queues(&mut self) -> bool {
+    pub fn take_queue_recheck(&mut self) -> bool {
         std::mem::take(&mut self.changes.queues)
     }
 
@@ -61,7 +61,7 @@ impl Cluster {
         if !queue.object.exists || self.others.standby {
             queue.object.written = written;
             queue.object.told = None;
-            self.doubt_queues();
+            self.recheck_queues();
         }
         let queue = &mut self.queues[id];
         queue.object.exists = true;
@@ -104,7 +104,7 @@ impl Cluster {
     pub(crate) fn drop_unused_queue(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get(id) else { return };
         if !queue.object.exists && queue.jobs == 0 && queue.tree.children == 0 {
-            self.release_moved_pods_of(id);
+            self.remove_placeholders(Some(id));
             let queue = &self.queues[id];
             let limited = !queue.group_limits.is_empty();
             self.ids.queues.remove(&queue.name.clone());

@@ -45,7 +45,7 @@ pub enum Protection {
     /// The pod's gang has a reservation, for which other pods may have been evicted.
     Reserved,
     /// The preemptor evicted pods of the pod's job several times in a short time, and lost as many or did not start.
-    Takes,
+    History,
 }
 
 impl Protection {
@@ -61,7 +61,7 @@ impl Protection {
             Protection::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
             Protection::Idle => format!("{pods} with requests, and it has none"),
             Protection::Reserved => format!("{pods} of gangs with a reservation"),
-            Protection::Takes => {
+            Protection::History => {
                 format!(
                     "{pods} of jobs that it evicted again and again within ten minutes without lasting success"
                 )

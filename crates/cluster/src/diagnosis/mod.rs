@@ -213,6 +213,28 @@ fn awaits_pod_group(wait: i64) -> String {
     )
 }
 
+fn not_open(queue: &str, above: Option<&str>, state: &str) -> String {
+    match above {
+        None => format!("queue {queue} is {state}"),
+        Some(above) => format!("queue {above} above queue {queue} is {state}"),
+    }
+}
+
+fn exceeds(limit: &Limit, queue: &str, over: &str, plugin: &str, dims: &Dims) -> String {
+    let (exceeded, remedy) = (limit.exceeded(), limit.remedy(dims));
+    format!("queue {queue} would exceed {exceeded}{over} (plugin {plugin}){remedy}")
+}
+
+fn kept_for_repair(first: &str, nodes: u32) -> String {
+    let others = if nodes > 1 { format!(" and {} more", nodes - 1) } else { String::new() };
+    format!("it lost members: node {first}{others} is kept until there is room to repair it")
+}
+
+fn no_action(action: &str) -> String {
+    let what = if action == "backfill" { "pods that request nothing" } else { "it" };
+    format!("no action places {what}: actions has no {action}")
+}
+
 impl Refusal {
     /// The reason in CamelCase, as in conditions.
     pub fn reason(&self) -> &'static str {
@@ -230,10 +252,7 @@ impl Refusal {
             Refusal::NoPodGroup(name) => format!("its PodGroup {name} does not exist"),
             Refusal::Invalid(why) => why.to_string(),
             Refusal::QueueMissing(queue) => format!("queue {queue} does not exist"),
-            Refusal::QueueNotOpen { queue, above: None, state } => format!("queue {queue} is {state}"),
-            Refusal::QueueNotOpen { queue, above: Some(above), state } => {
-                format!("queue {above} above queue {queue} is {state}")
-            }
+            Refusal::QueueNotOpen { queue, above, state } => not_open(queue, above.as_deref(), state),
             Refusal::QueueInvalid { queue, fault } => {
                 format!("queue {queue} is invalid: {}", fault.text(dims))
             }
@@ -264,17 +283,13 @@ impl Refusal {
             }
             Refusal::Quota { plugin, queue, limit, over, gang } => {
                 let (over, gang) = (list(": ", over, dims), list("; its gang: ", gang, dims));
-                let (exceeded, remedy) = (limit.exceeded(), limit.remedy(dims));
-                format!("queue {queue} would exceed {exceeded}{over}{gang} (plugin {plugin}){remedy}")
+                exceeds(limit, queue, &(over + &gang), plugin, dims)
             }
             Refusal::RequestsNothing { plugin, queue } => {
                 format!("it requests nothing that queue {queue} could take back (plugin {plugin})")
             }
             Refusal::Nodes { task, error } => [task, ": ", &*error.text(dims)].concat(),
-            Refusal::Gathering { first, nodes } => {
-                let others = if *nodes > 1 { format!(" and {} more", nodes - 1) } else { String::new() };
-                format!("it lost members: node {first}{others} is kept until there is room to repair it")
-            }
+            Refusal::Gathering { first, nodes } => kept_for_repair(first, *nodes),
             Refusal::Outranked(by) => {
                 format!("room that was reserved for it was given to {by}, which is more important")
             }
@@ -290,10 +305,7 @@ impl Refusal {
             Refusal::Eviction { action, why } => format!("{action}: {}", why.text(dims)),
             Refusal::NotEntitled { action, why } => format!("{action}: {}", why.text(dims)),
             Refusal::Reserved(pods) => format!("{pods} pod(s) wait for room that is being released"),
-            Refusal::NoAction { action: action @ "backfill" } => {
-                format!("no action places pods that request nothing: actions has no {action}")
-            }
-            Refusal::NoAction { action } => format!("no action places it: actions has no {action}"),
+            Refusal::NoAction { action } => no_action(action),
         }
     }
 }

@@ -111,7 +111,7 @@ impl Cluster {
         }
         let volumes = [self.volume_of(id), info.volume.clone()];
         self.volumes.set_pvc(id, Some(info));
-        self.settle_driver(id);
+        self.update_driver(id);
         for volume in volumes.iter().flatten() {
             self.recount_attachments(volume);
         }
@@ -122,7 +122,7 @@ impl Cluster {
         let Some(id) = self.volumes.ids.get(key).copied() else { return false };
         let (existed, volume) = (self.volumes.pvcs[id].info.is_some(), self.volume_of(id));
         self.volumes.set_pvc(id, None);
-        self.settle_driver(id);
+        self.update_driver(id);
         if let Some(volume) = volume {
             self.recount_attachments(&volume);
         }
@@ -140,22 +140,22 @@ impl Cluster {
             return false;
         }
         self.volumes.set_volume(&name, Some(info));
-        self.settle_volume(&name);
+        self.update_claims_of_volume(&name);
         true
     }
 
     pub(crate) fn remove_volume(&mut self, name: &Arc<str>) -> bool {
         let existed = self.volumes.volumes.contains_key(name);
         self.volumes.set_volume(name, None);
-        self.settle_volume(name);
+        self.update_claims_of_volume(name);
         existed
     }
 
-    fn settle_volume(&mut self, name: &Arc<str>) {
+    fn update_claims_of_volume(&mut self, name: &Arc<str>) {
         let Some(claims) = self.volumes.by_volume.get(name).cloned() else { return };
         for claim in claims {
             self.volumes.changed(claim);
-            self.settle_driver(claim);
+            self.update_driver(claim);
         }
         self.recount_attachments(name);
     }
@@ -166,23 +166,23 @@ impl Cluster {
             return false;
         }
         self.volumes.classes.insert(name.clone(), info);
-        self.settle_class(&name);
+        self.update_claims_of_class(&name);
         true
     }
 
     pub(crate) fn remove_storage_class(&mut self, name: &Arc<str>) -> bool {
         let existed = self.volumes.classes.remove(name).is_some();
-        self.settle_class(name);
+        self.update_claims_of_class(name);
         existed
     }
 
-    fn settle_class(&mut self, name: &Arc<str>) {
+    fn update_claims_of_class(&mut self, name: &Arc<str>) {
         let of_class = |claim: &super::Pvc| claim.info.as_ref().is_some_and(|info| info.class == *name);
         let claims: Vec<PvcId> =
             self.volumes.pvcs.iter().filter(|(_, claim)| of_class(claim)).map(|(id, _)| id).collect();
         for id in claims {
             self.volumes.changed(id);
-            self.settle_driver(id);
+            self.update_driver(id);
         }
     }
 
@@ -203,7 +203,7 @@ impl Cluster {
     }
 
     /// Counts the attachments of a claim under its current driver.
-    fn settle_driver(&mut self, id: PvcId) {
+    fn update_driver(&mut self, id: PvcId) {
         let driver = self.volumes.driver(id);
         if self.volumes.pvcs[id].driver == driver {
             return;

@@ -5,9 +5,9 @@
 //! those behind it; what more it would like when it has started does not, nor what it lost. Source: Volcano's allocate action.
 use super::ActionDef;
 use super::gates;
-use super::order::{self, JobsByQueue};
 use crate::backlog;
 use crate::gang::{self, Served, TaskQueue, repair, reserved};
+use crate::order::{self, JobsByQueue};
 use crate::reservation;
 use crate::session::Session;
 use phalanx_cluster::Status;
@@ -29,7 +29,6 @@ pub(super) const DEF: ActionDef = ActionDef {
 };
 
 fn run(session: &mut Session<'_>) {
-    session.allocated = true;
     admit_without_enqueue(session);
     let mut jobs = session.waiting_jobs();
     jobs.retain(|job| may_be_placed(session, *job));
@@ -64,7 +63,7 @@ fn admit_if_queue_takes_jobs(session: &mut Session<'_>, job: JobId) {
         return;
     }
     match session.queue_blocked(job) {
-        Ok(()) => session.cluster.set_phase(job, Phase::Inqueue),
+        Ok(()) => session.admit(job),
         Err(refusal) => session.refuse(job, refusal),
     }
 }
@@ -138,11 +137,11 @@ fn serve_queue(
     if gang::serve(session, job, tasks) == Served::MoreToDo {
         line.push(session, job);
     }
-    let in_vain = pending(session) >= before;
-    if !in_vain {
+    let got_places = pending(session) < before;
+    if got_places {
         join_next(session, line, job, task_queues);
     }
-    if session.scans.served(queue, job, in_vain) {
+    if session.scans.served(queue, job, !got_places) {
         join_fitting(session, line, queue);
     }
     if order::holds_up(session, job) {

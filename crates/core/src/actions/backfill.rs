@@ -3,9 +3,9 @@
 //! Source: Volcano's backfill action. Other than there, such tasks of a job are placed in one statement, so that a gang
 //! of them is bound as a whole or not at all, and the queue has to take the job.
 use super::ActionDef;
-use super::order::{self, JobsByQueue};
 use crate::backlog;
 use crate::gang::{self, Served, TaskQueue};
+use crate::order::{self, JobsByQueue};
 use crate::reservation;
 use crate::session::Session;
 use phalanx_cluster::Status;

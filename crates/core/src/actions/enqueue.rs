@@ -3,8 +3,8 @@
 //! One job of the first queue at a time, so that queues alternate. A refused job does not hold up the jobs behind it,
 //! unless its queue has `dequeueStrategy: fifo`. Source: Volcano's enqueue action.
 use super::ActionDef;
-use super::order::{self, JobsByQueue};
 use crate::backlog;
+use crate::order::{self, JobsByQueue};
 use crate::session::Session;
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::JobId;
@@ -31,7 +31,7 @@ fn run(session: &mut Session<'_>) {
     for job in pending {
         match session.queue_blocked(job) {
             Ok(()) if has_all(&session.cluster.jobs[job]) && !session.backlog.is_first_of_class(job) => {
-                session.cluster.set_phase(job, Phase::Inqueue);
+                session.admit(job);
             }
             Ok(()) => admissible.push(job),
             Err(refusal) => session.refuse(job, refusal),
@@ -76,7 +76,7 @@ fn admit(session: &mut Session<'_>, job: JobId) -> bool {
         return false;
     }
     session.job_enqueued(job);
-    session.cluster.set_phase(job, Phase::Inqueue);
+    session.admit(job);
     session.admitted_late |= !is_before_allocate(session.conf);
     true
 }

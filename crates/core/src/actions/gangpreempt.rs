@@ -4,7 +4,8 @@
 //! first. Source: Volcano's gangpreempt action. Its order by return on investment never decides here, since the order of
 //! jobs is total.
 use super::ActionDef;
-use crate::eviction::{self, EvictionMode, MAX_STEPS_ARG, MAX_TIME_ARG, WHOLE};
+use crate::eviction::{self, EvictionMode, WHOLE};
+use crate::steps::{MAX_STEPS_ARG, MAX_TIME_ARG};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 
 /// Arguments of both actions that take gangs as a whole.

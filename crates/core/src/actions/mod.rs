@@ -5,12 +5,9 @@ mod enqueue;
 mod gangpreempt;
 mod gangreclaim;
 mod gates;
-pub(crate) mod order;
 mod preempt;
 mod reclaim;
 mod shuffle;
-
-pub(crate) use order::Heap;
 
 use crate::session::Session;
 use phalanx_framework::conf::ArgSpec;

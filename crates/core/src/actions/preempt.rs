@@ -4,7 +4,8 @@
 //! rest. A job whose gang is whole and that still starves (with `enableJobStarving: false` on gang) preempts for each
 //! further task, and where that fails may evict its own less important tasks for it. Source: Volcano's preempt action.
 use super::ActionDef;
-use crate::eviction::{self, EvictionMode, MAX_STEPS_ARG, MAX_TIME_ARG};
+use crate::eviction::{self, EvictionMode};
+use crate::steps::{MAX_STEPS_ARG, MAX_TIME_ARG};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 
 const fn accepted(name: &'static str, kind: ArgKind, default: &'static str) -> ArgSpec {

@@ -4,7 +4,8 @@
 //! and only running pods of other, reclaimable queues are taken; see [`eviction`](crate::eviction) for the rest. Source:
 //! Volcano's reclaim action.
 use super::ActionDef;
-use crate::eviction::{self, EvictionMode, MAX_STEPS_ARG, MAX_TIME_ARG};
+use crate::eviction::{self, EvictionMode};
+use crate::steps::{MAX_STEPS_ARG, MAX_TIME_ARG};
 use phalanx_framework::conf::{ArgKind, ArgSpec};
 
 pub(super) const DEF: ActionDef = ActionDef {

@@ -4,7 +4,7 @@
 //! actions: who must not be evicted stays, PodDisruptionBudgets are counted down, and a pod goes only when a place for it is
 //! proven. In a statement that is undone, those that move are put on nodes that no pod leaves, with what they ask for and
 //! what their queues may have, each seen by the next. That place is kept for the pod that its controller makes in its stead
-//! (`cluster/src/moved_pods.rs`). Where the time of a node is over (`tdm`) pods leave it whether there is a place or not.
+//! (a reservation). Where the time of a node is over (`tdm`) pods leave it whether there is a place or not.
 //!
 //! Source: Volcano's shuffle action, which evicts what plugins name without further checks.
 use std::cell::RefCell;
@@ -14,10 +14,11 @@ use rustc_hash::FxHashSet;
 
 use super::ActionDef;
 use crate::decision::Cause;
-use crate::eviction::steps::Steps;
-use crate::eviction::{MAX_STEPS_ARG, MAX_TIME_ARG, dry_run, potential_victims};
+use crate::eviction::potential_victims;
+use crate::reservation;
 use crate::session::Session;
 use crate::statement::Statement;
+use crate::steps::{MAX_STEPS_ARG, MAX_TIME_ARG, Steps};
 use phalanx_cluster::diagnosis::NoEviction;
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Budgets, Status};
@@ -63,7 +64,7 @@ fn run(session: &mut Session<'_>) {
     statement.commit(&Arc::new(Cause { action: NAME, by: None, reason }));
     for (task, place) in moves {
         if let Some(node) = place.filter(|_| keep > 0) {
-            session.reserve_moved_pod(task, node, keep);
+            reservation::keep_for_successor(session, task, node, keep);
         }
     }
 }
@@ -132,7 +133,7 @@ fn with_places(
         }
     }
     moves.retain_mut(|(task, place)| {
-        *place = place.filter(|_| dry_run::may_keep(statement.session(), *task));
+        *place = place.filter(|_| statement.session().may_keep(*task));
         place.is_some() || leave.contains(task)
     });
     moves
@@ -146,23 +147,22 @@ fn moved(
     steps: &mut Steps,
 ) -> Result<Option<NodeId>, NoEviction> {
     steps.spend(1)?;
-    let mut attempt = statement.nested();
-    attempt.unplace(task);
-    let session = attempt.session();
-    let Some(job) = session.cluster.tasks[task].job else { return Ok(None) };
-    if session.allocatable(session.cluster.jobs[job].queue, task).is_err() {
-        return Ok(None);
-    }
-    let best = session.best_node(task).filter(|spot| spot.fit == Fit::Idle && !left.contains(&spot.node));
-    let node = match best {
-        Some(spot) => Some(spot.node),
-        None => any_place(session, task, left, steps)?,
-    };
-    if let Some(node) = node {
-        attempt.allocate(task, node);
-        attempt.keep();
-    }
-    Ok(node)
+    statement.nested(|statement| {
+        statement.unplace(task);
+        let session = statement.session();
+        if session.allocatable(task).is_err() {
+            return Ok(None);
+        }
+        let best = session.best_node(task).filter(|best| best.fit == Fit::Idle && !left.contains(&best.node));
+        let node = match best {
+            Some(best) => Some(best.node),
+            None => any_place(session, task, left, steps)?,
+        };
+        if let Some(node) = node {
+            statement.allocate(task, node);
+        }
+        Ok(node)
+    })
 }
 
 fn any_place(

@@ -14,7 +14,7 @@ mod refusals;
 mod requeue;
 mod scans;
 
-use crate::actions::Heap;
+use crate::order::Heap;
 use crate::session::Session;
 use equivalence::JobClassId;
 use members::Members;
@@ -73,7 +73,7 @@ pub(crate) fn begin(session: &mut Session<'_>, limits: RetryLimits) {
     session.backlog.follow(session.cluster);
     let rested = session.backlog.retry_due(session.cluster, session.now, limits.flushed_per_cycle);
     let changed = session.backlog.take_changed_queues();
-    session.past.begin(session.now, !changed.is_empty());
+    session.history.begin(session.now, !changed.is_empty());
     session.failed_searches.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
     if session.backlog.unschedulable() > 0 {
         retry_queues(session, changed);

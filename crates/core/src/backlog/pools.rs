@@ -9,7 +9,6 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::equivalence::{JobClassId, JobClasses};
 use super::refusals::Refusals;
-use crate::reservation::Reservations;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{Id, JobId, QueueId};
@@ -59,8 +58,6 @@ pub(crate) struct Backlog {
     pub(super) classes: JobClasses,
     /// Why jobs wait.
     pub(crate) refusals: Refusals,
-    /// Which jobs keep nodes across cycles.
-    pub(crate) reservations: Reservations,
     backoff_jobs: BinaryHeap<Reverse<(Time, JobId, u32)>>,
     backoff_classes: BinaryHeap<Reverse<(Time, JobClassId)>>,
     timers: BinaryHeap<Reverse<(Time, JobId)>>,
@@ -99,7 +96,6 @@ impl Backlog {
         for id in changes.gone {
             self.leave_class(id);
             self.refusals.clear(id);
-            self.reservations.remove(id);
             if let Some(row) = self.rows.get_mut(id.index()) {
                 *row = JobRow::default();
             }
@@ -121,9 +117,7 @@ impl Backlog {
 
     /// Makes all jobs active.
     pub(crate) fn reset(&mut self) {
-        let (refusals, reservations) =
-            (std::mem::take(&mut self.refusals), std::mem::take(&mut self.reservations));
-        *self = Self { refusals, reservations, ..Self::default() };
+        *self = Self { refusals: std::mem::take(&mut self.refusals), ..Self::default() };
     }
 
     /// Activates unschedulable jobs whose volume or device claim changed.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use super::equivalence::{
     Awaits, JobClassKey, JobSignature, PlacedMembers, QueueingHint, ServedBy, TaskDemand, TaskRun,
 };
+use crate::session::EVICTING_ACTIONS;
 use crate::session::Session;
-use crate::unserved::EVICTING_ACTIONS;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
 use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
 use phalanx_cluster::id::{JobId, TaskId, TermId};

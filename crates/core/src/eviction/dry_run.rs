@@ -5,10 +5,10 @@ use smallvec::SmallVec;
 use super::mode::EvictionMode;
 use super::potential_victims::{Loss, Victim};
 use super::preemptor::{self, Preemptor};
-use super::steps::Steps;
 use crate::plan::Plan;
 use crate::session::Session;
 use crate::statement::Statement;
+use crate::steps::Steps;
 use phalanx_cluster::diagnosis::NoEviction;
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Cluster, Status};
@@ -25,8 +25,8 @@ pub(super) type Unit = SmallVec<[Victim; 1]>;
 pub(super) fn dry_run(
     session: &mut Session<'_>,
     preemptor: &Preemptor,
-    mode: EvictionMode,
-    (units, least): (&[Unit], usize),
+    units: &[Unit],
+    least: usize,
     steps: &mut Steps,
 ) -> Result<Option<Plan>, NoEviction> {
     let mut statement = session.statement();
@@ -36,20 +36,15 @@ pub(super) fn dry_run(
     let (mut count, mut more) = (least, 1);
     let placed = loop {
         steps.spend(count)?;
-        let mut attempt = statement.nested();
-        evict(&mut attempt, &units[..count]);
-        // With the last of them gone, nothing is left but backtracking.
-        let last = count == units.len() && !units.is_empty();
-        let placed = if last {
-            preemptor.place_anyhow(&mut attempt, steps)
-        } else {
-            preemptor.place(&mut attempt, steps)
-        };
+        let placed = statement.nested(|statement| {
+            evict(statement, &units[..count]);
+            // With the last of them gone, nothing is left but backtracking.
+            let last = count == units.len() && !units.is_empty();
+            if last { preemptor.place_anyhow(statement, steps) } else { preemptor.place(statement, steps) }
+        });
         if let Some(placed) = placed? {
-            attempt.keep();
             break placed;
         }
-        drop(attempt);
         if count == units.len() {
             return Ok(None);
         }
@@ -57,19 +52,18 @@ pub(super) fn dry_run(
     };
     steps.begin();
     reprieve(&mut statement, preemptor, &units[..count], placed, steps)?;
-    let may = units.is_empty() || is_entitled(statement.session(), preemptor, mode);
+    let may = units.is_empty() || is_entitled(statement.session(), preemptor);
     Ok(may.then(|| statement.plan()))
 }
 
 /// Whether the queue may reclaim for what was placed: with unlike members, these need not be the tasks that were asked about.
-fn is_entitled(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> bool {
+fn is_entitled(session: &mut Session<'_>, preemptor: &Preemptor) -> bool {
     let placed = preemptor.placed(session.cluster);
     let lasts = preemptor::last_of_classes(session.cluster, &placed);
-    if mode.kind() != EvictionKind::Reclaim || lasts.len() == 1 {
+    if preemptor.mode.kind() != EvictionKind::Reclaim || lasts.len() == 1 {
         return true;
     }
-    let queue = session.cluster.jobs[preemptor.job].queue;
-    let ask = |session: &Session<'_>, task: TaskId| session.preemptive(queue, task).is_ok();
+    let ask = |session: &Session<'_>, task: TaskId| session.preemptive(task).is_ok();
     lasts.into_iter().all(|task| preemptor::ask_without(session, task, ask))
 }
 
@@ -118,15 +112,15 @@ fn reprieve(
         return reprieve_thoroughly(statement, preemptor, units, placed, steps);
     }
     let placed = &placed[..];
-    let mut quick = statement.nested();
-    let by_class = Placed::by_class(quick.session(), placed);
-    reprieve_each(&mut quick, units, &by_class, steps)?;
-    steps.spend(placed.len())?;
-    if placed.iter().all(|task| may_keep(quick.session(), *task)) {
-        quick.keep();
+    let quick = statement.nested(|statement| {
+        let by_class = Placed::by_class(statement.session(), placed);
+        reprieve_each(statement, units, &by_class, steps)?;
+        steps.spend(placed.len())?;
+        Ok(placed.iter().all(|task| statement.session().may_keep(*task)))
+    });
+    if quick? {
         return Ok(());
     }
-    drop(quick);
     reprieve_each(statement, units, &Placed::all(placed), steps)
 }
 
@@ -142,10 +136,8 @@ fn reprieve_each(
         if unit.iter().any(|victim| gone.contains(&victim.job)) {
             continue;
         }
-        let mut attempt = statement.nested();
-        if fits_without(&mut attempt, unit, placed, steps)? {
-            attempt.keep();
-        } else if unit.len() > 1 {
+        let fits = statement.nested(|statement| fits_without(statement, unit, placed, steps));
+        if !fits? && unit.len() > 1 {
             gone.extend(unit.iter().map(|victim| victim.job));
         }
     }
@@ -171,22 +163,15 @@ fn reprieve_thoroughly(
             if gone.iter().any(|unit| unit.len() > 1 && unit[0].job == job && unit.len() > gone[at].len()) {
                 continue;
             }
-            let mut attempt = statement.nested();
             steps.spend(gone[at].len() + placed.len())?;
-            for task in placed.iter().rev() {
-                attempt.unplace(*task);
-            }
-            for victim in gone[at] {
-                attempt.reprieve(victim.task, victim.status);
-            }
-            if let Some(anew) = preemptor.place_anyhow(&mut attempt, steps)? {
-                attempt.keep();
+            let anew = statement.nested(|statement| {
+                put_back(statement, gone[at], &placed);
+                preemptor.place_anyhow(statement, steps)
+            });
+            if let Some(anew) = anew? {
                 placed = anew;
                 gone.remove(at);
-                continue;
-            }
-            drop(attempt);
-            if stays_beside(statement, gone[at], &placed, steps)? {
+            } else if stays_beside(statement, gone[at], &placed, steps)? {
                 gone.remove(at);
             }
         }
@@ -206,18 +191,20 @@ fn stays_beside(
     let cluster = &*statement.session().cluster;
     let places: Vec<(TaskId, NodeId)> =
         placed.iter().filter_map(|task| Some((*task, cluster.tasks[*task].node?))).collect();
-    let mut attempt = statement.nested();
+    Ok(statement.nested(|statement| {
+        put_back(statement, unit, placed);
+        places.into_iter().all(|(task, node)| preemptor::place_on(statement, task, node))
+    }))
+}
+
+/// Puts victims back, with the preemptor's tasks out of their way.
+fn put_back(statement: &mut Statement<'_, '_>, unit: &[Victim], placed: &[TaskId]) {
     for task in placed.iter().rev() {
-        attempt.unplace(*task);
+        statement.unplace(*task);
     }
     for victim in unit {
-        attempt.reprieve(victim.task, victim.status);
+        statement.reprieve(victim.task, victim.status);
     }
-    let may = places.into_iter().all(|(task, node)| preemptor::place_on(&mut attempt, task, node));
-    if may {
-        attempt.keep();
-    }
-    Ok(may)
 }
 
 /// Puts victims back, and moves tasks of the preemptor from their nodes. Returns whether all tasks have a node again.
@@ -247,18 +234,7 @@ fn fits_without(
             return Ok(false);
         }
     }
-    Ok(placed.samples.iter().all(|task| may_keep(statement.session(), *task)))
-}
-
-/// Whether a task may have the place that it has, with all that is in place besides.
-pub(crate) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
-    let it = &session.cluster.tasks[task];
-    let (Some(job), Some(node)) = (it.job, it.node) else { return false };
-    let queue = session.cluster.jobs[job].queue;
-    let before = session.simulate_place(task, Status::Pending, None);
-    let may = session.allocatable(queue, task).is_ok() && session.fits(task, node);
-    session.undo_simulation(task, &before);
-    may
+    Ok(placed.samples.iter().all(|task| statement.session().may_keep(*task)))
 }
 
 /// Whether so many are all tasks of a job that run.
@@ -267,12 +243,13 @@ pub(super) fn is_all(cluster: &Cluster, job: JobId, lost: usize) -> bool {
     lost as u32 >= counts.of(Status::Running) + counts.of(Status::Bound)
 }
 
-/// Victims one by one or, for the actions of gangs, gangs as a whole: surplus one by one, then all the rest, if all of it may
-/// go.
-pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, whole: bool) -> Vec<Unit> {
-    if !of_gangs {
-        return victims.iter().map(|victim| Unit::from_slice(&[*victim])).collect();
-    }
+/// Victims one by one.
+pub(super) fn single_units(victims: &[Victim]) -> Vec<Unit> {
+    victims.iter().map(|victim| Unit::from_slice(&[*victim])).collect()
+}
+
+/// Gangs as a whole: their surplus one by one, then all the rest, if all of it may go.
+pub(super) fn units_of_gangs(session: &Session<'_>, victims: &[Victim], mode: EvictionMode) -> Vec<Unit> {
     let mut offered: FxHashMap<JobId, usize> = FxHashMap::default();
     let mut last_surplus: FxHashMap<JobId, usize> = FxHashMap::default();
     for (rank, victim) in victims.iter().enumerate() {
@@ -296,7 +273,9 @@ pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, w
         }
     }
     let complete = |job: JobId| is_all(session.cluster, job, offered[&job]);
-    units.retain(|(_, unit)| unit[0].loss == Loss::Surplus || (whole && complete(unit[0].job)));
+    units.retain(|(_, unit)| {
+        unit[0].loss == Loss::Surplus || (mode.may_break(session) && complete(unit[0].job))
+    });
     units.sort_by_key(|(rank, _)| *rank);
     units.into_iter().map(|(_, unit)| unit).collect()
 }

@@ -5,8 +5,8 @@
 //! For a job that starves, the *preemptor*:
 //! 1. [`potential_victims`]: the pods that may be evicted, in order. Plugins in their tiers say who may go together, and
 //!    PodDisruptionBudgets are counted down.
-//! 2. [`feasibility`]: arithmetic that says no without a search.
-//! 3. [`plan`]: the strategies *ordered*, *per node*, *per domain* and *surplus* choose potential victims to try.
+//! 2. [`feasibility`](crate::feasibility): arithmetic that says no without a search.
+//! 3. [`search`]: the strategies *ordered*, *per node*, *per domain* and *surplus* choose potential victims to try.
 //! 4. [`dry_run`]: in a Statement that is undone, as few of them as the bound asks for are evicted, and the gang is placed by
 //!    the filters, scores and quotas of `allocate`; more follow until it fits. Then each victim that may stay is reprieved,
 //!    the most important first. What is left is the Plan.
@@ -16,85 +16,36 @@
 //! Searches are counted in steps, and an action has a number of steps and a time in a cycle. Jobs that had no turn go first
 //! in the next cycle. Searches that failed are remembered in [`failed_searches`](crate::failed_searches).
 pub(crate) mod dry_run;
-mod feasibility;
-mod history;
 mod mode;
-mod plan;
 pub(crate) mod potential_victims;
 mod preemptor;
 mod protection;
-pub(crate) mod steps;
+mod search;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::actions::order::{self, JobsByQueue};
 use crate::backlog;
 use crate::failed_searches::SearchKey;
+use crate::feasibility::FeasibilityBounds;
 use crate::gang::{TaskQueue, repair, takeover};
-use crate::plan::Plan;
+use crate::order::{self, JobsByQueue};
+use crate::plan::{self, Plan};
 use crate::reservation;
 use crate::searches::{SearchTime, Turn};
 use crate::session::Session;
-pub(crate) use dry_run::may_keep;
-use feasibility::FeasibilityBounds;
-pub(crate) use history::record_eviction;
-use history::{EvictionHistory, JobIdentity, ProtectedJobs};
+use crate::steps::Steps;
 pub(crate) use mode::{EvictionMode, WHOLE};
 use phalanx_cluster::Status;
 use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
-use phalanx_cluster::event::{Phase, Time};
+use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
-use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
 use phalanx_framework::plugin::EvictionKind;
 use potential_victims::PotentialVictims;
 use preemptor::Preemptor;
-use steps::Steps;
-
-/// Of steps and milliseconds.
-const BUDGET: Rule = Rule::new(Allowed::AtLeast(0), Otherwise::Does("the action finds nothing"));
-
-/// How many steps an action may make in a cycle: a few tenths of a second.
-const MAX_STEPS: i64 = 200_000;
-
-/// The argument every evicting action has.
-pub(crate) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
-    name: "maxSteps",
-    kind: ArgKind::Int(&[BUDGET]),
-    default: "200000",
-    doc: "How many steps (mainly places tried, and victims put back) the action may make in a cycle. When they are used \
-          up, the jobs that had no turn go first in the next cycle.",
-};
-
-/// How long one search of an action may take, in milliseconds.
-const MAX_TIME_MS: i64 = 1_000;
-
-/// The other argument every evicting action has.
-pub(crate) const MAX_TIME_ARG: ArgSpec = ArgSpec {
-    name: "maxTime",
-    kind: ArgKind::Duration(&[BUDGET]),
-    default: "1s",
-    doc: "How long one search of the action may take on a cluster. The searches of a cycle take 50 ms together; one that was \
-          cut short gets twice as long in its next turn, up to this. simulate counts steps only, so that it always comes \
-          out the same. What allocate decided is carried out meanwhile.",
-};
-
-/// What eviction keeps across cycles.
-#[derive(Debug, Default)]
-pub(crate) struct EvictionState {
-    history: EvictionHistory,
-    bounds: FeasibilityBounds,
-}
-
-impl EvictionState {
-    /// A cycle begins.
-    pub(crate) fn begin(&mut self, now: Time, queues_changed: bool) {
-        self.history.begin(now, queues_changed);
-    }
-}
 
 /// Serves the jobs that starve.
 pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
@@ -105,17 +56,10 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
     let mut planner = EvictionPlanner::new(session, mode);
     let passed_over = |job: &JobId| session.backlog.is_eviction_deferred(*job);
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
-    // Gangs that fit without evictions are left in it, so that their room counts once, and are for allocate to place.
-    let mut statement = session.statement();
     for jobs in [first, rest] {
-        planner.serve_all(statement.session(), jobs);
+        planner.serve_all(session, jobs);
     }
-    let is_left = !statement.plan().places.is_empty();
-    drop(statement);
-    if is_left {
-        session.cluster.note_news();
-    }
-    session.past.bounds = planner.bounds;
+    session.bounds = planner.bounds;
 }
 
 /// Jobs that lack what they should have and have tasks to be placed.
@@ -127,10 +71,10 @@ fn starving(session: &mut Session<'_>) -> Vec<JobId> {
 
 fn starves(session: &Session<'_>, job: JobId) -> bool {
     let it = &session.cluster.jobs[job];
-    let gathers = repair::is_repair(session, job);
-    (gathers || it.counts.of(Status::Pending) > 0)
+    let repairs = repair::is_repair(session, job);
+    (repairs || it.counts.of(Status::Pending) > 0)
         && it.phase != Phase::Pending
-        && (gathers || session.job_starving(job))
+        && (repairs || session.job_starving(job))
         && session.job_blocked(job).is_ok()
         && !order::is_behind(session, job)
 }
@@ -140,6 +84,12 @@ fn join_next(session: &mut Session<'_>, line: &mut JobsByQueue, job: JobId) {
     if let Some(next) = backlog::try_next(session, job).filter(|next| starves(session, *next)) {
         line.push(session, next);
     }
+}
+
+/// The turn of a search.
+struct SearchTurn {
+    key: SearchKey,
+    turn: Turn,
 }
 
 struct EvictionPlanner {
@@ -153,12 +103,12 @@ struct EvictionPlanner {
 
 impl EvictionPlanner {
     fn new(session: &mut Session<'_>, mode: EvictionMode) -> Self {
-        let steps = Steps::of_action(session, mode.action());
+        potential_victims::note_refusals(session);
         Self {
             mode,
-            potential_victims: PotentialVictims::new(session, mode),
-            steps,
-            bounds: std::mem::take(&mut session.past.bounds),
+            potential_victims: PotentialVictims::default(),
+            steps: Steps::of_action(session, mode.action()),
+            bounds: std::mem::take(&mut session.bounds),
             unfinished: false,
         }
     }
@@ -197,14 +147,14 @@ impl EvictionPlanner {
     /// Serves a job with the reservations of jobs that it outranks given back: a reservation gives way before a running
     /// pod does.
     fn serve_outranking(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
-        let lesser = takeover::lesser(session, job);
-        if lesser.is_empty() && !repair::is_repair(session, job) {
+        let candidates = takeover::candidates(session, job);
+        if candidates.is_empty() && !repair::is_repair(session, job) {
             return self.serve(session, job);
         }
         let mut statement = session.statement();
         repair::take_back(&mut statement, job);
         let before = pending(statement.session(), job);
-        let yielded = takeover::take_back(&mut statement, &lesser);
+        let yielded = takeover::take_back(&mut statement, &candidates);
         let served = self.serve(statement.session(), job);
         if pending(statement.session(), job) < before {
             let outranked = takeover::give_back(&mut statement, yielded, job);
@@ -224,8 +174,8 @@ impl EvictionPlanner {
         }
         let tasks: Vec<TaskId> = tasks.into_iter().filter(pending).collect();
         if !session.job_whole(job) {
-            let Some(preemptor) = Preemptor::gang(session, job, &tasks) else { return Ok(()) };
-            return self.evict_for(session, &preemptor, self.mode);
+            let Some(preemptor) = Preemptor::gang(session, self.mode, job, &tasks) else { return Ok(()) };
+            return self.evict_for(session, &preemptor);
         }
         self.serve_each(session, job, &tasks)
     }
@@ -242,12 +192,11 @@ impl EvictionPlanner {
             if it.details.never_preempts || failed.contains_key(&like) {
                 continue;
             }
-            let preemptor = Preemptor::single(job, *task);
-            let mut served = self.evict_for(session, &preemptor, self.mode);
+            let preemptor = Preemptor::single(session, self.mode, job, *task);
+            let mut served = self.evict_for(session, &preemptor);
             if served.is_err() && self.mode == EvictionMode::Preempt {
-                served = served.or_else(|refusal| {
-                    self.evict_for(session, &preemptor, EvictionMode::WithinJob).map_err(|_| refusal)
-                });
+                let preemptor = Preemptor { mode: EvictionMode::WithinJob, ..preemptor };
+                served = served.or_else(|refusal| self.evict_for(session, &preemptor).map_err(|_| refusal));
             }
             if let Err(refusal) = served {
                 failed.insert(like, refusal);
@@ -259,43 +208,29 @@ impl EvictionPlanner {
     }
 
     /// Whether pods may be evicted for a preemptor at all, whichever pods run.
-    fn may_ask(
-        &mut self,
-        session: &mut Session<'_>,
-        preemptor: &Preemptor,
-        mode: EvictionMode,
-    ) -> Result<(), Refusal> {
+    fn may_ask(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<(), Refusal> {
+        let mode = preemptor.mode;
         let refusal = |why| Refusal::Eviction { action: mode.action(), why };
         if preemptor.tasks.is_empty() {
             return Err(refusal(NoEviction::Never));
         }
-        let queue = session.cluster.jobs[preemptor.job].queue;
         let entitled = preemptor.each_as_last(session, |session, task| match mode.kind() {
-            EvictionKind::Reclaim => session.preemptive(queue, task),
+            EvictionKind::Reclaim => session.preemptive(task),
             EvictionKind::Preempt => preemptor.within_quota_before(session, task),
         });
-        entitled.map_err(|why| not_entitled(session, preemptor, mode, why))?;
+        entitled.map_err(|why| not_entitled(session, preemptor, why))?;
         self.steps.spend(preemptor.non_preempting.len()).map_err(refusal)?;
         let held_up = preemptor.held_up_by(session).map(|pod| refusal(NoEviction::NeverOne(pod)));
         held_up.map_or(Ok(()), Err)
     }
 
     /// Evicts for a preemptor, unless it is known that a search for victims fails.
-    fn evict_for(
-        &mut self,
-        session: &mut Session<'_>,
-        preemptor: &Preemptor,
-        mode: EvictionMode,
-    ) -> Result<(), Refusal> {
-        self.may_ask(session, preemptor, mode)?;
-        let refusal = |why| Refusal::Eviction { action: mode.action(), why };
-        let protected = session
-            .past
-            .history
-            .protected(&JobIdentity::of(session.cluster, preemptor.job), !preemptor.single);
-        let key = preemptor.search_key(session.cluster, mode, &protected);
+    fn evict_for(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<(), Refusal> {
+        self.may_ask(session, preemptor)?;
+        let refusal = |why| Refusal::Eviction { action: preemptor.mode.action(), why };
+        let key = preemptor.search_key(session.cluster);
         let known = session.failed_searches.answer(&key, session.cluster.news());
-        for until in known.iter().filter_map(|known| known.until).chain(protected.until) {
+        for until in known.iter().filter_map(|known| known.until).chain(preemptor.protected.until) {
             session.backlog.retry_at(preemptor.job, until);
         }
         if let Some(why) = known.and_then(|known| known.why) {
@@ -303,16 +238,16 @@ impl EvictionPlanner {
         }
         let longer = session.failed_searches.next_turn(&key);
         let turn = self.steps.begin_turn(session, longer);
-        let planned = self.plan(session, preemptor, mode, &protected);
+        let planned = self.plan(session, preemptor);
         self.steps.end_turn(session);
         match planned {
             Ok(plan) => {
-                commit(session, preemptor, mode, &plan);
+                commit(session, preemptor, &plan);
                 session.failed_searches.forget(&key);
                 Ok(())
             }
             Err(failure) => {
-                self.note_failure(session, preemptor.job, (key, turn), &failure);
+                self.note_failure(session, preemptor.job, SearchTurn { key, turn }, &failure);
                 Err(refusal(failure.why))
             }
         }
@@ -322,7 +257,7 @@ impl EvictionPlanner {
         &mut self,
         session: &mut Session<'_>,
         job: JobId,
-        (key, turn): (SearchKey, Turn),
+        SearchTurn { key, turn }: SearchTurn,
         failure: &PlanFailure,
     ) {
         let why = Some(failure.why.clone());
@@ -350,20 +285,14 @@ struct PlanFailure {
 
 impl EvictionPlanner {
     /// Finds victims for a preemptor and places for its tasks, and changes nothing.
-    fn plan(
-        &mut self,
-        session: &mut Session<'_>,
-        preemptor: &Preemptor,
-        mode: EvictionMode,
-        protected: &ProtectedJobs,
-    ) -> Result<Plan, PlanFailure> {
-        let any = preemptor.any_victim_key(session, mode).filter(|_| protected.is_empty());
+    fn plan(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<Plan, PlanFailure> {
+        let any = preemptor.any_victim_key(session);
         let news = session.cluster.news();
         let known = any.as_ref().and_then(|key| session.failed_searches.answer(key, news)?.why);
         let (left, whole) = (self.steps.left(), self.steps.are_whole());
-        let why = match self.search(session, preemptor, (mode, protected, known)) {
+        let why = match self.search(session, preemptor, known) {
             Ok(plan) => return Ok(plan),
-            Err(why) => self.explained(session, preemptor, mode, why),
+            Err(why) => self.explained(session, preemptor, why),
         };
         if let (Some(key), NoEviction::NoVictims(_)) = (any, &why) {
             session.failed_searches.note(key, Some(why.clone()), 0, news);
@@ -378,21 +307,15 @@ impl EvictionPlanner {
     }
 
     /// The same reason, with what protects the pods that run.
-    fn explained(
-        &self,
-        session: &mut Session<'_>,
-        preemptor: &Preemptor,
-        mode: EvictionMode,
-        why: NoEviction,
-    ) -> NoEviction {
+    fn explained(&self, session: &mut Session<'_>, preemptor: &Preemptor, why: NoEviction) -> NoEviction {
         let mut explain = || {
-            let gone = plan::together(session, preemptor, mode, &self.potential_victims);
+            let gone = search::together(session, preemptor);
             let short = protection::short(session.cluster, preemptor, &gone, &self.bounds);
-            Arc::new(Protected { short, ..protection::of(session, preemptor, mode, &gone) })
+            Arc::new(Protected { short, ..protection::of(session, preemptor, &gone) })
         };
         match why {
             NoEviction::NoVictims(protected) if *protected == Protected::default() => {
-                NoEviction::NoVictims(Arc::new(protection::of(session, preemptor, mode, &[])))
+                NoEviction::NoVictims(Arc::new(protection::of(session, preemptor, &[])))
             }
             NoEviction::NotEnough(_) => NoEviction::NotEnough(explain()),
             NoEviction::NotFound(untried, _) => NoEviction::NotFound(untried, explain()),
@@ -401,27 +324,18 @@ impl EvictionPlanner {
     }
 }
 
-/// Does what a plan says. A plan without victims is left in the statement around it where allocate comes later.
-fn commit(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode, plan: &Plan) {
-    let job = preemptor.job;
+/// Does what a plan says.
+fn commit(session: &mut Session<'_>, preemptor: &Preemptor, plan: &Plan) {
+    let Preemptor { job, mode, .. } = *preemptor;
     let why = Arc::new(mode.cause(session, job));
     let lost = |task: &TaskId| session.cluster.tasks[*task].job;
     let losers: BTreeSet<JobId> = plan.victims.iter().filter_map(lost).collect();
     let mut statement = session.statement();
     statement.apply(plan);
-    if plan.victims.is_empty() && !statement.session().allocated {
-        statement.leave();
-    } else {
-        if mode != EvictionMode::WithinJob {
-            statement.take_from(job, &losers.iter().copied().collect::<Vec<JobId>>());
-        }
-        if statement.session().job_ready(job) {
-            statement.commit(&why);
-        } else {
-            statement.commit_pipelined(&why);
-        }
+    if mode != EvictionMode::WithinJob {
+        statement.note_displaced(job, &losers.iter().copied().collect::<Vec<JobId>>());
     }
-    session.cluster.note_news();
+    plan::commit(statement, job, &why);
     for loser in losers {
         // A gang that is not whole any more has no use for its reservation.
         if loser != job && !session.job_pipelined(loser) {
@@ -440,9 +354,9 @@ fn pending(session: &Session<'_>, job: JobId) -> u32 {
 }
 
 /// Why the queue of a preemptor may not have more, in the action's name unless allocate says the same.
-fn not_entitled(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, why: Refusal) -> Refusal {
+fn not_entitled(session: &Session<'_>, preemptor: &Preemptor, why: Refusal) -> Refusal {
     if session.backlog.refusals.of(preemptor.job).contains(&why) {
         return why;
     }
-    Refusal::NotEntitled { action: mode.action(), why: Box::new(why) }
+    Refusal::NotEntitled { action: preemptor.mode.action(), why: Box::new(why) }
 }

@@ -69,27 +69,16 @@ enum Preemptors {
 }
 
 /// The potential victims of an action.
+#[derive(Default)]
 pub(super) struct PotentialVictims {
-    mode: EvictionMode,
     orders: FxHashMap<Preemptors, Rc<[Victim]>>,
 }
 
 impl PotentialVictims {
-    /// As the cluster is now.
-    pub(super) fn new(session: &mut Session<'_>, mode: EvictionMode) -> Self {
-        note_refusals(session);
-        Self { mode, orders: FxHashMap::default() }
-    }
-
     /// Those for a preemptor, in order.
-    pub(super) fn order(
-        &mut self,
-        session: &Session<'_>,
-        preemptor: &Preemptor,
-        mode: EvictionMode,
-    ) -> Rc<[Victim]> {
+    pub(super) fn order(&mut self, session: &Session<'_>, preemptor: &Preemptor) -> Rc<[Victim]> {
         let job = &session.cluster.jobs[preemptor.job];
-        let preemptors = match mode {
+        let preemptors = match preemptor.mode {
             EvictionMode::WithinJob => Preemptors::Job(preemptor.job),
             EvictionMode::Preempt | EvictionMode::GangPreempt => Preemptors::Rank(job.queue, job.priority),
             EvictionMode::Reclaim | EvictionMode::GangReclaim => Preemptors::Queue(job.queue),
@@ -97,72 +86,68 @@ impl PotentialVictims {
         if let Some(order) = self.orders.get(&preemptors) {
             return order.clone();
         }
-        let order: Rc<[Victim]> = self.sorted(session, preemptor, mode).into();
+        let order: Rc<[Victim]> = sorted(session, preemptor).into();
         self.orders.insert(preemptors, order.clone());
         order
     }
+}
 
-    /// The same in no order and with protected tasks among them: a cheap superset.
-    pub(super) fn each(
-        &self,
-        session: &Session<'_>,
-        preemptor: &Preemptor,
-        mode: EvictionMode,
-    ) -> Vec<(TaskId, NodeId)> {
-        let cluster = &*session.cluster;
-        let tasks = jobs_with_potential_victims(session, preemptor, mode, !preemptor.single)
-            .into_iter()
-            .flat_map(|job| &cluster.jobs[job].tasks);
-        let place = |task: &TaskId| {
-            let it = &cluster.tasks[*task];
-            it.node.filter(|_| self.mode.takes(it.status)).map(|node| (*task, node))
+/// Tasks that may be potential victims, in no order and with protected tasks among them: a cheap superset.
+pub(super) fn each(session: &Session<'_>, preemptor: &Preemptor) -> Vec<(TaskId, NodeId)> {
+    let cluster = &*session.cluster;
+    let gives = if preemptor.single { EqualPriority::None } else { EqualPriority::WithSurplus };
+    let tasks = jobs_with_potential_victims(session, preemptor, gives)
+        .into_iter()
+        .flat_map(|job| &cluster.jobs[job].tasks);
+    let place = |task: &TaskId| {
+        let it = &cluster.tasks[*task];
+        it.node.filter(|_| preemptor.mode.takes(it.status)).map(|node| (*task, node))
+    };
+    tasks.filter_map(place).collect()
+}
+
+fn sorted(session: &Session<'_>, preemptor: &Preemptor) -> Vec<Victim> {
+    let (mode, by) = (preemptor.mode, session.cluster.jobs[preemptor.job].queue);
+    let jobs = jobs_with_potential_victims(session, preemptor, EqualPriority::WithSurplus);
+    let mut parts: Vec<JobPart> = jobs.into_iter().flat_map(|job| parts(session, mode, job)).collect();
+    parts.sort_by(|a, b| compare(session, mode, by, a, b));
+    parts.into_iter().flat_map(|part| part.victims).collect()
+}
+
+fn parts(session: &Session<'_>, mode: EvictionMode, id: JobId) -> Vec<JobPart> {
+    let cluster = &*session.cluster;
+    let job = &cluster.jobs[id];
+    let mut members: Vec<TaskId> =
+        job.tasks.iter().copied().filter(|task| may_go(session, mode, *task)).collect();
+    members.sort_by(|a, b| session.task_order(*b, *a));
+    let mut surplus = GangSurplus::of(job);
+    let broken = job.is_broken();
+    let mut parts: Vec<JobPart> = Vec::new();
+    for task in members {
+        let it = &cluster.tasks[task];
+        let Some(node) = it.node else { continue };
+        let loss = match (broken, surplus.take(it.role)) {
+            (true, _) => Loss::Broken,
+            (false, true) => Loss::Surplus,
+            (false, false) => Loss::Whole,
         };
-        tasks.filter_map(place).collect()
-    }
-
-    fn sorted(&self, session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> Vec<Victim> {
-        let by = session.cluster.jobs[preemptor.job].queue;
-        let jobs = jobs_with_potential_victims(session, preemptor, mode, true);
-        let mut parts: Vec<JobPart> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
-        parts.sort_by(|a, b| compare(session, self.mode, by, a, b));
-        parts.into_iter().flat_map(|part| part.victims).collect()
-    }
-
-    fn parts(&self, session: &Session<'_>, id: JobId) -> Vec<JobPart> {
-        let cluster = &*session.cluster;
-        let job = &cluster.jobs[id];
-        let mut members: Vec<TaskId> =
-            job.tasks.iter().copied().filter(|task| self.may_go(session, *task)).collect();
-        members.sort_by(|a, b| session.task_order(*b, *a));
-        let mut surplus = GangSurplus::of(job);
-        let broken = job.is_broken();
-        let mut parts: Vec<JobPart> = Vec::new();
-        for task in members {
-            let it = &cluster.tasks[task];
-            let Some(node) = it.node else { continue };
-            let loss = match (broken, surplus.take(it.role)) {
-                (true, _) => Loss::Broken,
-                (false, true) => Loss::Surplus,
-                (false, false) => Loss::Whole,
-            };
-            let victim = Victim { task, job: id, node, status: it.status, loss };
-            match parts.iter_mut().find(|part| part.loss == loss) {
-                Some(part) => part.victims.push(victim),
-                None => parts.push(JobPart { job: id, loss, victims: vec![victim] }),
-            }
+        let victim = Victim { task, job: id, node, status: it.status, loss };
+        match parts.iter_mut().find(|part| part.loss == loss) {
+            Some(part) => part.victims.push(victim),
+            None => parts.push(JobPart { job: id, loss, victims: vec![victim] }),
         }
-        for part in parts.iter_mut().filter(|part| part.loss != Loss::Surplus) {
-            part.victims.sort_by(|a, b| goes_first(session, a.task, b.task));
-        }
-        parts
     }
+    for part in parts.iter_mut().filter(|part| part.loss != Loss::Surplus) {
+        part.victims.sort_by(|a, b| goes_first(session, a.task, b.task));
+    }
+    parts
+}
 
-    /// Whether a task may be evicted, whoever the preemptor is.
-    pub(super) fn may_go(&self, session: &Session<'_>, id: TaskId) -> bool {
-        let cluster = &*session.cluster;
-        let task = &cluster.tasks[id];
-        self.mode.takes(task.status) && lets_go(session, session.tiers.with(self.mode.protection_flag()), id)
-    }
+/// Whether a task may be evicted, whoever the preemptor is.
+pub(super) fn may_go(session: &Session<'_>, mode: EvictionMode, id: TaskId) -> bool {
+    let cluster = &*session.cluster;
+    let task = &cluster.tasks[id];
+    mode.takes(task.status) && lets_go(session, session.tiers.with(mode.protection_flag()), id)
 }
 
 /// Jobs that may have potential victims for a preemptor, found without a look at their pods. Of jobs of equal priority that no
@@ -170,22 +155,17 @@ impl PotentialVictims {
 fn jobs_with_potential_victims(
     session: &Session<'_>,
     preemptor: &Preemptor,
-    mode: EvictionMode,
-    gangs: bool,
+    of_equals: EqualPriority,
 ) -> Vec<JobId> {
-    let cluster = &*session.cluster;
+    let (cluster, mode) = (&*session.cluster, preemptor.mode);
     let Job { queue: by, priority, .. } = cluster.jobs[preemptor.job];
     if mode == EvictionMode::WithinJob {
         return vec![preemptor.job];
     }
     if mode.kind() == EvictionKind::Preempt {
-        let equals = match (session.tiers.ranks_jobs(mode.flag()), gangs) {
-            (true, _) => EqualPriority::All,
-            (false, true) => EqualPriority::WithSurplus,
-            (false, false) => EqualPriority::None,
-        };
+        let ranked = session.tiers.ranks_jobs(mode.flag());
         return cluster
-            .running_jobs_below(by, priority, equals)
+            .running_jobs_below(by, priority, if ranked { EqualPriority::All } else { of_equals })
             .filter(|job| *job != preemptor.job)
             .collect();
     }

@@ -4,24 +4,26 @@ use std::sync::Arc;
 use phalanx_resource::DimId;
 use rustc_hash::FxHashSet;
 
-use super::history::ProtectedJobs;
 use super::mode::EvictionMode;
-use super::plan;
-use super::steps::Steps;
+use super::search;
+use crate::eviction_history::ProtectedJobs;
 use crate::failed_searches::{RequestClass, SearchKey, SearchKind, TaskRequest};
+use crate::feasibility::TaskDemand;
 use crate::gang::backtracking;
 use crate::gang::domain::Choice;
 use crate::session::Session;
 use crate::statement::Statement;
+use crate::steps::Steps;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Before, Cluster, Status};
-use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::Plugin;
 
 /// The gang or task for which pods are evicted.
 #[derive(Clone, Debug)]
 pub(super) struct Preemptor {
+    /// How pods are evicted for it.
+    pub(super) mode: EvictionMode,
     /// The job.
     pub(super) job: JobId,
     /// Tasks that never preempt: they are placed before any pod is evicted.
@@ -32,31 +34,40 @@ pub(super) struct Preemptor {
     pub(super) wanted: usize,
     /// One task, whatever else the job lacks.
     pub(super) single: bool,
+    /// Jobs that the eviction history protects from it.
+    pub(super) protected: ProtectedJobs,
 }
 
 impl Preemptor {
     /// The gang: as many of its tasks as make it whole. `None` when all of them do not.
-    pub(super) fn gang(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Option<Self> {
+    pub(super) fn gang(
+        session: &mut Session<'_>,
+        mode: EvictionMode,
+        job: JobId,
+        tasks: &[TaskId],
+    ) -> Option<Self> {
         let non_preempting = |task: &&TaskId| session.cluster.tasks[**task].details.never_preempts;
         let (non_preempting, tasks): (Vec<TaskId>, Vec<TaskId>) = tasks.iter().partition(non_preempting);
         let with_all: Vec<TaskId> = non_preempting.iter().chain(&tasks).copied().collect();
         let wanted = count_to_whole(session, job, &with_all)?.saturating_sub(non_preempting.len());
-        Some(Self { job, non_preempting, tasks, wanted, single: false })
+        let protected = session.history.protected_from_gang(session.cluster, job);
+        Some(Self { mode, job, non_preempting, tasks, wanted, single: false, protected })
     }
 
     /// One task of a job that is whole.
-    pub(super) fn single(job: JobId, task: TaskId) -> Self {
-        Self { job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true }
+    pub(super) fn single(session: &Session<'_>, mode: EvictionMode, job: JobId, task: TaskId) -> Self {
+        let protected = session.history.protected_from(session.cluster, job);
+        Self { mode, job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true, protected }
+    }
+
+    /// What the feasibility bound is about.
+    pub(super) fn demand(&self) -> TaskDemand<'_> {
+        TaskDemand { tasks: &self.tasks, wanted: self.wanted }
     }
 
     /// What a search for victims depends on: the mode, the queue and priority of the job, what the job holds and what it
     /// requests.
-    pub(super) fn search_key(
-        &self,
-        cluster: &Cluster,
-        mode: EvictionMode,
-        protected: &ProtectedJobs,
-    ) -> SearchKey {
+    pub(super) fn search_key(&self, cluster: &Cluster) -> SearchKey {
         let job = &cluster.jobs[self.job];
         let of = |task: &TaskId| {
             let task = &cluster.tasks[*task];
@@ -73,18 +84,19 @@ impl Preemptor {
             ..self.any_request(cluster)
         };
         // The own pods of a job, and jobs that are protected from it, are no other job's answer.
-        let is_own = mode == EvictionMode::WithinJob || !protected.is_empty();
-        let kind = SearchKind::Victims(mode);
+        let is_own = self.mode == EvictionMode::WithinJob || !self.protected.is_empty();
+        let kind = SearchKind::Victims { action: self.mode.action(), whose: self.mode.whose() };
         SearchKey { kind, job: is_own.then(|| (self.job, job.object.uid.clone())), request: Some(request) }
     }
 
     /// What it depends on whether any pod may be evicted, whatever is requested; `None` where that depends on more.
-    pub(super) fn any_victim_key(&self, session: &Session<'_>, mode: EvictionMode) -> Option<SearchKey> {
-        let (cluster, last) = (&*session.cluster, self.last());
+    pub(super) fn any_victim_key(&self, session: &Session<'_>) -> Option<SearchKey> {
+        let (cluster, mode, last) = (&*session.cluster, self.mode, self.last());
         if mode == EvictionMode::WithinJob
+            || !self.protected.is_empty()
             || cluster.jobs[self.job].has_places()
             || cluster.class_of(last).best_effort
-            || plan::asks_others(session)
+            || search::asks_others(session)
         {
             return None;
         }
@@ -99,7 +111,7 @@ impl Preemptor {
             None => session.tiers.every().any(depends),
         };
         let key = || SearchKey {
-            kind: SearchKind::AnyVictim(mode),
+            kind: SearchKind::AnyVictim { action: mode.action() },
             job: None,
             request: Some(self.any_request(cluster)),
         };
@@ -167,8 +179,7 @@ impl Preemptor {
     /// Whether the queue, and those above it, are within their quotas without the preemptor: otherwise most victims would
     /// be evicted for the quota. Asked with all tasks of the preemptor but this one in place.
     pub(super) fn within_quota_before(&self, session: &Session<'_>, task: TaskId) -> Result<(), Refusal> {
-        let queue = session.cluster.jobs[self.job].queue;
-        let Err(refusal) = session.allocatable(queue, task) else { return Ok(()) };
+        let Err(refusal) = session.allocatable(task) else { return Ok(()) };
         let taken = &self.tasks[..self.wanted.max(1)];
         let asked =
             |dim: DimId| -> i64 { taken.iter().map(|task| session.cluster.request_of(*task).get(dim)).sum() };
@@ -192,22 +203,20 @@ impl Preemptor {
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
         let choice = Choice::of(statement.session().cluster, &self.tasks).filter(|_| !self.single);
         let Some(choice) = choice else { return self.place_behind(statement, Vec::new(), steps) };
-        let mut attempt = statement.nested();
-        if let Some(placed) = self.place_behind(&mut attempt, Vec::new(), steps)? {
-            attempt.keep();
-            return Ok(Some(placed));
+        let placed = statement.nested(|statement| self.place_behind(statement, Vec::new(), steps))?;
+        if placed.is_some() {
+            return Ok(placed);
         }
-        drop(attempt);
         steps.scan(2 * statement.session().cluster.nodes.len())?;
         for home in choice.nodes(statement.session(), self.job, &self.tasks) {
-            let mut attempt = statement.nested();
             steps.spend(1)?;
-            if !choice.begin(&mut attempt, self.job, home) {
-                continue;
-            }
-            let placed = self.place_behind(&mut attempt, vec![choice.first], steps)?;
+            let placed = statement.nested(|statement| {
+                if !choice.begin(statement, home) {
+                    return Ok(None);
+                }
+                self.place_behind(statement, vec![choice.first], steps)
+            })?;
             if placed.is_some() {
-                attempt.keep();
                 return Ok(placed);
             }
         }
@@ -220,27 +229,19 @@ impl Preemptor {
         statement: &mut Statement<'_, '_>,
         steps: &mut Steps,
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
-        let mut attempt = statement.nested();
-        if let Some(placed) = self.place(&mut attempt, steps)? {
-            attempt.keep();
-            return Ok(Some(placed));
+        let placed = statement.nested(|statement| self.place(statement, steps))?;
+        if placed.is_some() || !self.is_intricate(statement.session().cluster) {
+            return Ok(placed);
         }
-        drop(attempt);
-        if !self.is_intricate(statement.session().cluster) {
-            return Ok(None);
+        let found = statement.nested(|statement| {
+            steps.backtrack(|steps| {
+                backtracking::fill_for_reservation(statement, self.job, &self.tasks, steps)
+            })
+        })?;
+        if !found && !backtracking::is_exhaustive(statement.session(), &self.tasks) {
+            steps.give_up();
         }
-        let mut attempt = statement.nested();
-        if !steps
-            .any_way(|steps| backtracking::fill_for_reservation(&mut attempt, self.job, &self.tasks, steps))?
-        {
-            if !backtracking::is_exhaustive(attempt.session(), &self.tasks) {
-                steps.give_up();
-            }
-            return Ok(None);
-        }
-        let placed = self.placed(attempt.session().cluster);
-        attempt.keep();
-        Ok(Some(placed))
+        Ok(found.then(|| self.placed(statement.session().cluster)))
     }
 
     /// The tasks that have a node.
@@ -324,30 +325,14 @@ impl Preemptor {
 
 /// Gives a task the best node, if its queue may have the task. Returns whether it did.
 pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
-    place_where(statement, task, |session| session.best_node(task).map(|spot| (spot.node, spot.fit)))
+    let session = statement.session();
+    let best = if session.allocatable(task).is_ok() { session.best_node(task) } else { None };
+    best.map(|best| statement.place(task, best.node, best.fit)).is_some()
 }
 
 /// The same on this node.
 pub(super) fn place_on(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> bool {
-    place_where(statement, task, |session| session.room(task, node, &[]).map(|room| (node, room)))
-}
-
-fn place_where(
-    statement: &mut Statement<'_, '_>,
-    task: TaskId,
-    find: impl Fn(&mut Session<'_>) -> Option<(NodeId, Fit)>,
-) -> bool {
-    let session = statement.session();
-    let Some(job) = session.cluster.tasks[task].job else { return false };
-    if session.allocatable(session.cluster.jobs[job].queue, task).is_err() {
-        return false;
-    }
-    match find(session) {
-        Some((node, Fit::Idle)) => statement.allocate(task, node),
-        Some((node, _)) => statement.pipeline(task, node),
-        None => return false,
-    }
-    true
+    statement.session().allocatable(task).is_ok() && statement.place_if_fits(task, node).is_some()
 }
 
 /// The last task of each class, the last one of all first.

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use phalanx_resource::{Amounts, DimId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::feasibility::FeasibilityBounds;
-use super::history::{JobIdentity, ProtectedJobs};
 use super::mode::EvictionMode;
-use super::plan::{asks_others, freed, keeps_reservation};
 use super::preemptor::Preemptor;
+use super::search::{asks_others, freed, keeps_reservation};
+use crate::feasibility::FeasibilityBounds;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoPotentialVictims, Protected, Protection, Short};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, QueueId, TaskId};
@@ -25,21 +24,16 @@ const MOST_PODS: usize = 1_000;
 pub(super) fn of(
     session: &mut Session<'_>,
     preemptor: &Preemptor,
-    mode: EvictionMode,
     together: &[(TaskId, NodeId)],
 ) -> Protected {
+    let mode = preemptor.mode;
     preemptor.as_if_whole(session, |session| {
         let mut explanation = Explanation {
             session,
             preemptor,
-            mode,
             budgets: Budgets::new(session.cluster),
             surplus: FxHashMap::default(),
             may_break: mode.may_break(session),
-            history: session
-                .past
-                .history
-                .protected(&JobIdentity::of(session.cluster, preemptor.job), !preemptor.single),
             plugins: FxHashMap::default(),
             gangs: BTreeMap::new(),
             together: together.iter().map(|(task, _)| *task).collect(),
@@ -60,7 +54,7 @@ pub(super) fn of(
         }
         let gangs = explanation.gangs.iter().map(|(field, gangs)| gangs.protection(session.cluster, field));
         protected.pods.extend(gangs);
-        protected.none = (!any).then(|| none(session.cluster, preemptor, mode));
+        protected.none = (!any).then(|| none(session.cluster, preemptor));
         protected
     })
 }
@@ -72,13 +66,13 @@ pub(super) fn short(
     together: &[(TaskId, NodeId)],
     bounds: &FeasibilityBounds,
 ) -> Option<Short> {
-    let bound = bounds.known(cluster, preemptor).filter(|_| !together.is_empty())?;
+    let bound = bounds.known(cluster, preemptor.demand()).filter(|_| !together.is_empty())?;
     let then = bound.without(freed(cluster, together));
     Some(Short { pods: together.len() as u32, then: then.shortfall() })
 }
 
 /// Which pods are on nodes, where none is a potential victim.
-fn none(cluster: &Cluster, preemptor: &Preemptor, mode: EvictionMode) -> NoPotentialVictims {
+fn none(cluster: &Cluster, preemptor: &Preemptor) -> NoPotentialVictims {
     let pods = |amounts: &Amounts| amounts.get(DimId::PODS).max(0) as u32;
     let job = &cluster.jobs[preemptor.job];
     let queue = &cluster.queues[job.queue];
@@ -86,7 +80,7 @@ fn none(cluster: &Cluster, preemptor: &Preemptor, mode: EvictionMode) -> NoPoten
     let of_queue = pods(&queue.own.allocated);
     let ours: u32 = cluster.queues.iter().map(|(_, queue)| pods(&queue.own.allocated)).sum();
     NoPotentialVictims {
-        whose: mode.whose(),
+        whose: preemptor.mode.whose(),
         queue: queue.name.clone(),
         own,
         beside: of_queue.saturating_sub(own),
@@ -116,14 +110,11 @@ impl NeededPods {
 struct Explanation<'a, 'w> {
     session: &'a Session<'w>,
     preemptor: &'a Preemptor,
-    mode: EvictionMode,
     /// Counted down, as if all pods went that nothing else protects.
     budgets: Budgets<'a>,
     /// The surplus of gangs, counted down in the same way.
     surplus: FxHashMap<JobId, GangSurplus>,
     may_break: bool,
-    /// Jobs that the eviction history protects.
-    history: ProtectedJobs,
     /// What plugins said about pods of a job and class.
     plugins: FxHashMap<(JobId, ClassId), Option<PluginRefusal>>,
     /// Pods that their gangs need, by the field that says so.
@@ -150,7 +141,7 @@ impl Explanation<'_, '_> {
         let cluster = &*self.session.cluster;
         let [from, by] = [job, self.preemptor.job].map(|job| cluster.jobs[job].queue);
         let keeps = cluster.keeps_its_pods(from, by);
-        if let Some(queue) = keeps.filter(|_| self.mode.kind() == EvictionKind::Reclaim) {
+        if let Some(queue) = keeps.filter(|_| self.preemptor.mode.kind() == EvictionKind::Reclaim) {
             return Some(Protection::Queue(cluster.queues[queue].name.clone()));
         }
         let task = &cluster.tasks[id];
@@ -158,7 +149,8 @@ impl Explanation<'_, '_> {
             let refused = task.refused != Refused::No && task.details.preemptable != Some(false);
             return Some(if refused { Protection::Refused } else { Protection::Preemptable });
         }
-        let mut parts = self.session.tiers.with(self.mode.protection_flag()).filter_map(Plugin::protection);
+        let mut parts =
+            self.session.tiers.with(self.preemptor.mode.protection_flag()).filter_map(Plugin::protection);
         if let Some(part) = parts.find(|part| part.protects(cluster, id)) {
             return Some(Protection::Plugin(part.reason()));
         }
@@ -176,13 +168,14 @@ impl Explanation<'_, '_> {
     fn by_rank_and_plugins(&mut self, id: TaskId, job: JobId) -> ControlFlow<Option<Protection>> {
         let cluster = &*self.session.cluster;
         let task = &cluster.tasks[id];
-        let rank = match self.mode {
+        let rank = match self.preemptor.mode {
             EvictionMode::WithinJob => task.priority.cmp(&cluster.tasks[self.preemptor.last()].priority),
             _ => cluster.jobs[job].priority.cmp(&cluster.jobs[self.preemptor.job].priority),
         };
-        let alike =
-            rank.is_eq() && self.mode.is_of_jobs() && !self.session.tiers.ranks_jobs(self.mode.flag());
-        let preempts = self.mode.kind() == EvictionKind::Preempt;
+        let alike = rank.is_eq()
+            && self.preemptor.mode.is_of_jobs()
+            && !self.session.tiers.ranks_jobs(self.preemptor.mode.flag());
+        let preempts = self.preemptor.mode.kind() == EvictionKind::Preempt;
         if preempts && (rank.is_gt() || alike) {
             return Break(Some(self.by_priority()));
         }
@@ -200,8 +193,8 @@ impl Explanation<'_, '_> {
         if keeps_reservation(self.session, self.preemptor.job, job) {
             return Some(Protection::Reserved);
         }
-        if self.history.has(cluster, job) {
-            return Some(Protection::Takes);
+        if self.preemptor.protected.has(cluster, job) {
+            return Some(Protection::History);
         }
         if !self.may_break {
             let surplus = self.surplus.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
@@ -221,7 +214,7 @@ impl Explanation<'_, '_> {
 
     /// Why a pod that may go may not go besides those that may go together.
     fn besides(&mut self, id: TaskId, job: JobId) -> Option<Protection> {
-        let (cluster, mode) = (&*self.session.cluster, self.mode);
+        let (cluster, mode) = (&*self.session.cluster, self.preemptor.mode);
         if self.together.is_empty() || self.together.contains(&id) {
             return None;
         }
@@ -260,27 +253,24 @@ impl Explanation<'_, '_> {
     }
 
     fn by_priority(&self) -> Protection {
-        let of_jobs = self.mode != EvictionMode::WithinJob;
+        let of_jobs = self.preemptor.mode != EvictionMode::WithinJob;
         Protection::Priority(of_jobs.then(|| self.session.cluster.priority_of(self.preemptor.job)))
     }
 
     /// Why plugins do not let a pod go, even if it alone had to.
     fn by_plugins(&mut self, id: TaskId, job: JobId) -> Option<PluginRefusal> {
-        let (session, preemptor, mode) = (self.session, self.preemptor, self.mode);
+        let (session, preemptor) = (self.session, self.preemptor);
         if asks_others(session) {
             return None;
         }
         let asked = self.plugins.entry((job, session.cluster.tasks[id].class));
-        asked.or_insert_with(|| plugin_refusal(session, (preemptor.last(), id), mode)).clone()
+        asked.or_insert_with(|| plugin_refusal(session, preemptor, id)).clone()
     }
 }
 
 /// By the first plugin that does not let a pod go, those that guard queues before others.
-fn plugin_refusal(
-    session: &Session<'_>,
-    (by, id): (TaskId, TaskId),
-    mode: EvictionMode,
-) -> Option<PluginRefusal> {
+fn plugin_refusal(session: &Session<'_>, preemptor: &Preemptor, id: TaskId) -> Option<PluginRefusal> {
+    let (mode, by) = (preemptor.mode, preemptor.last());
     let cluster = &*session.cluster;
     let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, cluster, by, of);
     if session.tiers.any_victims(mode.flag(), &[id], ask) {

@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use super::Request;
 use super::greedy::Greedy;
+use super::{Goal, Request};
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::budget::Cut;
@@ -29,20 +29,19 @@ pub(super) fn find(
     statement: &mut Statement<'_, '_>,
     request: Request,
     members: &[TaskId],
-) -> Result<bool, Cut> {
+) -> Result<Option<Goal>, Cut> {
     statement.unplace_all(members);
-    let Some(choice) = Choice::of(statement.session().cluster, members) else { return Ok(false) };
+    let Some(choice) = Choice::of(statement.session().cluster, members) else { return Ok(None) };
     let nodes = statement.session().cluster.nodes.len();
     statement.session().searches.spend(request.job, 2 * nodes)?;
     for node in choice.nodes(statement.session(), request.job, members) {
         statement.session().searches.spend(request.job, members.len())?;
-        let mut attempt = statement.nested();
-        if place_at(&mut attempt, request, members, &choice, node) {
-            attempt.keep();
-            return Ok(true);
+        let reached = statement.nested(|statement| place_at(statement, request, members, &choice, node));
+        if reached.is_some() {
+            return Ok(reached);
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// The choice of a gang among the domains of a topology.
@@ -115,17 +114,9 @@ impl Choice {
     }
 
     /// Gives the first task this node. Returns whether its queue and the node have room for it.
-    pub(crate) fn begin(&self, statement: &mut Statement<'_, '_>, job: JobId, node: NodeId) -> bool {
-        let session = statement.session();
-        if session.allocatable(session.cluster.jobs[job].queue, self.first).is_err() {
-            return false;
-        }
-        match session.room(self.first, node, &[]) {
-            Some(Fit::Idle) => statement.allocate(self.first, node),
-            Some(Fit::FutureIdle) => statement.pipeline(self.first, node),
-            None => return false,
-        }
-        true
+    pub(crate) fn begin(&self, statement: &mut Statement<'_, '_>, node: NodeId) -> bool {
+        statement.session().allocatable(self.first).is_ok()
+            && statement.place_if_fits(self.first, node).is_some()
     }
 }
 
@@ -150,11 +141,13 @@ fn place_at(
     members: &[TaskId],
     choice: &Choice,
     node: NodeId,
-) -> bool {
-    if !choice.begin(statement, request.job, node) {
-        return false;
+) -> Option<Goal> {
+    if !choice.begin(statement, node) {
+        return None;
     }
-    let rest = members.iter().copied().filter(|task| *task != choice.first);
-    Greedy::default().place_tasks(statement, request.job, rest);
-    request.is_met(statement.session())
+    if !statement.session().job_ready(request.job) {
+        let rest = members.iter().copied().filter(|task| *task != choice.first);
+        Greedy::default().place_tasks(statement, request.job, rest);
+    }
+    request.reached(statement.session())
 }

@@ -5,7 +5,6 @@
 use phalanx_cluster::Status;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
-use phalanx_framework::placement::Fit;
 use rustc_hash::FxHashMap;
 
 use super::reserved;
@@ -34,22 +33,16 @@ pub(super) struct GreedyPass {
 }
 
 impl GreedyPass {
-    /// Whether the pass reached a goal.
-    pub(super) fn reached(&self, request: Request) -> bool {
-        match self.reached {
-            Some(Goal::Start) => true,
-            Some(Goal::Reserve) => request.goal == Goal::Reserve,
-            None => false,
-        }
+    /// What the pass reached, if that is enough.
+    pub(super) fn reached(&self, request: Request) -> Option<Goal> {
+        self.reached.filter(|reached| request.is_met_by(*reached))
     }
 
-    /// Takes the places again, if they reach a goal.
-    pub(super) fn repeat(&self, statement: &mut Statement<'_, '_>, request: Request) -> bool {
-        let reached = self.reached(request);
-        if reached {
-            reserved::take(statement, &self.places);
-        }
-        reached
+    /// Takes the places again, if they are enough.
+    pub(super) fn repeat(&self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Goal> {
+        let reached = self.reached(request)?;
+        reserved::take(statement, &self.places);
+        Some(reached)
     }
 
     /// Why tasks were not placed, and how far the gang came.
@@ -67,16 +60,12 @@ impl Greedy {
         job: JobId,
         queue: &mut TaskQueue,
     ) -> GreedyPass {
-        self.place_queue(statement, job, queue);
+        self.place_tasks(statement, job, queue);
         if reserved::is_reserved(statement.session(), job) {
             reserved::start_waiting(statement, job);
         }
         let session = statement.session();
-        let reached = match (session.job_ready(job), session.job_pipelined(job)) {
-            (true, _) => Some(Goal::Start),
-            (false, true) => Some(Goal::Reserve),
-            (false, false) => None,
-        };
+        let reached = Goal::reached(session, job);
         let places = if reached == Some(Goal::Reserve) { reserved::places(session, job) } else { Vec::new() };
         let mut refusals = self.into_refusals();
         if reached.is_none() {
@@ -86,34 +75,14 @@ impl Greedy {
         GreedyPass { reached, places, refusals }
     }
 
-    /// Places tasks of a queue until the job is ready.
-    pub(super) fn place_queue(
-        &mut self,
-        statement: &mut Statement<'_, '_>,
-        job: JobId,
-        queue: &mut TaskQueue,
-    ) {
-        let mut ready = false;
-        while !ready && let Some(task) = queue.next() {
-            ready = self.place(statement, job, task);
-        }
-        if !ready {
-            self.place_seeking(statement, job);
-        }
-    }
-
-    /// Places these tasks until the job is ready.
+    /// Places tasks until the job is ready with one of them.
     pub(super) fn place_tasks(
         &mut self,
         statement: &mut Statement<'_, '_>,
         job: JobId,
         mut tasks: impl Iterator<Item = TaskId>,
     ) {
-        let mut ready = statement.session().job_ready(job);
-        while !ready && let Some(task) = tasks.next() {
-            ready = self.place(statement, job, task);
-        }
-        if !ready {
+        if !tasks.any(|task| self.place(statement, job, task)) {
             self.place_seeking(statement, job);
         }
     }
@@ -141,7 +110,7 @@ impl Greedy {
             }
             return false;
         }
-        if let Err(refusal) = place(statement, job, task, nominated) {
+        if let Err(refusal) = place(statement, task) {
             if seeks {
                 self.seeking.push(task);
             }
@@ -172,20 +141,14 @@ impl Greedy {
 
 /// Gives a task a node. The nomination of an earlier cycle is taken back for that: among equal nodes the task keeps the node,
 /// but idle resources elsewhere go first.
-fn place(
-    statement: &mut Statement<'_, '_>,
-    job: JobId,
-    task: TaskId,
-    nominated: bool,
-) -> Result<(), Refusal> {
-    if nominated {
+fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> Result<(), Refusal> {
+    if statement.session().cluster.tasks[task].status == Status::Pipelined {
         statement.unplace(task);
     }
     let session = statement.session();
-    session.allocatable(session.cluster.jobs[job].queue, task)?;
+    session.allocatable(task)?;
     match session.best_node(task) {
-        Some(spot) if spot.fit == Fit::Idle => statement.allocate(task, spot.node),
-        Some(spot) => statement.pipeline(task, spot.node),
+        Some(best) => statement.place(task, best.node, best.fit),
         None => return Err(session.no_node(task)),
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! [`serve`] tries the [`STRATEGIES`] in order, first for a start on idle resources, then for a reservation of resources that
 //! are being released. Each goal is tried without the reservations of other jobs before any of them is taken over. One
-//! function commits the first plan that is found ([`commit`]).
+//! function commits the first plan that is found ([`plan::commit`]).
 pub(crate) mod backtracking;
 pub(crate) mod domain;
 mod greedy;
@@ -19,6 +19,7 @@ use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{JobId, TaskId};
 
+use crate::plan;
 use crate::session::Session;
 use crate::statement::Statement;
 use greedy::Greedy;
@@ -43,6 +44,16 @@ pub(crate) enum Goal {
     Reserve,
 }
 
+impl Goal {
+    /// What a job has enough places for.
+    fn reached(session: &Session<'_>, job: JobId) -> Option<Self> {
+        if session.job_ready(job) {
+            return Some(Goal::Start);
+        }
+        session.job_pipelined(job).then_some(Goal::Reserve)
+    }
+}
+
 /// The gang to plan, and what for.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
@@ -51,18 +62,23 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Whether the job has what the goal asks for.
-    fn is_met(self, session: &Session<'_>) -> bool {
-        session.job_ready(self.job) || (self.goal == Goal::Reserve && session.job_pipelined(self.job))
+    /// The goal that the job has reached, if that is enough.
+    fn reached(self, session: &Session<'_>) -> Option<Goal> {
+        Goal::reached(session, self.job).filter(|reached| self.is_met_by(*reached))
+    }
+
+    fn is_met_by(self, reached: Goal) -> bool {
+        reached == Goal::Start || self.goal == Goal::Reserve
     }
 }
 
-/// One way to find nodes for a gang. It leaves the places of the members in the Statement where it returns true.
+/// One way to find nodes for a gang. It returns what the places are enough for that it leaves in the Statement. What it did is
+/// undone where it returns none.
 struct GangStrategy {
     /// For a strategy that compares many ways: whether it may find places that the greedy strategy does not. Such a strategy is
     /// not repeated while its last failure stands.
     search: Option<fn(&Session<'_>, &[TaskId]) -> bool>,
-    find: fn(&mut GangPlanner<'_>, &mut Statement<'_, '_>, Request) -> Result<bool, Cut>,
+    find: fn(&mut GangPlanner<'_>, &mut Statement<'_, '_>, Request) -> Result<Option<Goal>, Cut>,
 }
 
 /// The strategies, in the order in which they are tried. Each says in its file what it guarantees.
@@ -88,40 +104,36 @@ static STRATEGIES: [GangStrategy; 4] = [
 /// Gives a job nodes: a gang that cannot start is planned as a whole, a job that can start gets a node for its next task.
 pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
     let deferred = session.backlog.take_deferred(job);
-    session.searches.serve(job, deferred);
+    session.searches.serve();
+    if deferred {
+        session.searches.pay(job);
+    }
     if session.job_ready(job) {
         return grow(session, job, queue);
     }
-    if reserved::is_settled(session, job) {
+    if reserved::is_unchanged(session, job) {
         refuse_reserved(session, job, None, Vec::new());
         return Served::Done;
     }
     let mut planner = GangPlanner::new(job, queue);
-    match planner.plan(session) {
-        Some(planned) => planner.end_planned(session, planned),
-        None => planner.end_refused(session),
-    }
+    let mut statement = session.statement();
+    let Some(planned) = planner.plan(&mut statement) else {
+        drop(statement);
+        return planner.end_refused(session);
+    };
+    plan::commit(statement, job, &Arc::default());
+    planner.end_planned(session, planned)
 }
 
 /// Gives a job that can start a node for its next task.
 fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
     let mut greedy = Greedy::default();
     let mut statement = session.statement();
-    greedy.place_queue(&mut statement, job, queue);
-    commit(statement, job);
+    greedy.place_tasks(&mut statement, job, &mut *queue);
+    plan::commit(statement, job, &Arc::default());
     let placed = greedy.placed();
     refuse_all(session, job, greedy.into_refusals());
     if placed == 0 || queue.is_empty() { Served::Done } else { Served::MoreToDo }
-}
-
-/// Commits a plan: a job that is ready is bound, the places of any other job become its reservation.
-fn commit(mut statement: Statement<'_, '_>, job: JobId) {
-    let why = Arc::default();
-    if statement.session().job_ready(job) {
-        statement.commit(&why);
-    } else {
-        statement.commit_pipelined(&why);
-    }
 }
 
 /// Notes what a job with a reservation waits for: what a plugin says, or the resources of its places. A job that may keep less

@@ -7,7 +7,7 @@ use phalanx_cluster::id::{JobId, TaskId};
 
 use super::greedy::{Greedy, GreedyPass};
 use super::{GangStrategy, Goal, Request, STRATEGIES, Served, TaskQueue};
-use super::{commit, refuse_all, refuse_reserved, repair, reserved, takeover};
+use super::{refuse_all, refuse_reserved, repair, reserved, takeover};
 use crate::failed_searches::SearchKey;
 use crate::reservation;
 use crate::searches::{Searches, Turn};
@@ -34,7 +34,7 @@ pub(super) struct GangPlanner<'q> {
     turn: Option<Turn>,
 }
 
-/// A plan that was committed.
+/// A plan that the Statement holds.
 pub(super) struct Planned {
     goal: Goal,
     /// Jobs whose reservations the plan takes over.
@@ -48,35 +48,24 @@ impl<'q> GangPlanner<'q> {
         Self { job, queue, greedy: None, members: Arc::default(), start_steps: None, cut: None, turn: None }
     }
 
-    /// Commits the first plan that is found.
-    pub(super) fn plan(&mut self, session: &mut Session<'_>) -> Option<Planned> {
-        let planned = self.plan_for_any_goal(session);
+    /// Leaves the first plan that is found in the Statement.
+    pub(super) fn plan(&mut self, statement: &mut Statement<'_, '_>) -> Option<Planned> {
+        repair::take_back(statement, self.job);
+        let planned = [Goal::Start, Goal::Reserve].into_iter().find_map(|goal| {
+            let outranked = self.find(statement, Request { job: self.job, goal })?;
+            Some(Planned { goal, outranked, not_ready: statement.session().not_ready(self.job) })
+        });
         if self.turn.is_some() {
-            let Session { search_time, searches, .. } = session;
+            let Session { search_time, searches, .. } = statement.session();
             search_time.end(searches.budget());
         }
         planned
     }
 
-    fn plan_for_any_goal(&mut self, session: &mut Session<'_>) -> Option<Planned> {
-        let mut statement = session.statement();
-        repair::take_back(&mut statement, self.job);
-        for goal in [Goal::Start, Goal::Reserve] {
-            let request = Request { job: self.job, goal };
-            let Some(outranked) = self.find(&mut statement, request) else { continue };
-            let not_ready = statement.session().not_ready(self.job);
-            commit(statement, self.job);
-            return Some(Planned { goal, outranked, not_ready });
-        }
-        None
-    }
-
     /// Tries all strategies, then with reservations of other jobs taken over. Returns the jobs that lose some.
     fn find(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Vec<JobId>> {
-        if STRATEGIES.iter().any(|strategy| self.try_one(statement, request, strategy)) {
-            return Some(Vec::new());
-        }
-        self.find_by_takeover(statement, request)
+        let found = STRATEGIES.iter().find_map(|strategy| self.try_one(statement, request, strategy));
+        found.map(|_| Vec::new()).or_else(|| self.find_by_takeover(statement, request))
     }
 
     fn try_one(
@@ -84,24 +73,21 @@ impl<'q> GangPlanner<'q> {
         statement: &mut Statement<'_, '_>,
         request: Request,
         strategy: &GangStrategy,
-    ) -> bool {
+    ) -> Option<Goal> {
         if strategy.search.is_some_and(|may_help| !self.may_find(statement, request, may_help)) {
-            return false;
+            return None;
         }
         let before = statement.session().searches.left();
-        let mut attempt = statement.nested();
-        let found = (strategy.find)(self, &mut attempt, request);
-        if found == Ok(true) {
-            attempt.keep();
-            return true;
+        match statement.nested(|statement| (strategy.find)(self, statement, request)) {
+            Ok(Some(reached)) => return Some(reached),
+            Ok(None) => {}
+            Err(cut) => self.cut = Some(cut),
         }
-        drop(attempt);
-        self.cut = found.err().or(self.cut);
         if strategy.search.is_some() && request.goal == Goal::Start {
             let steps = before.saturating_sub(statement.session().searches.left());
             *self.start_steps.get_or_insert(0) += steps;
         }
-        false
+        None
     }
 
     /// Whether a search may find what the greedy strategy and the last search did not, or resources that are being released.
@@ -134,27 +120,27 @@ impl<'q> GangPlanner<'q> {
         statement: &mut Statement<'_, '_>,
         request: Request,
     ) -> Option<Vec<JobId>> {
-        let lesser = takeover::lesser(statement.session(), self.job);
+        let candidates = takeover::candidates(statement.session(), self.job);
         let (mut count, mut more) = (1, 1);
-        while count <= lesser.len() {
+        while count <= candidates.len() {
             self.queue.restart(statement.session());
             statement.session().searches.spend(self.job, self.queue.left()).ok()?;
-            let found = self.find_over(statement, &lesser[..count], |planner, statement| {
+            let found = self.find_over(statement, &candidates[..count], |planner, statement| {
                 Ok(Greedy::default().run(statement, planner.job, planner.queue).reached(request))
             });
             if found.is_some() {
                 return found;
             }
-            count = if count == lesser.len() { count + 1 } else { lesser.len().min(count + more) };
+            count = if count == candidates.len() { count + 1 } else { candidates.len().min(count + more) };
             more *= 2;
         }
-        if lesser.is_empty() || reserved::is_reserved(statement.session(), self.job) {
+        if candidates.is_empty() || reserved::is_reserved(statement.session(), self.job) {
             return None;
         }
         self.begin_turn(statement.session());
         let searches = STRATEGIES.iter().filter(|strategy| strategy.search.is_some());
         searches.into_iter().find_map(|strategy| {
-            self.find_over(statement, &lesser, |planner, statement| {
+            self.find_over(statement, &candidates, |planner, statement| {
                 (strategy.find)(planner, statement, request)
             })
         })
@@ -174,17 +160,14 @@ impl<'q> GangPlanner<'q> {
     fn find_over(
         &mut self,
         statement: &mut Statement<'_, '_>,
-        lesser: &[JobId],
-        find: impl FnOnce(&mut Self, &mut Statement<'_, '_>) -> Result<bool, Cut>,
+        candidates: &[JobId],
+        find: impl FnOnce(&mut Self, &mut Statement<'_, '_>) -> Result<Option<Goal>, Cut>,
     ) -> Option<Vec<JobId>> {
-        let mut attempt = statement.nested();
-        let taken = takeover::take_back(&mut attempt, lesser);
-        if !find(self, &mut attempt).unwrap_or(false) {
-            return None;
-        }
-        let outranked = takeover::give_back(&mut attempt, taken, self.job);
-        attempt.keep();
-        Some(outranked)
+        statement.nested(|statement| {
+            let taken = takeover::take_back(statement, candidates);
+            find(self, statement).ok().flatten()?;
+            Some(takeover::give_back(statement, taken, self.job))
+        })
     }
 
     /// All members without a node of their own, those without requests last.
@@ -196,7 +179,7 @@ impl<'q> GangPlanner<'q> {
     }
 
     /// The greedy strategy. It runs once: where it found places that have to be released, these are taken for a reservation.
-    pub(super) fn greedy(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> bool {
+    pub(super) fn greedy(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Goal> {
         if let Some(pass) = &self.greedy {
             return pass.repeat(statement, request);
         }

@@ -21,7 +21,7 @@ const NODES_PER_STEP: usize = 4;
 
 /// Whether a gang keeps nodes for a repair.
 pub(crate) fn is_repair(session: &Session<'_>, job: JobId) -> bool {
-    session.backlog.reservations.is_repair(job) && session.cluster.jobs[job].counts.of(Status::Pipelined) > 0
+    session.reservations.is_repair(job) && session.cluster.jobs[job].counts.of(Status::Pipelined) > 0
 }
 
 /// Takes the places of a repair back, so that its members are placed where there is room.
@@ -33,13 +33,13 @@ pub(crate) fn take_back(statement: &mut Statement<'_, '_>, job: JobId) {
 
 /// The gang has other places than those that were kept for a repair.
 pub(crate) fn end(session: &mut Session<'_>, job: JobId) {
-    session.backlog.reservations.end_repair(job);
+    session.reservations.end_repair(job);
 }
 
 /// Keeps nodes for what a running gang lacks. Returns false when the gang is whole, has had its ten minutes, or there are no
 /// such nodes: then it keeps none.
 pub(super) fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
-    if session.backlog.reservations.is_paused(job, session.now) {
+    if session.reservations.is_paused(job) {
         return false;
     }
     let is_broken = session.cluster.jobs[job].is_broken();
@@ -47,7 +47,7 @@ pub(super) fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
         end(session, job);
         return false;
     };
-    session.backlog.reservations.begin_repair(job, session.now);
+    session.reservations.begin_repair(session.cluster, job, session.now);
     tell(session, job, nodes);
     true
 }
@@ -83,7 +83,7 @@ struct Kept {
 /// The nodes that are kept for the repairs of all gangs.
 fn kept_for_repairs(session: &Session<'_>) -> BTreeSet<NodeId> {
     let cluster = &*session.cluster;
-    let jobs = session.backlog.reservations.repairs();
+    let jobs = session.reservations.repairs();
     let tasks = jobs.flat_map(|job| &cluster.jobs[job].tasks).map(|task| &cluster.tasks[*task]);
     tasks.filter(|task| task.status == Status::Pipelined).filter_map(|task| task.node).collect()
 }
@@ -105,9 +105,9 @@ fn tell(session: &mut Session<'_>, job: JobId, mut nodes: Vec<NodeId>) {
 /// A node with room for a task, else one that is kept from now on.
 fn node_for(session: &mut Session<'_>, task: TaskId, kept: &mut Kept) -> Option<NodeId> {
     let job = session.cluster.tasks[task].job?;
-    session.allocatable(session.cluster.jobs[job].queue, task).ok()?;
+    session.allocatable(task).ok()?;
     let node = match session.best_node(task) {
-        Some(spot) => spot.node,
+        Some(best) => best.node,
         None if requests_resources_only(session.cluster, task) => {
             session.searches.spend(job, session.cluster.nodes.len() / NODES_PER_STEP).ok()?;
             let node = node_that_lacks_least(session, task)?;

@@ -5,7 +5,6 @@
 use rustc_hash::FxHashSet;
 
 use super::{Goal, Request};
-use crate::eviction;
 use crate::failed_searches::SearchKey;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -20,17 +19,18 @@ pub(super) type Places = Vec<(TaskId, NodeId)>;
 const MEMBERS_IN_ANY_ORDER: usize = 8;
 
 /// Starts a gang in its reserved places, or keeps them.
-pub(super) fn find(statement: &mut Statement<'_, '_>, request: Request) -> bool {
+pub(super) fn find(statement: &mut Statement<'_, '_>, request: Request) -> Option<Goal> {
     let session = statement.session();
     if !is_reserved(session, request.job) {
-        return false;
+        return None;
     }
     let places = places(session, request.job);
-    match request.goal {
+    let found = match request.goal {
         _ if places.is_empty() => false,
         Goal::Start => start(statement, request.job, &places),
         Goal::Reserve => can_have(session, places),
-    }
+    };
+    found.then_some(request.goal)
 }
 
 /// Whether a gang has all of its places and has to wait for some.
@@ -62,7 +62,7 @@ pub(super) fn take(statement: &mut Statement<'_, '_>, places: &Places) {
 }
 
 /// Whether nothing has happened since the last plan failed to start a gang, and its places can still be had.
-pub(super) fn is_settled(session: &mut Session<'_>, job: JobId) -> bool {
+pub(super) fn is_unchanged(session: &mut Session<'_>, job: JobId) -> bool {
     let news = session.cluster.news();
     if !session.failed_searches.is_unchanged(&SearchKey::start(session.cluster, job), news) {
         return false;
@@ -119,25 +119,22 @@ pub(super) fn start_waiting(statement: &mut Statement<'_, '_>, job: JobId) {
 
 fn start_one(statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> bool {
     let own = statement.session().cluster.tasks[task].node;
-    let mut attempt = statement.nested();
-    attempt.unplace(task);
-    let Some(spot) = attempt.session().best_node(task).filter(|spot| spot.fit == Fit::Idle) else {
-        return false;
-    };
-    attempt.allocate(task, spot.node);
-    let session = attempt.session();
-    let places = places(session, job);
-    let starts = own == Some(spot.node) || can_have(session, places);
-    if starts {
-        attempt.keep();
-    }
-    starts
+    statement.nested(|statement| {
+        statement.unplace(task);
+        let Some(best) = statement.session().best_node(task).filter(|best| best.fit == Fit::Idle) else {
+            return false;
+        };
+        statement.allocate(task, best.node);
+        let session = statement.session();
+        let places = places(session, job);
+        own == Some(best.node) || can_have(session, places)
+    })
 }
 
 /// Whether members can be given these places one after the other. Of many members each is asked alone, for an order in which
 /// they can take their places is not searched for.
 pub(super) fn can_have(session: &mut Session<'_>, places: Places) -> bool {
-    let keep = |session: &mut Session<'_>| places.iter().all(|(task, _)| eviction::may_keep(session, *task));
+    let keep = |session: &mut Session<'_>| places.iter().all(|(task, _)| session.may_keep(*task));
     (places.len() > MEMBERS_IN_ANY_ORDER && keep(session)) || count_waiting(session, places).is_some()
 }
 
@@ -159,7 +156,7 @@ fn count_in_order(statement: &mut Statement<'_, '_>, mut left: Places) -> Option
     while left.len() < before {
         before = left.len();
         left.retain(|(task, node)| {
-            let fit = put(statement, *task, *node);
+            let fit = statement.place_if_fits(*task, *node);
             count += usize::from(fit == Some(Fit::FutureIdle));
             fit.is_none()
         });
@@ -182,19 +179,10 @@ fn count_in_any_order(
     }
     let left = places.iter().enumerate().filter(|(at, _)| placed & (1 << at) == 0);
     left.into_iter().find_map(|(at, (task, node))| {
-        let mut attempt = statement.nested();
-        let fit = put(&mut attempt, *task, *node)?;
-        let rest = count_in_any_order(&mut attempt, places, placed | 1 << at, seen)?;
-        Some(rest + usize::from(fit == Fit::FutureIdle))
+        statement.nested(|statement| {
+            let fit = statement.place_if_fits(*task, *node)?;
+            let rest = count_in_any_order(statement, places, placed | 1 << at, seen)?;
+            Some(rest + usize::from(fit == Fit::FutureIdle))
+        })
     })
-}
-
-/// Gives a task its place, if the node takes it.
-fn put(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> Option<Fit> {
-    let fit = statement.session().room(task, node, &[])?;
-    match fit {
-        Fit::Idle => statement.allocate(task, node),
-        Fit::FutureIdle => statement.pipeline(task, node),
-    }
-    Some(fit)
 }

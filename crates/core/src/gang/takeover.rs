@@ -4,7 +4,6 @@
 //! takes: what still fits beside the new places is given back. Source: kube-scheduler counts a nominated pod for pods of equal
 //! or lower priority only (`addGENominatedPods`).
 use super::reserved::{self, Places};
-use crate::eviction;
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::Status;
@@ -21,7 +20,7 @@ pub(crate) struct TakenBack {
 }
 
 /// The jobs whose reservations a job may take over, the least important first.
-pub(crate) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
+pub(crate) fn candidates(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
     let queue = session.cluster.jobs[job].queue;
     if session.cluster.queues[queue].own.pipelined.is_zero() {
         return Vec::new();
@@ -33,10 +32,10 @@ pub(crate) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
     let may_lose = |other: &JobId| {
         session.cluster.jobs[*other].counts.of(Status::Pipelined) > 0 && session.outranks(job, *other)
     };
-    let mut lesser: Vec<JobId> = waiting.into_iter().filter(may_lose).collect();
+    let mut candidates: Vec<JobId> = waiting.into_iter().filter(may_lose).collect();
     let priority = |job: JobId| session.cluster.jobs[job].priority;
-    lesser.sort_by(|a, b| priority(*a).cmp(&priority(*b)).then_with(|| session.job_order(*b, *a)));
-    lesser
+    candidates.sort_by(|a, b| priority(*a).cmp(&priority(*b)).then_with(|| session.job_order(*b, *a)));
+    candidates
 }
 
 /// Takes back the reservations of these jobs.
@@ -61,30 +60,30 @@ pub(crate) fn give_back(
 ) -> Vec<JobId> {
     let mut outranked = Vec::new();
     for TakenBack { job, places } in taken.into_iter().rev() {
-        let mut attempt = statement.nested();
-        let all = places.len();
-        let back =
-            places.into_iter().filter(|(task, node)| give_back_one(&mut attempt, *task, *node)).count();
-        let session = attempt.session();
-        let whole = session.job_ready(job) || session.job_pipelined(job);
-        if whole && all_may_keep(session, taker) {
-            attempt.keep();
-        } else {
-            drop(attempt);
-        }
-        if back < all || !whole {
+        let mut loses = false;
+        statement.nested(|statement| {
+            let mut all_back = true;
+            for (task, node) in places {
+                all_back &= give_back_one(statement, task, node);
+            }
+            let session = statement.session();
+            let whole = session.job_ready(job) || session.job_pipelined(job);
+            loses = !all_back || !whole;
+            whole && all_may_keep(session, taker)
+        });
+        if loses {
             outranked.push(job);
         }
     }
-    statement.take_from(taker, &outranked);
+    statement.note_displaced(taker, &outranked);
     outranked
 }
 
 fn give_back_one(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> bool {
     let session = statement.session();
     let it = &session.cluster.tasks[task];
-    let Some(job) = it.job.filter(|_| it.status == Status::Pending) else { return false };
-    let fits = session.allocatable(session.cluster.jobs[job].queue, task).is_ok() && session.fits(task, node);
+    let is_pending = it.job.is_some() && it.status == Status::Pending;
+    let fits = is_pending && session.allocatable(task).is_ok() && session.fits(task, node);
     if fits {
         statement.pipeline(task, node);
     }
@@ -101,7 +100,7 @@ fn all_may_keep(session: &mut Session<'_>, job: JobId) -> bool {
             && (!class.carried.is_empty() || cluster.terms.outward(class).next().is_some())
     };
     let affected: Vec<TaskId> = cluster.jobs[job].tasks.iter().copied().filter(refers_to_others).collect();
-    affected.into_iter().all(|task| eviction::may_keep(session, task))
+    affected.into_iter().all(|task| session.may_keep(task))
 }
 
 /// Tells jobs that lost reserved places who took them over.

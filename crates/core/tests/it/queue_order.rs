@@ -138,7 +138,7 @@ fn by_comparing_all(test: &mut TestCluster, conf: &Conf) -> Vec<String> {
         jobs.retain(|job| *job != first);
         let task = session.cluster.jobs[first].tasks[0];
         let fits = session.cluster.request_of(task).short(&session.cluster.nodes[node].idle).next().is_none();
-        if fits && session.allocatable(queue, task).is_ok() {
+        if fits && session.allocatable(task).is_ok() {
             placed.push(session.cluster.tasks[task].pod.name.to_string());
             let mut statement = session.statement();
             statement.allocate(task, node);

@@ -76,8 +76,8 @@ fn accounts(session: &mut Session<'_>) -> Accounts {
                 session.tiers.every().map(|plugin| plugin.queue_guard()?.deserved(cluster, *queue)).collect()
             })
             .collect(),
-        allocatable: tasks.iter().map(|(task, _, queue)| session.allocatable(*queue, *task)).collect(),
-        preemptive: tasks.iter().map(|(task, _, queue)| session.preemptive(*queue, *task)).collect(),
+        allocatable: tasks.iter().map(|(task, ..)| session.allocatable(*task)).collect(),
+        preemptive: tasks.iter().map(|(task, ..)| session.preemptive(*task)).collect(),
         spots,
     }
 }
@@ -149,11 +149,10 @@ fn make(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId], m
         changes = rest;
         if let Change::Nest(count, keep) = change {
             let (inner, outer) = rest.split_at((*count).min(rest.len()));
-            let mut nested = statement.nested();
-            make(&mut nested, tasks, nodes, inner);
-            if *keep {
-                nested.keep();
-            }
+            statement.nested(|nested| {
+                make(nested, tasks, nodes, inner);
+                *keep
+            });
             changes = outer;
         } else {
             make_one(statement, tasks, nodes, *change);

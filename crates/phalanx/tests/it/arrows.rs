@@ -112,3 +112,36 @@ fn pure_crates_do_not_depend_on_clients_or_runtimes() {
     let wrong: Vec<_> = NOT_IN_CORE.iter().filter(|name| core.contains(**name)).collect();
     assert!(wrong.is_empty(), "phalanx-core reaches {wrong:?}");
 }
+
+/// Modules of the core from the top down: one names none that stands before it. Modules without a line stand below these.
+const MODULES_OF_CORE: &[&str] = &["cycle", "status", "unserved", "actions", "eviction", "gang"];
+
+#[test]
+fn modules_of_the_core_depend_on_modules_below_them() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src");
+    let mut folders = vec![std::path::PathBuf::from(root)];
+    let mut up = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let inside = path.strip_prefix(root).unwrap().with_extension("");
+            let module = inside.iter().next().unwrap().to_str().unwrap();
+            let above = MODULES_OF_CORE.iter().take_while(|name| **name != module);
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let named: Vec<&str> = code.flat_map(|line| line.split("crate::").skip(1)).collect();
+            let ends = |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+            let is_named =
+                |name: &&&str| named.iter().any(|rest| rest.strip_prefix(**name).is_some_and(ends));
+            // `lib` lists all modules, and a report holds the outcome of a cycle.
+            if !["lib", "report"].contains(&module) {
+                up.extend(above.filter(is_named).map(|name| format!("{}: {name}", path.display())));
+            }
+        }
+    }
+    assert_eq!(up, Vec::<String>::new());
+}

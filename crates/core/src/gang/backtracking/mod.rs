@@ -3,11 +3,11 @@
 //! The best node for each member can be wrong for the gang: small members spread over the nodes that a large one needs whole,
 //! or take what the queue may have while two other members would have made the gang. Here members that fit the fewest nodes
 //! come first, the fullest nodes are filled first, and a place that leads nowhere is taken back. Where constraints of members
-//! refer to other pods, the members are tried in any order ([`interdependent`]).
+//! refer to other pods, the members are tried in any order ([`search`]).
 //!
 //! Guarantees: on a small cluster a refusal is exact; on a larger one the search ends with its budget of steps, always at the
 //! same point.
-mod interdependent;
+mod search;
 mod volumes;
 
 use phalanx_resource::Amounts;
@@ -18,11 +18,11 @@ use std::cmp::Reverse;
 use super::{Goal, Request, reserved};
 use crate::session::Session;
 use crate::statement::Statement;
-use interdependent::InterdependentSearch;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{ClaimId, JobId, NodeId, TaskId};
-use phalanx_cluster::{Class, Cluster, Node, Status};
+use phalanx_cluster::{Class, Cluster, Node};
 use phalanx_framework::placement::Fit;
+use search::Search;
 pub(crate) use volumes::is_exhaustive;
 
 /// Nodes that are filtered by their resources in the time of one step.
@@ -70,12 +70,11 @@ pub(super) fn find(
     statement: &mut Statement<'_, '_>,
     request: Request,
     members: &[TaskId],
-) -> Result<bool, Cut> {
+) -> Result<Option<Goal>, Cut> {
     let session = statement.session();
-    let queue = session.cluster.jobs[request.job].queue;
-    let allowed = |item: &Item| session.allocatable(queue, item.tasks[0]).is_ok();
+    let allowed = |item: &Item| session.allocatable(item.tasks[0]).is_ok();
     if !items(session, members).iter().any(allowed) {
-        return Ok(false);
+        return Ok(None);
     }
     let mut steps = session.searches.part(request.job);
     let found = fill(statement, request, members, &mut steps);
@@ -83,7 +82,7 @@ pub(super) fn find(
         reserved::start_waiting(statement, request.job);
     }
     statement.session().searches.give_back(&steps);
-    found
+    found.map(|found| found.then_some(request.goal))
 }
 
 /// Leaves a way to reserve places for a job in the statement, if there is any.
@@ -111,11 +110,11 @@ fn fill(
     sort_hardest_first(session, &mut items, &nodes);
     if are_interdependent(statement.session().cluster, &items) {
         return volumes::in_each_order(statement, &items, |statement| {
-            InterdependentSearch::new(request, statement.session().cluster, &items, &nodes, steps)
-                .run(statement)
+            let search = Search::new(request, &items, &nodes, steps);
+            search.in_any_order(statement.session().cluster).run(statement)
         });
     }
-    Search { request, items: &items, nodes: &nodes, steps }.run(statement)
+    Search::new(request, &items, &nodes, steps).run(statement)
 }
 
 /// Whether the nodes that take a member depend on where other members are.
@@ -134,18 +133,13 @@ impl Request {
         session.job_ready(self.job) || (self.goal == Goal::Reserve && session.job_whole(self.job))
     }
 
-    /// Whether the queue of the job may have one more task.
-    fn allows(self, session: &Session<'_>, task: TaskId) -> bool {
-        session.allocatable(session.cluster.jobs[self.job].queue, task).is_ok()
-    }
-
     /// Gives a task a node. Returns false when the node has no room, or is like one that was tried.
     fn place(self, statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId, tried: &[NodeId]) -> bool {
-        match statement.session().room(task, node, tried) {
-            Some(Fit::Idle) => statement.allocate(task, node),
-            Some(Fit::FutureIdle) if self.goal == Goal::Reserve => statement.pipeline(task, node),
-            _ => return false,
-        }
+        let room = statement.session().room(task, node, tried);
+        let Some(fit) = room.filter(|fit| *fit == Fit::Idle || self.goal == Goal::Reserve) else {
+            return false;
+        };
+        statement.place(task, node, fit);
         true
     }
 }
@@ -214,93 +208,4 @@ fn sort_hardest_first(session: &mut Session<'_>, items: &mut [Item], nodes: &[No
         keys.insert(task, (homes, Reverse(largest.unwrap_or(0))));
     }
     items.sort_by_key(|item| keys[&item.tasks[0]]);
-}
-
-/// Where the next task goes, and what was tried for it.
-struct Frame {
-    item: usize,
-    /// Which of the item's tasks.
-    at: usize,
-    /// The next node to try. Equal tasks take nodes in order, so that no way is tried twice.
-    cursor: usize,
-    /// Nodes that were tried: a node like one of these would fail as well.
-    tried: SmallVec<[NodeId; 8]>,
-    placed: Option<TaskId>,
-}
-
-impl Frame {
-    fn of(item: usize, at: usize, cursor: usize) -> Self {
-        Self { item, at, cursor, tried: SmallVec::new(), placed: None }
-    }
-}
-
-struct Search<'a> {
-    request: Request,
-    items: &'a [Item],
-    nodes: &'a [NodeId],
-    steps: &'a mut Budget,
-}
-
-impl Search<'_> {
-    /// Leaves places that meet the request in the statement.
-    fn run(&mut self, statement: &mut Statement<'_, '_>) -> Result<bool, Cut> {
-        let mut frames = vec![Frame::of(0, 0, 0)];
-        while let Some(frame) = frames.last_mut() {
-            if let Some(task) = frame.placed.take() {
-                statement.unplace(task);
-            }
-            if self.place_next(statement, frame)? {
-                if self.request.is_whole(statement.session()) {
-                    return Ok(true);
-                }
-                let next = self.after(frame);
-                frames.push(next);
-            } else if !self.leave_out_rest(statement.session(), frame) {
-                frames.pop();
-            }
-        }
-        Ok(false)
-    }
-
-    fn after(&self, frame: &Frame) -> Frame {
-        if frame.at + 1 < self.items[frame.item].tasks.len() {
-            Frame::of(frame.item, frame.at + 1, frame.cursor - 1)
-        } else {
-            Frame::of(frame.item + 1, 0, 0)
-        }
-    }
-
-    /// Gives the frame's task the next node that was not tried and has room.
-    fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut Frame) -> Result<bool, Cut> {
-        let Some(item) = self.items.get(frame.item) else { return Ok(false) };
-        let task = item.tasks[frame.at];
-        if !self.request.allows(statement.session(), task) {
-            return Ok(false);
-        }
-        while frame.cursor < self.nodes.len() {
-            self.steps.spend(1)?;
-            let node = self.nodes[frame.cursor];
-            frame.cursor += 1;
-            if self.request.place(statement, task, node, &frame.tried) {
-                frame.tried.push(node);
-                frame.placed = Some(task);
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Goes on with the next item, if what is left can still make the gang.
-    fn leave_out_rest(&self, session: &Session<'_>, frame: &mut Frame) -> bool {
-        let next = frame.item + 1;
-        let Some(rest) = self.items.get(next..).filter(|rest| !rest.is_empty()) else { return false };
-        let job = &session.cluster.jobs[self.request.job];
-        let placed = job.counts.ready() + job.counts.of(Status::Pipelined);
-        let left: usize = rest.iter().map(|item| item.tasks.len()).sum();
-        if (placed as usize) + left < job.min_member as usize {
-            return false;
-        }
-        *frame = Frame::of(next, 0, 0);
-        true
-    }
 }

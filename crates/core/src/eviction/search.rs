@@ -10,21 +10,21 @@ use phalanx_resource::Amounts;
 use rustc_hash::FxHashSet;
 
 use super::EvictionPlanner;
-use super::dry_run::{Unit, dry_run, units};
-use super::feasibility::FeasibilityBound;
-use super::history::ProtectedJobs;
+use super::dry_run::{Unit, dry_run, single_units, units_of_gangs};
 use super::mode::EvictionMode;
-use super::potential_victims::{Loss, PotentialVictims, Victim};
+use super::potential_victims::{self, Loss, Victim};
 use super::preemptor::Preemptor;
-use super::steps::Steps;
+use crate::feasibility::FeasibilityBound;
 use crate::gang::domain::Choice;
 use crate::gang::reserved;
 use crate::plan::Plan;
 use crate::session::Session;
+use crate::steps::Steps;
 use phalanx_cluster::diagnosis::{NoEviction, Untried};
-use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId, TermId};
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{Budgets, Cluster};
 use phalanx_framework::plugin::{EvictionKind, Plugin};
+use phalanx_framework::tiers::TierVictims;
 use phalanx_plugins::within_surplus;
 use surplus::Limits;
 
@@ -32,28 +32,27 @@ use surplus::Limits;
 type VictimStrategy<S> = fn(&mut S, &Offer) -> Result<Option<Plan>, NoEviction>;
 
 impl EvictionPlanner {
-    /// Finds victims and places. `known` says why no pod may be evicted for a preemptor like this, whatever it requests.
+    /// Finds victims and places. `none` says why no pod may be evicted for a preemptor like this, whatever it requests.
     pub(super) fn search(
         &mut self,
         session: &mut Session<'_>,
         preemptor: &Preemptor,
-        (mode, protected, known): (EvictionMode, &ProtectedJobs, Option<NoEviction>),
+        none: Option<NoEviction>,
     ) -> Result<Plan, NoEviction> {
         let Self { potential_victims, steps, bounds, .. } = self;
         steps.begin();
-        bounds.with_bound(session, preemptor, steps, |session, bound, steps| {
-            if let Some(why) = known.filter(|_| !bound.may_do()) {
+        bounds.with_bound(session, preemptor.demand(), steps, |session, bound, steps| {
+            if let Some(why) = none.filter(|_| !bound.may_do()) {
                 return Err(why);
             }
-            let mut search =
-                VictimSearch { session, preemptor, mode, bound, steps, tier: None, surplus: None };
-            let (ceiling, alone) = search.bound_alone(potential_victims)?;
-            let order = potential_victims.order(search.session, preemptor, mode);
+            let mut search = VictimSearch { session, preemptor, bound, steps, tier: None, surplus: None };
+            let AlonePermitted { ceiling, only } = search.bound_alone()?;
+            let order = potential_victims.order(search.session, preemptor);
             search.steps.scan(4 * order.len())?;
             let is_offered = |victim: &&Victim| {
-                alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
-                    && is_offered(search.session, preemptor, mode, victim)
-                    && !protected.has(search.session.cluster, victim.job)
+                only.as_ref().is_none_or(|only| only.contains(&victim.task))
+                    && is_offered(search.session, preemptor, victim)
+                    && !preemptor.protected.has(search.session.cluster, victim.job)
             };
             let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
             search.run(&offered, &ceiling)
@@ -68,18 +67,14 @@ pub(super) fn asks_others(session: &Session<'_>) -> bool {
 
 /// The tasks that plugins and PodDisruptionBudgets let go together, in no order of importance; none where each question goes
 /// to another process.
-pub(super) fn together(
-    session: &mut Session<'_>,
-    preemptor: &Preemptor,
-    mode: EvictionMode,
-    potential_victims: &PotentialVictims,
-) -> Vec<(TaskId, NodeId)> {
+pub(super) fn together(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<(TaskId, NodeId)> {
     if asks_others(session) {
         return Vec::new();
     }
-    let all = potential_victims.each(session, preemptor, mode);
+    let mode = preemptor.mode;
+    let all = potential_victims::each(session, preemptor);
     let ids = all.into_iter().map(|(task, _)| task);
-    let mut ids: Vec<TaskId> = ids.filter(|task| potential_victims.may_go(session, *task)).collect();
+    let mut ids: Vec<TaskId> = ids.filter(|task| potential_victims::may_go(session, mode, *task)).collect();
     if !mode.may_break(session) {
         ids = within_surplus(session.cluster, &ids);
     }
@@ -107,8 +102,8 @@ fn is_surplus<'t>(cluster: &Cluster, tasks: impl IntoIterator<Item = &'t TaskId>
 }
 
 /// Whether a potential victim is still one, and one for this preemptor.
-fn is_offered(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, victim: &Victim) -> bool {
-    let cluster = &*session.cluster;
+fn is_offered(session: &Session<'_>, preemptor: &Preemptor, victim: &Victim) -> bool {
+    let (cluster, mode) = (&*session.cluster, preemptor.mode);
     // A task that requests nothing may not push out one that requests something.
     let idle = |task: TaskId| cluster.class_of(task).best_effort;
     // Nor a less important one a more important one, whatever plugins say: allocate would serve that first again.
@@ -142,11 +137,11 @@ fn is_offered(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, 
 fn outranked(
     session: &Session<'_>,
     preemptor: &Preemptor,
-    mode: EvictionMode,
     offered: &[Victim],
-    (tier, mut picked): (usize, Vec<TaskId>),
+    picked: TierVictims,
 ) -> Vec<TaskId> {
-    let cluster = &*session.cluster;
+    let (cluster, mode) = (&*session.cluster, preemptor.mode);
+    let TierVictims { tier, victims: mut picked } = picked;
     let priority = |job: JobId| cluster.jobs[job].priority;
     let is_equal = |victim: &&Victim| {
         let surplus = victim.loss == Loss::Surplus && !preemptor.single;
@@ -184,11 +179,18 @@ struct Offer {
     limited: bool,
 }
 
+/// The potential victims that may go if they alone have to.
+struct AlonePermitted {
+    /// The bound with all potential victims evicted, also others.
+    ceiling: FeasibilityBound,
+    /// Those that may go; `None` means all.
+    only: Option<FxHashSet<TaskId>>,
+}
+
 /// A search for one preemptor.
 struct VictimSearch<'a, 'w> {
     session: &'a mut Session<'w>,
     preemptor: &'a Preemptor,
-    mode: EvictionMode,
     /// The feasibility bound with no pod evicted.
     bound: &'a mut FeasibilityBound,
     steps: &'a mut Steps,
@@ -204,13 +206,10 @@ impl VictimSearch<'_, '_> {
     const STRATEGIES: [VictimStrategy<Self>; 5] =
         [Self::cheapest_node, Self::ordered, Self::per_node, Self::per_domain, Self::every_set];
 
-    /// The bound with all potential victims evicted, and those that may go if they alone have to; `None` means all. Fails
-    /// where even these are not enough. This is asked before victims are put in order, which takes the longest.
-    fn bound_alone(
-        &mut self,
-        potential_victims: &PotentialVictims,
-    ) -> Result<(FeasibilityBound, Option<FxHashSet<TaskId>>), NoEviction> {
-        let all = potential_victims.each(self.session, self.preemptor, self.mode);
+    /// What the bound says of potential victims that may go if they alone have to. Fails where these are not enough. This is
+    /// asked before victims are put in order, which takes the longest.
+    fn bound_alone(&mut self) -> Result<AlonePermitted, NoEviction> {
+        let all = potential_victims::each(self.session, self.preemptor);
         self.steps.scan(all.len())?;
         if all.is_empty() && !self.bound.may_do() {
             return Err(NoEviction::NoVictims(Arc::default()));
@@ -220,22 +219,20 @@ impl VictimSearch<'_, '_> {
             return Err(NoEviction::NotEnough(Arc::default()));
         }
         let count = all.len();
-        let alone = self.alone(potential_victims, all)?;
+        let alone = self.alone(all)?;
         if !self.bound.without(freed(self.session.cluster, &alone)).may_do() {
             let none = alone.is_empty();
             return Err(if none { NoEviction::NoVictims } else { NoEviction::NotEnough }(Arc::default()));
         }
         let some_only = alone.len() < count;
-        Ok((ceiling, some_only.then(|| alone.into_iter().map(|(task, _)| task).collect())))
+        let only = some_only.then(|| alone.into_iter().map(|(task, _)| task).collect());
+        Ok(AlonePermitted { ceiling, only })
     }
 
     /// Tasks that plugins let go if no other had to: a task that may not go alone may not go with others.
-    fn alone(
-        &mut self,
-        potential_victims: &PotentialVictims,
-        all: Vec<(TaskId, NodeId)>,
-    ) -> Result<Vec<(TaskId, NodeId)>, NoEviction> {
-        let Self { session, preemptor, mode, steps, .. } = self;
+    fn alone(&mut self, all: Vec<(TaskId, NodeId)>) -> Result<Vec<(TaskId, NodeId)>, NoEviction> {
+        let Self { session, preemptor, steps, .. } = self;
+        let mode = preemptor.mode;
         preemptor.as_if_whole(session, |session| {
             let ask =
                 |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
@@ -248,7 +245,7 @@ impl VictimSearch<'_, '_> {
                 return Ok(all);
             }
             steps.scan(4 * all.len())?;
-            let may_go = |task: TaskId| potential_victims.may_go(session, task) && goes(&[task]);
+            let may_go = |task: TaskId| potential_victims::may_go(session, mode, task) && goes(&[task]);
             Ok(all.into_iter().filter(|(task, _)| may_go(*task)).collect())
         })
     }
@@ -308,7 +305,8 @@ impl VictimSearch<'_, '_> {
     /// Those of the offered, in this order, that plugins and PodDisruptionBudgets let go together. The first tier that lets
     /// any go decides from then on.
     fn allowed(&mut self, offered: &[Victim]) -> Vec<Victim> {
-        let Self { preemptor, mode, tier, .. } = *self;
+        let Self { preemptor, tier, .. } = *self;
+        let mode = preemptor.mode;
         let mut ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
         if self.surplus.is_some() {
             ids = within_surplus(self.session.cluster, &ids);
@@ -317,7 +315,7 @@ impl VictimSearch<'_, '_> {
             let ask =
                 |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
             let picked = session.tiers.intersect(mode.flag(), tier, &ids, ask)?;
-            Some((picked.tier, outranked(session, preemptor, mode, offered, (picked.tier, picked.victims))))
+            Some((picked.tier, outranked(session, preemptor, offered, picked)))
         });
         let Some((tier, picked)) = picked.filter(|(_, picked)| !picked.is_empty()) else { return Vec::new() };
         self.tier = Some(tier);
@@ -344,18 +342,25 @@ impl VictimSearch<'_, '_> {
     }
 
     fn units(&self, victims: &[Victim]) -> Vec<Unit> {
-        units(self.session, victims, self.of_gangs(), self.mode.may_break(self.session))
+        if !self.of_gangs() {
+            return single_units(victims);
+        }
+        units_of_gangs(self.session, victims, self.mode())
+    }
+
+    fn mode(&self) -> EvictionMode {
+        self.preemptor.mode
     }
 
     /// Whether gangs are evicted as a whole where they cannot do without a member.
     fn of_gangs(&self) -> bool {
-        self.mode.of_gangs() && self.surplus.is_none()
+        self.mode().of_gangs() && self.surplus.is_none()
     }
 
     /// Evicts as few of the units as the bound and the dry run ask for, if that helps.
     fn dry_run(&mut self, units: &[Unit]) -> Result<Option<Plan>, NoEviction> {
         let Some(least) = self.least(units) else { return Ok(None) };
-        let plan = dry_run(self.session, self.preemptor, self.mode, (units, least), self.steps)?;
+        let plan = dry_run(self.session, self.preemptor, units, least, self.steps)?;
         let cluster = &*self.session.cluster;
         Ok(plan.filter(|plan| self.surplus.is_none_or(|most| Limits::of(cluster, plan).is_within(most))))
     }
@@ -369,6 +374,6 @@ impl VictimSearch<'_, '_> {
 
     /// Whether plugins' answers depend on the order in which victims are offered.
     fn order_matters(&self) -> bool {
-        self.mode.kind() == EvictionKind::Reclaim
+        self.mode().kind() == EvictionKind::Reclaim
     }
 }

@@ -46,14 +46,14 @@ impl VictimSearch<'_, '_> {
         }
         let breaks = |(job, lost): (&JobId, &Vec<TaskId>)| {
             let goes_whole = lost.len() as u32 >= cluster.jobs[*job].counts.ready();
-            !(is_surplus(cluster, lost) || goes_whole && self.mode == EvictionMode::Reclaim)
+            !(is_surplus(cluster, lost) || goes_whole && self.mode() == EvictionMode::Reclaim)
         };
         lost.iter().any(breaks)
     }
 
     /// A plan that takes only surplus, if one is found that costs no more than the given one.
     pub(super) fn surplus_instead(&mut self, offered: &[Victim], plan: &Plan) -> Option<Plan> {
-        if self.mode == EvictionMode::WithinJob || asks_others(self.session) {
+        if self.mode() == EvictionMode::WithinJob || asks_others(self.session) {
             return None;
         }
         let cluster = &*self.session.cluster;
@@ -66,7 +66,7 @@ impl VictimSearch<'_, '_> {
         if surplus.is_empty() || !ceiling.may_do() {
             return None;
         }
-        self.surplus = Some(if self.mode.of_gangs() { Limits::NONE } else { Limits::of(cluster, plan) });
+        self.surplus = Some(if self.mode().of_gangs() { Limits::NONE } else { Limits::of(cluster, plan) });
         let aside = self.steps.set_aside(MOST_STEPS);
         let found = self.find(&surplus, &ceiling);
         self.steps.take_back(aside);

@@ -1,9 +1,37 @@
-//! The budget of a search, in what a search for victims counts.
-use super::{MAX_STEPS, MAX_STEPS_ARG, MAX_TIME_ARG, MAX_TIME_MS};
+//! The budget of an action that evicts, in steps and in time.
 use crate::searches::Turn;
 use crate::session::Session;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
+
+/// Of steps and milliseconds.
+const BUDGET: Rule = Rule::new(Allowed::AtLeast(0), Otherwise::Does("the action finds nothing"));
+
+/// How many steps an action may make in a cycle: a few tenths of a second.
+const MAX_STEPS: i64 = 200_000;
+
+/// The argument every evicting action has.
+pub(crate) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
+    name: "maxSteps",
+    kind: ArgKind::Int(&[BUDGET]),
+    default: "200000",
+    doc: "How many steps (mainly places tried, and victims put back) the action may make in a cycle. When they are used \
+          up, the jobs that had no turn go first in the next cycle.",
+};
+
+/// How long one search of an action may take, in milliseconds.
+const MAX_TIME_MS: i64 = 1_000;
+
+/// The other argument every evicting action has.
+pub(crate) const MAX_TIME_ARG: ArgSpec = ArgSpec {
+    name: "maxTime",
+    kind: ArgKind::Duration(&[BUDGET]),
+    default: "1s",
+    doc: "How long one search of the action may take on a cluster. The searches of a cycle take 50 ms together; one that was \
+          cut short gets twice as long in its next turn, up to this. simulate counts steps only, so that it always comes \
+          out the same. What allocate decided is carried out meanwhile.",
+};
 
 /// Things that are looked at in the time in which one place is tried.
 const SCANS_PER_STEP: usize = 16;
@@ -18,7 +46,7 @@ pub(crate) struct Steps {
     /// The most milliseconds of one search.
     most_ms: u64,
     /// What backtracking may still take for the preemptor.
-    ways: u64,
+    backtracking: u64,
     /// Backtracking did not try every way.
     gave_up: bool,
 }
@@ -35,7 +63,7 @@ impl Steps {
         let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
         let count = |number: i64| u64::try_from(number).unwrap_or_default();
         let most_ms = count(args.duration_ms(MAX_TIME_ARG.name, MAX_TIME_MS));
-        Self { budget: Budget::new(count(steps)), most_ms, ways: BACKTRACKING_STEPS, gave_up: false }
+        Self { budget: Budget::new(count(steps)), most_ms, backtracking: BACKTRACKING_STEPS, gave_up: false }
     }
 
     /// A search begins that was cut short before if its turn is `longer`.
@@ -50,19 +78,19 @@ impl Steps {
 
     /// Another preemptor, or another question about it.
     pub(crate) fn begin(&mut self) {
-        (self.ways, self.gave_up) = (BACKTRACKING_STEPS, false);
+        (self.backtracking, self.gave_up) = (BACKTRACKING_STEPS, false);
     }
 
     /// Looks for a way with what may be spent on that. One that was not found may be there all the same when the search
     /// [gave up](Self::gave_up).
-    pub(crate) fn any_way(
+    pub(crate) fn backtrack(
         &mut self,
         search: impl FnOnce(&mut Budget) -> Result<bool, Cut>,
     ) -> Result<bool, NoEviction> {
-        let mut part = self.budget.part(self.ways, self.budget.left());
+        let mut part = self.budget.part(self.backtracking, self.budget.left());
         let before = part.left();
         let found = search(&mut part);
-        self.ways -= before - part.left();
+        self.backtracking -= before - part.left();
         self.budget.give_back(&part);
         match found {
             Err(Cut::Time(_)) => self.budget.end_time(),

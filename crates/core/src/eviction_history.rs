@@ -15,7 +15,6 @@
 use phalanx_resource::Amounts;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::session::Session;
 use phalanx_cluster::event::{Key, Time};
 use phalanx_cluster::id::{JobId, QueueId};
 use phalanx_cluster::{Cluster, JobKind};
@@ -28,13 +27,13 @@ const MEMORY_MS: i64 = 600_000;
 
 /// What stands for a job that evicts or is evicted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum JobIdentity {
+enum JobIdentity {
     Group(Key),
     Solos(QueueId, i32, Amounts),
 }
 
 impl JobIdentity {
-    pub(super) fn of(cluster: &Cluster, id: JobId) -> Self {
+    fn of(cluster: &Cluster, id: JobId) -> Self {
         let job = &cluster.jobs[id];
         match (job.kind, job.tasks.first()) {
             (JobKind::Solo, Some(task)) => {
@@ -64,19 +63,19 @@ pub(crate) struct EvictionHistory {
 }
 
 /// The jobs that a job may not evict.
-#[derive(Debug, Default)]
-pub(super) struct ProtectedJobs {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProtectedJobs {
     jobs: FxHashSet<JobIdentity>,
     /// When that may end.
-    pub(super) until: Option<Time>,
+    pub(crate) until: Option<Time>,
 }
 
 impl ProtectedJobs {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    pub(super) fn has(&self, cluster: &Cluster, job: JobId) -> bool {
+    pub(crate) fn has(&self, cluster: &Cluster, job: JobId) -> bool {
         !self.is_empty() && self.jobs.contains(&JobIdentity::of(cluster, job))
     }
 }
@@ -95,9 +94,9 @@ impl EvictionHistory {
         }
     }
 
-    /// A job evicted another.
-    fn note(&mut self, preemptor: JobIdentity, victim: JobIdentity, now: Time) {
-        let pair = (preemptor, victim);
+    /// A job has the room of a task of another job, or of its reservation.
+    pub(crate) fn note(&mut self, cluster: &Cluster, preemptor: JobId, victim: JobId, now: Time) {
+        let pair = (JobIdentity::of(cluster, preemptor), JobIdentity::of(cluster, victim));
         let record = self.known.entry(pair.clone()).or_insert(Record { cycles: 0, last: now });
         if record.cycles > 0 && record.last == now {
             return;
@@ -108,15 +107,15 @@ impl EvictionHistory {
         }
     }
 
-    /// The jobs that a job may not evict: it did often, and was evicted as often by them, or by jobs that they evicted; and, for
-    /// a gang that is to start, those that it evicted often without a start.
-    pub(super) fn protected(&self, to: &JobIdentity, is_start: bool) -> ProtectedJobs {
-        let mut found = self.protected_by_losses(to);
-        if is_start && matches!(to, JobIdentity::Group(_)) {
-            let often = self
-                .known
-                .iter()
-                .filter(|((preemptor, _), record)| preemptor == to && record.cycles >= OFTEN);
+    /// The jobs that a gang may not evict so that it starts: besides those that no pod of it may evict, those that it evicted
+    /// often without a start.
+    pub(crate) fn protected_from_gang(&self, cluster: &Cluster, job: JobId) -> ProtectedJobs {
+        let mut found = self.protected_from(cluster, job);
+        let to = JobIdentity::of(cluster, job);
+        if matches!(to, JobIdentity::Group(_)) {
+            let is_often =
+                |(preemptor, _): &Pair, record: &Record| *preemptor == to && record.cycles >= OFTEN;
+            let often = self.known.iter().filter(|(pair, record)| is_often(pair, record));
             for ((_, victim), record) in often {
                 found.jobs.insert(victim.clone());
                 found.until = found.until.into_iter().chain([end_of(record.last)]).min();
@@ -125,7 +124,9 @@ impl EvictionHistory {
         found
     }
 
-    fn protected_by_losses(&self, to: &JobIdentity) -> ProtectedJobs {
+    /// The jobs that a job may not evict: it did often, and was evicted as often by them, or by jobs that they evicted.
+    pub(crate) fn protected_from(&self, cluster: &Cluster, job: JobId) -> ProtectedJobs {
+        let to = &JobIdentity::of(cluster, job);
         let mut found = ProtectedJobs::default();
         let mut victims = vec![to];
         while let Some(victim) = victims.pop() {
@@ -141,12 +142,6 @@ impl EvictionHistory {
         found.jobs.retain(|job| self.often.get(job).is_some_and(|preemptors| preemptors.contains(to)));
         if found.jobs.is_empty() { ProtectedJobs::default() } else { found }
     }
-}
-
-/// A job has the room of a task of another job, or of its reservation.
-pub(crate) fn record_eviction(session: &mut Session<'_>, preemptor: JobId, victim: JobId) {
-    let [preemptor, victim] = [preemptor, victim].map(|job| JobIdentity::of(session.cluster, job));
-    session.past.history.note(preemptor, victim, session.now);
 }
 
 fn end_of(record: Time) -> Time {

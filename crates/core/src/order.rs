@@ -157,7 +157,7 @@ struct QueueRules<'a, 'w> {
 
 impl Rules for QueueRules<'_, '_> {
     /// Whether the first job of a queue is a broken gang.
-    fn standing(&self, queue: QueueId) -> Option<bool> {
+    fn privilege(&self, queue: QueueId) -> Option<bool> {
         let first = self.jobs.get(&queue)?.peek(self.session);
         Some(first.is_some_and(|job| self.session.cluster.jobs[job].is_broken()))
     }
@@ -170,7 +170,7 @@ impl Rules for QueueRules<'_, '_> {
 impl QueueRules<'_, '_> {
     /// The first queue, by comparing all.
     fn first_of_all(&self) -> Option<QueueId> {
-        let repairs = |queue: QueueId| self.standing(queue) == Some(true);
+        let repairs = |queue: QueueId| self.privilege(queue) == Some(true);
         let order = |a: QueueId, b: QueueId| repairs(b).cmp(&repairs(a)).then_with(|| self.order(a, b));
         self.jobs.keys().copied().min_by(|a, b| order(*a, *b))
     }
@@ -180,12 +180,12 @@ impl QueueOrder {
     fn new(places: &QueueRules<'_, '_>) -> Self {
         let QueueRules { session, jobs } = *places;
         let mut loose = false;
-        let with_way = |queue: &QueueId| {
-            let way = session.queue_way(*queue);
-            loose |= way.is_none();
-            (way.unwrap_or_default(), *queue)
+        let with_path = |queue: &QueueId| {
+            let path = session.queue_path(*queue);
+            loose |= path.is_none();
+            (path.unwrap_or_default(), *queue)
         };
-        let contest = Contest::new(jobs.keys().map(with_way), places);
+        let contest = Contest::new(jobs.keys().map(with_path), places);
         let (read, stamp) = (session.cluster.moved_end(), session.queue_stamp());
         Self { contest, loose, changed: Vec::new(), read, stamp }
     }
@@ -224,10 +224,10 @@ impl QueueOrder {
     /// Moves queues that changed. False when all queues have to be compared.
     fn shift(&mut self, places: &QueueRules<'_, '_>, moved: &[QueueId]) -> bool {
         for queue in moved {
-            let known = self.contest.way_of(*queue).map(<[u32]>::to_vec);
-            let Some(way) = known.or_else(|| places.session.queue_way(*queue)) else { return false };
+            let known = self.contest.path_of(*queue).map(<[u32]>::to_vec);
+            let Some(path) = known.or_else(|| places.session.queue_path(*queue)) else { return false };
             self.contest.changed(*queue, places);
-            self.contest.shifted(&way, places);
+            self.contest.shifted(&path, places);
         }
         for queue in self.changed.iter().filter(|queue| moved.binary_search(queue).is_err()) {
             self.contest.changed(*queue, places);

@@ -6,9 +6,8 @@
 
 use phalanx_resource::{Amounts, DimId};
 
-use super::preemptor::Preemptor;
-use super::steps::Steps;
 use crate::session::Session;
+use crate::steps::Steps;
 use phalanx_cluster::diagnosis::{NoEviction, Then};
 use phalanx_cluster::id::{ClassId, Id, NodeId, TaskId};
 use phalanx_cluster::{Cluster, Node};
@@ -42,7 +41,14 @@ const KEPT: usize = 1 << 17;
 /// The most bounds that are kept.
 const MOST: usize = 16;
 
-/// What a bound is for: the tasks of a preemptor by class, and how many of them are needed.
+/// Tasks to be placed, and how many of them are needed.
+#[derive(Clone, Copy)]
+pub(crate) struct TaskDemand<'t> {
+    pub(crate) tasks: &'t [TaskId],
+    pub(crate) wanted: usize,
+}
+
+/// What a bound is for: the tasks by class, and how many of them are needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wants {
     /// With what tells the class from an earlier one that had the same id.
@@ -51,9 +57,9 @@ struct Wants {
 }
 
 impl Wants {
-    fn of(cluster: &Cluster, preemptor: &Preemptor) -> Self {
+    fn of(cluster: &Cluster, demand: TaskDemand<'_>) -> Self {
         let mut classes: Vec<(ClassId, u64, u64)> = Vec::new();
-        for task in &preemptor.tasks {
+        for task in demand.tasks {
             let id = cluster.tasks[*task].class;
             match classes.iter_mut().find(|(known, ..)| *known == id) {
                 Some((.., tasks)) => *tasks += 1,
@@ -61,7 +67,7 @@ impl Wants {
             }
         }
         classes.sort_unstable();
-        Self { classes, wanted: preemptor.wanted }
+        Self { classes, wanted: demand.wanted }
     }
 }
 
@@ -85,23 +91,23 @@ pub(crate) struct FeasibilityBounds {
 
 impl FeasibilityBounds {
     /// Asks something of the bound with no pod evicted. Fails when the preemptor does not even fit empty nodes.
-    pub(super) fn with_bound<R>(
+    pub(crate) fn with_bound<R>(
         &mut self,
         session: &mut Session<'_>,
-        preemptor: &Preemptor,
+        demand: TaskDemand<'_>,
         steps: &mut Steps,
         ask: impl FnOnce(&mut Session<'_>, &mut FeasibilityBound, &mut Steps) -> Result<R, NoEviction>,
     ) -> Result<R, NoEviction> {
-        let wants = Wants::of(session.cluster, preemptor);
+        let wants = Wants::of(session.cluster, demand);
         let mut bound = match self.take(session.cluster, &wants, steps)? {
             Some(kept) => {
                 debug_assert!(
-                    kept.is_anew(session, preemptor, &wants),
+                    kept.is_anew(session, demand, &wants),
                     "a kept bound differs from one made anew"
                 );
                 kept
             }
-            None => new_bound(session, preemptor, &wants, steps)?,
+            None => new_bound(session, demand, &wants, steps)?,
         };
         let cursor = session.cluster.touched_end();
         let answer = ask(session, &mut bound, steps);
@@ -110,8 +116,8 @@ impl FeasibilityBounds {
     }
 
     /// The bound with no pod evicted, as the last search for a preemptor left it.
-    pub(super) fn known(&self, cluster: &Cluster, preemptor: &Preemptor) -> Option<&FeasibilityBound> {
-        let wants = Wants::of(cluster, preemptor);
+    pub(crate) fn known(&self, cluster: &Cluster, demand: TaskDemand<'_>) -> Option<&FeasibilityBound> {
+        let wants = Wants::of(cluster, demand);
         self.kept.iter().rev().find(|kept| kept.wants == wants).map(|kept| &kept.bound)
     }
 
@@ -147,18 +153,18 @@ impl FeasibilityBounds {
 
 fn new_bound(
     session: &mut Session<'_>,
-    preemptor: &Preemptor,
+    demand: TaskDemand<'_>,
     wants: &Wants,
     steps: &mut Steps,
 ) -> Result<FeasibilityBound, NoEviction> {
     steps.scan(2 * session.cluster.nodes.len())?;
-    let empty = FeasibilityBound::new(session, preemptor, wants);
+    let empty = FeasibilityBound::new(session, demand, wants);
     if empty.may_do() { Ok(empty.with_none_evicted(session.cluster)) } else { Err(NoEviction::TooLarge) }
 }
 
 /// The capacity of nodes with some pods evicted, and what follows from it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct FeasibilityBound {
+pub(crate) struct FeasibilityBound {
     needs: Vec<Need>,
     totals: Vec<Total>,
     wanted: u64,
@@ -168,11 +174,11 @@ pub(super) struct FeasibilityBound {
 
 impl FeasibilityBound {
     /// With every node empty.
-    fn new(session: &mut Session<'_>, preemptor: &Preemptor, wants: &Wants) -> Self {
+    fn new(session: &mut Session<'_>, demand: TaskDemand<'_>, wants: &Wants) -> Self {
         let needs =
             wants.classes.iter().map(|(class, _, tasks)| Need::new(session, *class, *tasks)).collect();
-        let totals = totals(session.cluster, preemptor);
-        let feasibility = Self { needs, totals, wanted: preemptor.wanted as u64, rooms: Vec::new() };
+        let totals = totals(session.cluster, demand);
+        let feasibility = Self { needs, totals, wanted: demand.wanted as u64, rooms: Vec::new() };
         feasibility.with_rooms(rooms(session.cluster, |node| node.allocatable.clone()))
     }
 
@@ -182,13 +188,13 @@ impl FeasibilityBound {
     }
 
     /// Whether it is what one made anew would be.
-    fn is_anew(&self, session: &mut Session<'_>, preemptor: &Preemptor, wants: &Wants) -> bool {
-        let anew = Self::new(session, preemptor, wants).with_none_evicted(session.cluster);
+    fn is_anew(&self, session: &mut Session<'_>, demand: TaskDemand<'_>, wants: &Wants) -> bool {
+        let anew = Self::new(session, demand, wants).with_none_evicted(session.cluster);
         *self == anew
     }
 
     /// With all of these gone.
-    pub(super) fn without<'w>(&self, victims: impl Iterator<Item = (NodeId, &'w Amounts)>) -> Self {
+    pub(crate) fn without<'w>(&self, victims: impl Iterator<Item = (NodeId, &'w Amounts)>) -> Self {
         let mut without = self.clone();
         let mut rooms = std::mem::take(&mut without.rooms);
         for (node, request) in victims {
@@ -210,17 +216,17 @@ impl FeasibilityBound {
     }
 
     /// Whether any class is admitted on a node.
-    pub(super) fn admits(&self, node: NodeId) -> bool {
+    pub(crate) fn admits(&self, node: NodeId) -> bool {
         self.needs.iter().any(|need| need.admits(node.index()))
     }
 
     /// Whether a node could take any of the tasks.
-    pub(super) fn takes(&self, node: NodeId) -> bool {
+    pub(crate) fn takes(&self, node: NodeId) -> bool {
         self.needs.iter().any(|need| need.fits[node.index()] > 0)
     }
 
     /// How many tasks of each class a node could take with so much freed there.
-    pub(super) fn takes_with<'w>(&self, node: NodeId, freed: impl Iterator<Item = &'w Amounts>) -> Vec<u32> {
+    pub(crate) fn takes_with<'w>(&self, node: NodeId, freed: impl Iterator<Item = &'w Amounts>) -> Vec<u32> {
         let mut room = self.rooms[node.index()].clone();
         freed.for_each(|request| room.add(request));
         let takes = |need: &Need| {
@@ -230,7 +236,7 @@ impl FeasibilityBound {
     }
 
     /// How many units of victims, the first ones first, must go at the least; `None` when all of them are not enough.
-    pub(super) fn least<'w, U: Iterator<Item = (NodeId, &'w Amounts)>>(
+    pub(crate) fn least<'w, U: Iterator<Item = (NodeId, &'w Amounts)>>(
         &mut self,
         mut units: impl Iterator<Item = U>,
     ) -> Option<usize> {
@@ -263,7 +269,7 @@ impl FeasibilityBound {
     }
 
     /// Whether there may be room for as many as it takes.
-    pub(super) fn may_do(&self) -> bool {
+    pub(crate) fn may_do(&self) -> bool {
         self.places() >= self.wanted && self.totals.iter().all(|total| total.room >= total.wanted)
     }
 
@@ -272,7 +278,7 @@ impl FeasibilityBound {
     }
 
     /// What is missing where there cannot be room. Of one pod it says more how much it lacks than that it has no place.
-    pub(super) fn shortfall(&self) -> Then {
+    pub(crate) fn shortfall(&self) -> Then {
         let amount = |amount: i128| i64::try_from(amount).unwrap_or(i64::MAX);
         let scarce = self.totals.iter().find(|total| total.room < total.wanted);
         let (room, wanted) = (self.places(), self.wanted);
@@ -334,9 +340,9 @@ impl Need {
 }
 
 /// Per resource, the least that as many tasks as it takes can ask for.
-fn totals(cluster: &Cluster, preemptor: &Preemptor) -> Vec<Total> {
+fn totals(cluster: &Cluster, demand: TaskDemand<'_>) -> Vec<Total> {
     let mut dims: Vec<DimId> = Vec::new();
-    for task in &preemptor.tasks {
+    for task in demand.tasks {
         dims.extend(
             cluster
                 .request_of(*task)
@@ -348,9 +354,9 @@ fn totals(cluster: &Cluster, preemptor: &Preemptor) -> Vec<Total> {
     }
     let least = |dim: &DimId| {
         let mut asked: Vec<i64> =
-            preemptor.tasks.iter().map(|task: &TaskId| cluster.request_of(*task).get(*dim)).collect();
+            demand.tasks.iter().map(|task: &TaskId| cluster.request_of(*task).get(*dim)).collect();
         asked.sort_unstable();
-        let wanted = asked.iter().take(preemptor.wanted).map(|amount| i128::from(*amount)).sum();
+        let wanted = asked.iter().take(demand.wanted).map(|amount| i128::from(*amount)).sum();
         Total { dim: *dim, wanted, room: 0 }
     };
     dims.sort_unstable();

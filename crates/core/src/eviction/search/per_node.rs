@@ -39,7 +39,7 @@ impl VictimSearch<'_, '_> {
     /// Evicts on one node for a single pod, where that is enough.
     pub(super) fn cheapest_node(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         let single = self.preemptor.tasks.len() == 1 && self.preemptor.non_preempting.is_empty();
-        if !single || self.mode != EvictionMode::Preempt || asks_others(self.session) {
+        if !single || self.mode() != EvictionMode::Preempt || asks_others(self.session) {
             return Ok(None);
         }
         let nodes = self.by_node(&offer.useful);

@@ -13,15 +13,15 @@ use phalanx_cluster::id::QueueId;
 /// Decides matches.
 pub(crate) trait Rules {
     /// Whether a queue precedes all queues without this privilege; `None` when it takes no part now.
-    fn standing(&self, queue: QueueId) -> Option<bool>;
+    fn privilege(&self, queue: QueueId) -> Option<bool>;
     /// The order of two queues with equal privilege; never equal.
     fn order(&self, a: QueueId, b: QueueId) -> Ordering;
 }
 
 struct Entrant {
-    way: Vec<u32>,
+    path: Vec<u32>,
     queue: QueueId,
-    standing: bool,
+    privilege: bool,
 }
 
 /// A knock-out tournament.
@@ -37,8 +37,8 @@ impl Contest {
     /// Plays all matches between queues, given with their paths.
     pub(crate) fn new(queues: impl Iterator<Item = (Vec<u32>, QueueId)>, rules: &impl Rules) -> Self {
         let mut entrants: Vec<Entrant> =
-            queues.map(|(way, queue)| Entrant { way, queue, standing: false }).collect();
-        entrants.sort_unstable_by(|a, b| (&a.way, a.queue).cmp(&(&b.way, b.queue)));
+            queues.map(|(path, queue)| Entrant { path, queue, privilege: false }).collect();
+        entrants.sort_unstable_by(|a, b| (&a.path, a.queue).cmp(&(&b.path, b.queue)));
         let at = entrants.iter().enumerate().map(|(at, entrant)| (entrant.queue, at)).collect();
         let winners = vec![None; 2 * entrants.len().next_power_of_two()];
         let mut contest = Self { entrants, at, winners };
@@ -57,8 +57,8 @@ impl Contest {
     }
 
     /// The path of an entrant.
-    pub(crate) fn way_of(&self, queue: QueueId) -> Option<&[u32]> {
-        Some(&self.entrants[*self.at.get(&queue)?].way)
+    pub(crate) fn path_of(&self, queue: QueueId) -> Option<&[u32]> {
+        Some(&self.entrants[*self.at.get(&queue)?].path)
     }
 
     /// The first queue.
@@ -86,11 +86,11 @@ impl Contest {
 
     /// Plays matches again after the ranks of all queues below each ancestor of a path may have changed against other
     /// queues.
-    pub(crate) fn shifted(&mut self, way: &[u32], rules: &impl Rules) {
-        for depth in 1..=way.len() {
-            let place = &way[..depth];
-            let start = self.entrants.partition_point(|entrant| *entrant.way < *place);
-            let below = |entrant: &Entrant| *entrant.way < *place || entrant.way.starts_with(place);
+    pub(crate) fn shifted(&mut self, path: &[u32], rules: &impl Rules) {
+        for depth in 1..=path.len() {
+            let place = &path[..depth];
+            let start = self.entrants.partition_point(|entrant| *entrant.path < *place);
+            let below = |entrant: &Entrant| *entrant.path < *place || entrant.path.starts_with(place);
             let end = self.entrants.partition_point(below);
             if start > 0 && start < end {
                 self.climb(start, rules);
@@ -102,10 +102,10 @@ impl Contest {
     }
 
     fn enter(&mut self, at: usize, rules: &impl Rules) {
-        let standing = rules.standing(self.entrants[at].queue);
-        self.entrants[at].standing = standing.unwrap_or(false);
+        let privilege = rules.privilege(self.entrants[at].queue);
+        self.entrants[at].privilege = privilege.unwrap_or(false);
         let half = self.winners.len() / 2;
-        self.winners[half + at] = standing.map(|_| at);
+        self.winners[half + at] = privilege.map(|_| at);
     }
 
     /// Plays all matches on the path of an entrant to the root again.
@@ -126,7 +126,7 @@ impl Contest {
 
     fn order(&self, a: usize, b: usize, rules: &impl Rules) -> Ordering {
         let (a, b) = (&self.entrants[a], &self.entrants[b]);
-        b.standing.cmp(&a.standing).then_with(|| rules.order(a.queue, b.queue))
+        b.privilege.cmp(&a.privilege).then_with(|| rules.order(a.queue, b.queue))
     }
 }
 
@@ -139,32 +139,32 @@ mod tests {
     /// Queues below places, each of which holds something.
     #[derive(Clone, Debug)]
     struct Tree {
-        ways: Vec<Vec<u32>>,
+        paths: Vec<Vec<u32>>,
         /// By place, and of each queue itself.
         places: Vec<u32>,
         own: Vec<u32>,
-        standings: Vec<Option<bool>>,
+        privileges: Vec<Option<bool>>,
     }
 
     impl Rules for Tree {
-        fn standing(&self, queue: QueueId) -> Option<bool> {
-            self.standings[queue.index()]
+        fn privilege(&self, queue: QueueId) -> Option<bool> {
+            self.privileges[queue.index()]
         }
-        /// By what places hold as far as both have any, then the shorter way, then by themselves.
+        /// By what places hold as far as both have any, then the shorter path, then by themselves.
         fn order(&self, a: QueueId, b: QueueId) -> Ordering {
-            let [(way_a, own_a), (way_b, own_b)] =
-                [a, b].map(|queue| (&self.ways[queue.index()], self.own[queue.index()]));
+            let [(path_a, own_a), (path_b, own_b)] =
+                [a, b].map(|queue| (&self.paths[queue.index()], self.own[queue.index()]));
             let holds = |place: &u32| self.places[*place as usize];
-            let parted = way_a.iter().zip(way_b).map(|(a, b)| holds(a).cmp(&holds(b)));
+            let parted = path_a.iter().zip(path_b).map(|(a, b)| holds(a).cmp(&holds(b)));
             let parted = parted.fold(Ordering::Equal, Ordering::then);
-            parted.then(way_a.len().cmp(&way_b.len())).then((own_a, a).cmp(&(own_b, b)))
+            parted.then(path_a.len().cmp(&path_b.len())).then((own_a, a).cmp(&(own_b, b)))
         }
     }
 
     impl Tree {
         fn first(&self) -> Option<QueueId> {
-            let queues = (0..self.ways.len()).map(QueueId::from_index);
-            let taking_part = queues.filter_map(|queue| Some((queue, self.standing(queue)?)));
+            let queues = (0..self.paths.len()).map(QueueId::from_index);
+            let taking_part = queues.filter_map(|queue| Some((queue, self.privilege(queue)?)));
             let order =
                 |a: &(QueueId, bool), b: &(QueueId, bool)| b.1.cmp(&a.1).then_with(|| self.order(a.0, b.0));
             taking_part.min_by(order).map(|(queue, _)| queue)
@@ -172,15 +172,15 @@ mod tests {
     }
 
     /// Places 0, 1 at the top, 2 and 3 below 0, 4 and 5 below 1, 6 below 5.
-    const WAYS: [&[u32]; 8] = [&[], &[0], &[1], &[0, 2], &[0, 3], &[1, 4], &[1, 5], &[1, 5, 6]];
+    const PATHS: [&[u32]; 8] = [&[], &[0], &[1], &[0, 2], &[0, 3], &[1, 4], &[1, 5], &[1, 5, 6]];
 
     fn tree() -> impl Strategy<Value = Tree> {
-        let standing = prop::option::weighted(0.8, prop::bool::weighted(0.1));
-        prop::collection::vec((0..WAYS.len(), 0u32..4, standing), 0..20).prop_map(|list| Tree {
-            ways: list.iter().map(|(way, _, _)| WAYS[*way].to_vec()).collect(),
+        let privilege = prop::option::weighted(0.8, prop::bool::weighted(0.1));
+        prop::collection::vec((0..PATHS.len(), 0u32..4, privilege), 0..20).prop_map(|list| Tree {
+            paths: list.iter().map(|(path, _, _)| PATHS[*path].to_vec()).collect(),
             places: vec![0; 7],
             own: list.iter().map(|(_, own, _)| *own).collect(),
-            standings: list.iter().map(|(_, _, standing)| *standing).collect(),
+            privileges: list.iter().map(|(_, _, privilege)| *privilege).collect(),
         })
     }
 
@@ -190,21 +190,21 @@ mod tests {
             mut tree in tree(),
             changes in prop::collection::vec(prop::collection::vec((any::<prop::sample::Index>(), 0u32..4, prop::option::of(any::<bool>())), 1..4), 0..20),
         ) {
-            let queues: Vec<_> = tree.ways.iter().cloned().enumerate().map(|(at, way)| (way, QueueId::from_index(at))).collect();
+            let queues: Vec<_> = tree.paths.iter().cloned().enumerate().map(|(at, path)| (path, QueueId::from_index(at))).collect();
             let mut contest = Contest::new(queues.clone().into_iter(), &tree);
             prop_assert_eq!(contest.winner(), tree.first());
             for some in changes.into_iter().filter(|_| !queues.is_empty()) {
                 let changed: Vec<usize> = some.iter().map(|(which, _, _)| which.index(queues.len())).collect();
-                for (at, (_, held, standing)) in changed.iter().zip(&some) {
+                for (at, (_, held, privilege)) in changed.iter().zip(&some) {
                     tree.own[*at] = *held;
-                    tree.standings[*at] = *standing;
-                    for place in tree.ways[*at].clone() {
+                    tree.privileges[*at] = *privilege;
+                    for place in tree.paths[*at].clone() {
                         tree.places[place as usize] += held;
                     }
                 }
                 for at in changed {
                     contest.changed(QueueId::from_index(at), &tree);
-                    contest.shifted(&tree.ways[at], &tree);
+                    contest.shifted(&tree.paths[at], &tree);
                 }
                 prop_assert_eq!(contest.winner(), tree.first());
             }
