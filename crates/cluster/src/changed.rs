@@ -1,7 +1,6 @@
 //! Changes of jobs, queues and nodes, which the backlog takes in.
-use crate::id::{JobId, NodeId, QueueId};
+use crate::id::{AnyClaimId, JobId, NodeId, QueueId};
 use crate::marks::Dirty;
-use crate::request_key::WaitingJob;
 use crate::{Cluster, Status};
 
 /// How much of a job changed.
@@ -24,6 +23,8 @@ pub struct Changed {
     pub queues: Vec<QueueId>,
     /// Nodes that did not change but may have free capacity for jobs now.
     pub freed: Vec<NodeId>,
+    /// Volume and device claims that changed.
+    pub claims: Vec<AnyClaimId>,
     /// The order of jobs may have changed.
     pub order: bool,
 }
@@ -107,7 +108,9 @@ impl Cluster {
 
     /// Whether there are changes that were not taken.
     pub fn has_changes(&self) -> bool {
-        !self.changes.log.is_empty() || self.volumes.has_woken() || self.devices.has_woken()
+        !(self.changes.log.is_empty()
+            && self.volumes.changed.is_empty()
+            && self.devices.changed_claims.is_empty())
     }
 
     /// Jobs removed since changes were taken. Another job may have the id by now.
@@ -118,6 +121,8 @@ impl Cluster {
     /// Takes the changes since the last call.
     pub fn take_changes(&mut self) -> Changed {
         let log = std::mem::take(&mut self.changes.log);
+        let volumes = self.volumes.changed.take().into_iter().map(AnyClaimId::Volume);
+        let devices = self.devices.changed_claims.take().into_iter().map(AnyClaimId::Device);
         let of = |list: Dirty<JobId>, change| list.into_iter().map(move |id| (id, change));
         let jobs = of(log.major, JobChange::Major).chain(of(log.minor, JobChange::Minor)).collect();
         Changed {
@@ -125,12 +130,8 @@ impl Cluster {
             jobs,
             queues: log.queues.into_iter().collect(),
             freed: log.freed.into_iter().collect(),
+            claims: volumes.chain(devices).collect(),
             order: log.order,
         }
-    }
-
-    /// Takes the jobs that [watch](Self::watch_claims) claims which changed since the last call.
-    pub fn take_watchers(&mut self) -> Vec<WaitingJob> {
-        self.volumes.take_woken().into_iter().chain(self.devices.take_woken()).collect()
     }
 }

@@ -219,6 +219,11 @@ impl Cluster {
         }
     }
 
+    /// Takes the jobs with binds that the API server refused since the last call.
+    pub fn take_denied(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.since_last_cycle.denied)
+    }
+
     /// Takes the pending tasks that were added with a nomination or took over the place of a moved pod, and their
     /// nodes.
     pub fn take_nominated(&mut self) -> Vec<(TaskId, NodeId)> {

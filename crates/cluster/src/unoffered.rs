@@ -199,7 +199,7 @@ impl Cluster {
         for task in tasks {
             self.change_class(*task, class);
             let job = self.tasks[*task].job;
-            self.pardon(job);
+            self.forget_denial(job);
             if let Some(job) = job {
                 self.job_changed(job);
             }
@@ -212,7 +212,7 @@ impl Cluster {
         self.note_asking(id, !minimum.devices.is_zero());
         self.jobs[id].minimum = minimum;
         self.doubt_reservations(id);
-        self.pardon(Some(id));
+        self.forget_denial(Some(id));
         self.job_changed(id);
     }
 

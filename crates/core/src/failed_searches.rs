@@ -16,12 +16,13 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
+use crate::backlog::backoff;
 use crate::eviction::EvictionMode;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::NoEviction;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId, QueueId};
-use phalanx_cluster::{Cluster, backoff};
 
 /// Steps that failed searches of a cycle may take before further ones back off: a few milliseconds.
 const FREE_STEPS: u64 = 2_000;

@@ -10,6 +10,7 @@ use phalanx_cluster::Status;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
 
+use crate::backlog::{Backlog, TimerKind};
 use crate::session::Session;
 
 /// How long a reservation lasts at most, and how long a repair pauses after that.
@@ -34,15 +35,12 @@ struct Reservation {
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
     rows: BTreeMap<JobId, Reservation>,
-    /// When gangs whose repair has lasted long enough may keep nodes again.
-    paused: BTreeMap<JobId, Time>,
 }
 
 impl Reservations {
     /// A job is gone.
     pub(crate) fn remove(&mut self, job: JobId) {
         self.rows.remove(&job);
-        self.paused.remove(&job);
     }
 
     /// Whether the reservation of a job is for a repair.
@@ -62,29 +60,31 @@ impl Reservations {
         }
     }
 
-    /// A gang keeps no nodes for a repair any more.
-    pub(crate) fn end_repair(&mut self, job: JobId) {
-        self.paused.remove(&job);
-        if self.is_repair(job) {
-            self.rows.remove(&job);
-        }
-    }
-
-    /// Whether a gang has kept nodes for a repair for so long that other jobs go first for a while.
-    pub(crate) fn is_paused(&self, job: JobId, now: Time) -> bool {
-        self.paused.get(&job).is_some_and(|until| now < *until)
-    }
-
     /// When the first reservation of a gang ends.
     pub(crate) fn wake(&self, now: Time) -> Option<Time> {
         let gangs = self.rows.values().filter(|row| row.kind == ReservationKind::Gang);
         gangs.map(ends).filter(|time| *time > now).min()
     }
+}
+
+impl Backlog {
+    /// A gang keeps no nodes for a repair any more.
+    pub(crate) fn end_repair(&mut self, job: JobId) {
+        self.timers.clear(TimerKind::Repair, job);
+        if self.reservations.is_repair(job) {
+            self.reservations.remove(job);
+        }
+    }
+
+    /// Whether a gang has kept nodes for a repair for so long that other jobs go first for a while.
+    pub(crate) fn is_repair_paused(&self, job: JobId, now: Time) -> bool {
+        self.timers.get(TimerKind::Repair, job).is_some_and(|until| now < until)
+    }
 
     /// When a gang ends to keep nodes for a repair, or may keep some again.
     pub(crate) fn repair_wake(&self, now: Time) -> Option<Time> {
-        let repairs = self.rows.values().filter(|row| row.kind == ReservationKind::Repair).map(ends);
-        repairs.chain(self.paused.values().copied()).filter(|time| *time > now).min()
+        let repairs = self.reservations.rows.values().filter(|row| row.kind == ReservationKind::Repair);
+        repairs.map(ends).chain(self.timers.next(TimerKind::Repair)).filter(|time| *time > now).min()
     }
 }
 
@@ -97,8 +97,13 @@ pub(crate) fn begin(session: &mut Session<'_>) {
     let now = session.now;
     let mut reserved: Vec<JobId> = session.waiting_jobs();
     reserved.retain(|job| session.cluster.jobs[*job].counts.of(Status::Pipelined) > 0);
-    let Reservations { rows, paused } = &mut session.backlog.reservations;
-    paused.retain(|job, until| now < *until && session.cluster.jobs[*job].is_broken());
+    let Backlog { reservations: Reservations { rows }, timers, .. } = &mut session.backlog;
+    let paused: Vec<(Time, JobId)> = timers.of(TimerKind::Repair).collect();
+    for (_, job) in
+        paused.into_iter().filter(|(at, job)| *at <= now || !session.cluster.jobs[*job].is_broken())
+    {
+        timers.clear(TimerKind::Repair, job);
+    }
     rows.retain(|job, _| reserved.binary_search(job).is_ok());
     let mut over = Vec::new();
     for job in reserved {
@@ -113,7 +118,7 @@ pub(crate) fn begin(session: &mut Session<'_>) {
         session.backlog.reservations.remove(job);
         if kind == ReservationKind::Repair {
             let until = Time(now.0.saturating_add(LASTS_MS));
-            session.backlog.reservations.paused.insert(job, until);
+            session.backlog.timers.set(TimerKind::Repair, job, until);
         }
     }
 }

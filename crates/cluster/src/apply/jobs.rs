@@ -89,7 +89,7 @@ impl Cluster {
         }
         if changed {
             self.doubt_reservations(id);
-            self.pardon(Some(id));
+            self.forget_denial(Some(id));
         }
         self.move_job(id, &name);
         if self.jobs[id].priority_class != info.priority_class {

@@ -67,7 +67,7 @@ impl Cluster {
             Event::StorageCapacityGone(key) => self.volumes.set_capacity(&key, None),
             Event::EvictFailed(uid, _) => self.stays(&uid),
             Event::GateFailed(uid) => self.gate_stays(&uid),
-            Event::Bound(uid) => self.settle(&uid, Status::Bound),
+            Event::Bound(uid) => self.end_bind(&uid, Status::Bound),
             Event::BindFailed(uid, failure) => self.bind_failed(&uid, failure),
         }
     }

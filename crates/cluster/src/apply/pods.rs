@@ -3,14 +3,16 @@ use std::sync::Arc;
 
 use crate::class::Class;
 use crate::class::ClassKey;
+use crate::diagnosis::Refusal;
 use crate::event::{BindFailure, BindFault, PodInfo, PodPhase, QueueGate};
-use crate::id::{ClassId, NodeId, TaskId};
+use crate::id::{ClassId, JobId, NodeId, TaskId};
 use crate::priorities::Follower;
 use crate::usage::MEASURED;
 use crate::{Cluster, JobKind, PodDetails, PodWritten, Refused, Status, Task};
 
 impl Cluster {
-    pub(super) fn settle(&mut self, uid: &str, status: Status) -> bool {
+    /// Ends the bind of a pod: the API server has it, or refused it.
+    pub(super) fn end_bind(&mut self, uid: &str, status: Status) -> bool {
         let Some(task) = self.task_of(uid).filter(|task| self.tasks[*task].status == Status::Binding) else {
             return false;
         };
@@ -20,7 +22,7 @@ impl Cluster {
         if status == Status::Pending {
             self.forget_given(task);
         } else {
-            self.pardon(self.tasks[task].job);
+            self.forget_denial(self.tasks[task].job);
         }
         true
     }
@@ -28,13 +30,29 @@ impl Cluster {
     /// Takes in a failed bind. A pod that is gone, or of another scheduler now, is not tried again; its own event says
     /// the rest.
     pub(super) fn bind_failed(&mut self, uid: &str, failure: BindFailure) -> bool {
-        let settled = self.settle(uid, Status::Pending);
+        let ended = self.end_bind(uid, Status::Pending);
         if failure.fault == BindFault::Denied
-            && let Some(task) = self.task_of(uid).filter(|_| settled)
+            && let Some(task) = self.task_of(uid).filter(|_| ended)
         {
             self.deny(task, failure.message);
         }
-        settled && failure.fault != BindFault::Gone
+        ended && failure.fault != BindFault::Gone
+    }
+
+    /// Records why the bind of a task was refused.
+    fn deny(&mut self, task: TaskId, message: Arc<str>) {
+        let task = &self.tasks[task];
+        let Some(job) = task.job else { return };
+        let pod = task.pod.name.clone();
+        self.jobs[job].denied = Some(Refusal::BindDenied { pod, message });
+        self.since_last_cycle.denied.push(job);
+    }
+
+    /// Forgets the refused bind of a job that changed or had a pod bound.
+    pub(crate) fn forget_denial(&mut self, job: Option<JobId>) {
+        if let Some(job) = job {
+            self.jobs[job].denied = None;
+        }
     }
 
     /// Takes in a refused eviction: the pod has its status from before.
@@ -94,7 +112,7 @@ impl Cluster {
 
     fn insert_task(&mut self, info: &PodInfo, class: ClassId) -> bool {
         let job = self.job_for(info);
-        self.pardon(job);
+        self.forget_denial(job);
         let role = job.map_or(0, |job| self.jobs[job].role(&info.role));
         let job_slot = job.map_or(0, |job| self.jobs[job].tasks.len() as u32);
         let burst = self.burst(info, class);
@@ -213,7 +231,7 @@ impl Cluster {
             self.job_changed(job);
         }
         if edited {
-            self.pardon(self.tasks[id].job);
+            self.forget_denial(self.tasks[id].job);
         }
         changed
     }
@@ -299,7 +317,7 @@ impl Cluster {
         let Some(task) = self.tasks.remove(id) else { return false };
         if task.is_pod() {
             self.ids.tasks.remove(&task.pod.uid);
-            self.pardon(task.job);
+            self.forget_denial(task.job);
         }
         self.release_class(task.class);
         if let Some(job) = task.job {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::stock::Had;
 use super::{Device, DeviceLocation, ShapeId};
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
+use crate::fingerprint::Fingerprint;
 use crate::id::{ClaimId, NodeId, TaskId};
-use crate::request_key::DeviceClaimKey;
-use crate::{Cluster, Hold, WaitingJob};
+use crate::request_key::unnamed_claim;
+use crate::{Cluster, Hold};
 
 /// A ResourceClaim, or one that pods name before it exists.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -175,7 +176,7 @@ impl Cluster {
 
     /// Puts what a claim takes or asks for into the stocks, or takes it out.
     pub(super) fn count_claim(&mut self, id: ClaimId, add: bool) {
-        self.devices.watchers.hit(id);
+        self.devices.changed_claims.mark(id);
         if self.devices.dirty {
             return;
         }
@@ -290,38 +291,21 @@ impl Cluster {
 }
 
 impl super::Devices {
-    /// The keys of the claims of a task.
-    pub fn likes(&self, linked: &Linked) -> Box<[DeviceClaimKey]> {
+    /// The key of the claims of a task: without the names of those that only the task uses.
+    pub(crate) fn claims_key(&self, linked: &Linked) -> Fingerprint {
         let mut ids = linked.ids.iter();
-        let like = |named: &PodClaim| {
-            let id = named.claim.as_ref().and_then(|_| ids.next());
-            id.map_or(DeviceClaimKey::NotMade, |id| self.like(*id))
-        };
-        linked.named.iter().map(like).collect()
+        let claims = linked.named.iter().map(|named| {
+            let id = named.claim.as_ref().and_then(|_| ids.next())?;
+            let claim = &self.claims[*id];
+            let own = claim.tasks == 1 && claim.allocation.is_none() && claim.on.is_empty();
+            let info = || Some(&claim.info).filter(|_| claim.exists).map(unnamed_claim);
+            Some(if own { (None, info()) } else { (Some(*id), None) })
+        });
+        Fingerprint::of(claims.collect::<Vec<_>>())
     }
 
-    fn like(&self, id: ClaimId) -> DeviceClaimKey {
-        let claim = &self.claims[id];
-        let own = claim.tasks == 1 && claim.allocation.is_none() && claim.on.is_empty();
-        if own {
-            DeviceClaimKey::own(Some(&claim.info).filter(|_| claim.exists))
-        } else {
-            DeviceClaimKey::This(id)
-        }
-    }
-
-    /// Watches a claim for the one job that uses it.
-    pub fn watch(&mut self, id: ClaimId, member: WaitingJob) {
-        if self.claims[id].tasks == 1 {
-            self.watchers.add(id, member);
-        }
-    }
-
-    pub fn has_woken(&self) -> bool {
-        self.watchers.has_woken()
-    }
-
-    pub fn take_woken(&mut self) -> Vec<WaitingJob> {
-        self.watchers.take_woken()
+    /// Whether only one task uses a claim.
+    pub(crate) fn is_own(&self, id: ClaimId) -> bool {
+        self.claims[id].tasks == 1
     }
 }

@@ -35,9 +35,9 @@ use shape::Shape;
 pub(crate) use shapes::{ShapeId, Shapes};
 pub(crate) use stock::Stock;
 
-use super::request_key::Watchers;
 use crate::event::{DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
 use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
+use crate::marks::Dirty;
 
 /// Where a device can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,13 +129,14 @@ pub struct Devices {
     claiming: FxHashMap<JobId, u32>,
     /// Jobs whose minResources name classes.
     asking: FxHashSet<JobId>,
-    watchers: Watchers<ClaimId>,
+    /// Claims that changed since changes were taken.
+    pub(crate) changed_claims: Dirty<ClaimId>,
 }
 
 impl Devices {
-    /// Drops watchers.
+    /// Drops the log of changed claims.
     pub(crate) fn forget_history(&mut self) {
-        self.watchers = Watchers::default();
+        self.changed_claims = Dirty::default();
     }
 
     fn shape(&self, id: ShapeId) -> &Shape {

@@ -152,7 +152,7 @@ impl Cluster {
         if !self.devices.is_fresh() || self.devices.slices.is_empty() {
             return;
         }
-        // The ledger may be stale between cycles, and who watches a claim is no sum.
+        // The ledger may be stale between cycles.
         let mut known = self.clone();
         known.devices.forget_history();
         known.refresh_ledger();
@@ -160,6 +160,7 @@ impl Cluster {
         again.devices.dirty = true;
         again.refresh_devices();
         again.refresh_ledger();
+        again.devices.forget_history();
         note(again.devices == known.devices, "devices".to_owned());
         for (id, node) in self.nodes.iter() {
             note(again.nodes[id].devices == node.devices, format!("devices of node {}", node.name));

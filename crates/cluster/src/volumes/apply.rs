@@ -27,7 +27,7 @@ impl Volumes {
             self.drop_choice(id);
         }
         self.pvcs[id].info = info;
-        self.changed(id);
+        self.note_changed(id);
     }
 
     /// The driver of a claim's volume, or of its storage class while it has none.
@@ -70,7 +70,7 @@ impl Volumes {
             self.meant.remove(key);
         }
         if let Some(claim) = self.ids.get(key) {
-            self.watchers.hit(*claim);
+            self.changed.mark(*claim);
         }
     }
 
@@ -154,7 +154,7 @@ impl Cluster {
     fn settle_volume(&mut self, name: &Arc<str>) {
         let Some(claims) = self.volumes.by_volume.get(name).cloned() else { return };
         for claim in claims {
-            self.volumes.changed(claim);
+            self.volumes.note_changed(claim);
             self.settle_driver(claim);
         }
         self.recount_attachments(name);
@@ -181,7 +181,7 @@ impl Cluster {
         let claims: Vec<PvcId> =
             self.volumes.pvcs.iter().filter(|(_, claim)| of_class(claim)).map(|(id, _)| id).collect();
         for id in claims {
-            self.volumes.changed(id);
+            self.volumes.note_changed(id);
             self.settle_driver(id);
         }
     }

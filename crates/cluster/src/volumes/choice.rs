@@ -13,7 +13,7 @@ impl Volumes {
     /// Releases the volume assumed for a claim.
     pub(super) fn drop_choice(&mut self, id: PvcId) {
         let Some(choice) = self.pvcs[id].choice.take() else { return };
-        self.changed(id);
+        self.note_changed(id);
         if let Some(piece) = &choice.got.piece {
             self.take_piece(piece, false);
         }
@@ -55,7 +55,7 @@ impl Volumes {
             self.pool_changed(&class);
         }
         self.pvcs[id].choice = Some(AssumedVolume { node, got, holders: vec![task] });
-        self.changed(id);
+        self.note_changed(id);
     }
 }
 

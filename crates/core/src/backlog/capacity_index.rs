@@ -363,8 +363,6 @@ pub(super) struct CapacityIndexes {
     moved: Vec<JobClassId>,
     /// Number of cycles with unschedulable jobs.
     cycle: u64,
-    /// When a class is to be tried that was skipped.
-    next_retry: Option<Time>,
     /// How far the log of changed terms was read.
     cursor: u64,
     /// Capacity of all nodes when classes were ranked.
@@ -378,10 +376,6 @@ impl CapacityIndexes {
 
     pub(super) fn cycle(&self) -> u64 {
         self.cycle
-    }
-
-    pub(super) fn next_retry(&self) -> Option<Time> {
-        self.next_retry
     }
 
     pub(super) fn note_moved(&mut self, id: JobClassId) {
@@ -528,7 +522,6 @@ impl Backlog {
         let indexes = &mut self.classes.indexes;
         indexes.of.retain(|_, capacity_index| !capacity_index.blocks.is_empty());
         indexes.cycle += 1;
-        indexes.next_retry = None;
         if let Some(delta) = delta.map(Arc::new) {
             indexes
                 .of
@@ -585,11 +578,5 @@ impl Backlog {
         if let Some(capacity_index) = self.classes.indexes.of.get_mut(&queue) {
             capacity_index.pending = None;
         }
-    }
-
-    /// Sets when a skipped class is to be tried at the latest.
-    pub(super) fn retry_index_at(&mut self, at: Time) {
-        let next_retry = &mut self.classes.indexes.next_retry;
-        *next_retry = Some(next_retry.map_or(at, |next_retry| next_retry.min(at)));
     }
 }

@@ -3,20 +3,18 @@
 //! Jobs with one signature get the same refusal, so only the first of them is tried; the next one is tried when the one
 //! before it was served. The queueing hint of a class says when its first job is tried again (`hints`).
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
+use super::backoff::Backoff;
 use super::capacity_delta::Capacities;
 use super::capacity_index::{Bounds, CapacityIndexes, Rank};
 use super::members::Members;
-use super::pools::{Backlog, JobRow};
-use phalanx_cluster::annotation::Annotations;
+use super::pools::{Backlog, Pool};
 use phalanx_cluster::diagnosis::Refusal;
-use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{ClassId, Id, JobId, QueueId, Slots, TermId};
-use phalanx_cluster::{Cluster, Counts, DeviceClaimKey, JobKind, RequestKey};
+use phalanx_cluster::{Cluster, Fingerprint};
 
 /// Id of an equivalence class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,80 +30,21 @@ impl Id for JobClassId {
     }
 }
 
-/// A run of tasks in the order of tasks of a job that no rule can tell apart.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TaskRun {
-    /// Requests and constraints.
-    pub(super) asks: RequestKey,
-    /// Claims to devices.
-    pub(super) devices: Box<[DeviceClaimKey]>,
-    /// The pods wait behind a scheduling gate.
-    pub(super) gated: bool,
-    /// Index of the role in the job.
-    pub(super) role: u16,
-    /// Priority of the pods.
-    pub(super) priority: i32,
-    /// `volcano.sh/preemptable` of the pods.
-    pub(super) preemptable: Option<bool>,
-    /// `preemptionPolicy: Never`.
-    pub(super) never_preempts: bool,
-    /// Annotations that plugins read.
-    pub(super) annotations: Annotations,
-    /// How many pods.
-    pub(super) count: u32,
-}
-
-/// The members of a job that have a node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PlacedMembers {
-    /// The sum of requests of the job's allocated tasks.
-    pub(super) allocated: Amounts,
-    /// The job's tasks by status.
-    pub(super) counts: Counts,
-    /// Tasks of each role by status.
-    pub(super) of_roles: Vec<Counts>,
-    /// The job, where tasks may be evicted for it: these may be its own, so it shares the class with no other job.
-    pub(super) only: Option<JobId>,
-}
-
-/// All that a refusal of a job depends on, except its place in the order of jobs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// What jobs have in common that get the same refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct JobSignature {
-    /// Queue.
     pub(super) queue: QueueId,
-    /// Namespace.
-    pub(super) namespace: Arc<str>,
-    /// A PodGroup, or a pod without one.
-    pub(super) kind: JobKind,
-    /// Phase.
-    pub(super) phase: Phase,
-    /// `minMember`.
-    pub(super) min_member: u32,
-    /// `minTaskMember` of each role.
-    pub(super) role_minimums: Vec<u32>,
-    /// `minResources`.
-    pub(super) min_resources: Option<Amounts>,
-    /// What `minResources` ask for of device classes.
-    pub(super) min_devices: Amounts,
-    /// `minResources` as ResourceQuotas count them.
-    pub(super) quota_request: Option<Amounts>,
-    /// Priority of the PriorityClass.
-    pub(super) priority: i32,
-    /// `volcano.sh/preemptable`.
-    pub(super) preemptable: Option<bool>,
-    /// Annotations that plugins read.
-    pub(super) annotations: Annotations,
-    /// Pending tasks.
-    pub(super) tasks: Vec<TaskRun>,
-    /// Members with a node, if there are any.
-    pub(super) placed: Option<PlacedMembers>,
+    /// The jobs have placed members: then their order depends on the capacity of all nodes.
+    pub(super) has_placed: bool,
+    /// Of the jobs, their pending tasks and their placed members.
+    pub(super) fingerprint: Fingerprint,
 }
 
 /// What the jobs of a class have in common.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum JobClassKey {
-    /// Their signature.
-    Signature(Arc<JobSignature>),
+    /// All that a refusal depends on, except the place in the order of jobs.
+    Alike(JobSignature),
     /// They wait behind the first job of a FIFO queue.
     Behind(QueueId, ServedBy),
     /// They are in one queue and cannot be placed whatever the capacity, because of their own spec or of the queue.
@@ -124,15 +63,14 @@ pub(super) enum ServedBy {
 }
 
 impl JobClassKey {
-    /// Whether the jobs have placed members: then their order depends on the capacity of all nodes.
     fn has_placed(&self) -> bool {
-        matches!(self, JobClassKey::Signature(signature) if signature.placed.is_some())
+        matches!(self, JobClassKey::Alike(signature) if signature.has_placed)
     }
 
     /// The queue of the jobs.
     pub(super) fn queue(&self) -> QueueId {
         match self {
-            JobClassKey::Signature(signature) => signature.queue,
+            JobClassKey::Alike(signature) => signature.queue,
             JobClassKey::Behind(queue, _) | JobClassKey::Blocked(queue) => *queue,
         }
     }
@@ -200,10 +138,8 @@ pub(super) struct JobClass {
     pub(super) demand: Option<Demand>,
     /// See [`QueueingHint::awaits_affinity`].
     awaits_affinity: bool,
-    /// Failed tries of the first job in a row.
-    pub(super) tries: u8,
-    /// End of the back-off, which counts where many classes could be tried.
-    pub(super) backoff_until: Time,
+    /// Failed tries of the first job. The back-off counts where many classes could be tried.
+    pub(super) backoff: Backoff,
     pub(super) in_capacity_index: bool,
     evicts: bool,
     self_affinity: Option<TermId>,
@@ -266,7 +202,7 @@ impl JobClass {
             min_request: demand.min_request.clone(),
             last_tried: self.last_tried,
             last_examined: self.last_examined,
-            backoff_until: self.backoff_until,
+            backoff_until: self.backoff.until,
             any_event: self.awaits == Awaits::Any,
             evicts: self.awaits == Awaits::Any && self.evicts,
             self_affinity: self.self_affinity.is_some(),
@@ -297,8 +233,6 @@ pub(super) struct JobClasses {
     emptied: Vec<JobClassId>,
     pub(super) queues: FxHashMap<QueueId, QueueClasses>,
     unschedulable: usize,
-    /// Number of unschedulable jobs that wait because binds were refused.
-    denied: usize,
     pub(super) capacities: Capacities,
     /// Number of classes that await pods to satisfy affinity.
     pub(super) awaiting_affinity: usize,
@@ -315,14 +249,8 @@ impl JobClasses {
         self.unschedulable
     }
 
-    /// Number of unschedulable jobs that wait because binds were refused.
-    pub(super) fn denied(&self) -> usize {
-        self.denied
-    }
-
-    pub(super) fn leave(&mut self, id: JobClassId, denied: bool) {
+    pub(super) fn leave(&mut self, id: JobClassId) {
         self.unschedulable -= 1;
-        self.denied -= usize::from(denied);
         let class = &mut self.all[id];
         if let Some(queue) = self.queues.get_mut(&class.key.queue()) {
             queue.unschedulable -= 1;
@@ -336,9 +264,8 @@ impl JobClasses {
         }
     }
 
-    pub(super) fn join(&mut self, id: JobClassId, denied: bool) {
+    pub(super) fn join(&mut self, id: JobClassId) {
         self.unschedulable += 1;
-        self.denied += usize::from(denied);
         let class = &mut self.all[id];
         if let Some(queue) = self.queues.get_mut(&class.key.queue()) {
             queue.unschedulable += 1;
@@ -478,7 +405,7 @@ impl Backlog {
     /// Has the first job of a class tried in each cycle: the job that was tried for the class joined another class.
     pub(super) fn try_each_cycle(&mut self, id: JobClassId) {
         let classes = &mut self.classes;
-        if classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Signature(_))) {
+        if classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Alike(_))) {
             classes.set_awaits(id, Awaits::Any, None);
         }
     }
@@ -489,14 +416,13 @@ impl Backlog {
         let stands = awaits == Awaits::Any && !in_capacity_index;
         let classes = &mut self.classes;
         let class = JobClass {
-            key: key.clone(),
+            key,
             awaits,
             members: Members::default(),
             live: 0,
             demand,
             awaits_affinity,
-            tries: 0,
-            backoff_until: Time(i64::MIN),
+            backoff: Backoff::default(),
             in_capacity_index,
             evicts,
             self_affinity,
@@ -518,15 +444,14 @@ impl Backlog {
     }
 
     /// Compares all counts with a recount.
-    pub(super) fn check_classes(&self, unschedulable: &[JobRow], note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_classes(&self, cluster: &Cluster, note: &mut impl FnMut(bool, String)) {
         let classes = &self.classes;
         let live: usize = classes.all.iter().map(|(_, class)| class.live).sum();
         let of_queues: usize = classes.queues.values().map(|queue| queue.unschedulable).sum();
-        let counts =
-            [classes.unschedulable, live, of_queues].iter().all(|count| *count == unschedulable.len());
+        let is_unschedulable = |id: &JobId| matches!(self.row(*id).pool, Pool::Unschedulable(_));
+        let unschedulable = cluster.jobs.ids().filter(is_unschedulable).count();
+        let counts = [classes.unschedulable, live, of_queues].iter().all(|count| *count == unschedulable);
         note(counts, "counts of unschedulable jobs".to_owned());
-        let denied = unschedulable.iter().filter(|row| row.denied).count();
-        note(denied == classes.denied, "count of unschedulable jobs whose binds were refused".to_owned());
         classes.indexes.check(&classes.all, note);
         for (id, class) in classes.all.iter() {
             let entries = class.members.all().into_iter();

@@ -4,10 +4,10 @@ use super::capacity_delta::{Capacities, CapacityDelta};
 use super::capacity_index::Largest;
 use super::equivalence::{Awaits, JobClass, JobClassId, JobClassKey, JobClasses, QueueClasses};
 use super::pools::Backlog;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, NodeId, QueueId, TaskId};
-use phalanx_cluster::{Cluster, backoff};
 
 impl JobClasses {
     fn wants_capacity(&self) -> bool {
@@ -66,14 +66,13 @@ impl Backlog {
     pub(super) fn note_failed_try(&mut self, id: JobClassId, now: Time) {
         let classes = &mut self.classes;
         let Some(class) = classes.all.get_mut(id) else { return };
-        class.tries = class.tries.saturating_add(1);
-        class.backoff_until = backoff(now, class.tries);
+        class.backoff.extend(now);
         classes.invalidate_bounds(id);
     }
 
     /// Whether a class may back off. The class of jobs behind the first job of a FIFO queue may not.
     pub(super) fn may_back_off(&self, id: JobClassId) -> bool {
-        self.classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Signature(..)))
+        self.classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Alike(_)))
     }
 
     /// Takes the queues that were added, changed or removed since the last call.

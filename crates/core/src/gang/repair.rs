@@ -33,13 +33,13 @@ pub(crate) fn take_back(statement: &mut Statement<'_, '_>, job: JobId) {
 
 /// The gang has other places than those that were kept for a repair.
 pub(crate) fn end(session: &mut Session<'_>, job: JobId) {
-    session.backlog.reservations.end_repair(job);
+    session.backlog.end_repair(job);
 }
 
 /// Keeps nodes for what a running gang lacks. Returns false when the gang is whole, has had its ten minutes, or there are no
 /// such nodes: then it keeps none.
 pub(super) fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
-    if session.backlog.reservations.is_paused(job, session.now) {
+    if session.backlog.is_repair_paused(job, session.now) {
         return false;
     }
     let is_broken = session.cluster.jobs[job].is_broken();

@@ -165,7 +165,7 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
         // Claims of one task only are compared by what they request, not by their names.
         let asks = (
             cluster.request_key(*task),
-            cluster.device_claim_keys(*task),
+            cluster.device_claims_key(*task),
             session.tiers.scope_without_claims(cluster, *task),
         );
         let alike = (asks, cluster.tasks[*task].role, common);
