@@ -14,6 +14,7 @@ mod class;
 mod cluster;
 mod contents;
 mod cooling;
+mod count;
 mod devices;
 pub mod diagnosis;
 pub mod duration;
@@ -59,6 +60,7 @@ pub use grouping::GroupWait;
 pub use job::{GangMinimum, GroupObject, Job, JobKind, Role};
 pub use unoffered::Unoffered;
 
+pub use count::Count;
 pub use fingerprint::Fingerprint;
 pub use node::{Node, NodeVolumes, Stamp, Taken};
 pub use pdb::{Budgets, Pdb};

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use crate::class::Class;
 use crate::class::ClassKey;
+use crate::count::Count;
 use crate::diagnosis::Refusal;
 use crate::event::{BindFailure, BindFault, PodInfo, PodPhase, QueueGate};
 use crate::id::{ClassId, JobId, NodeId, TaskId};
@@ -174,9 +175,9 @@ impl Cluster {
         let burst = self.burst(info, class);
         let changed_burst = self.tasks[id].burst != burst;
         if changed_burst {
-            self.leave_room(id);
+            self.count_on_node(id, Count::Out);
             self.tasks[id].burst = burst;
-            self.take_room(id);
+            self.count_on_node(id, Count::In);
         }
         let changed_claims = self.link_claims(id, info.claims.as_ref());
         let moved = self.follow(id, info);
@@ -264,15 +265,13 @@ impl Cluster {
     pub(crate) fn change_class(&mut self, id: TaskId, class: ClassId) {
         let status = self.tasks[id].status;
         let chosen = self.release_volumes(id);
-        self.leave_group(id);
-        self.leave_room(id);
+        self.count_on_node(id, Count::Out);
         self.count(id, Some(status), None);
         let old = std::mem::replace(&mut self.tasks[id].class, class);
         self.classes[class].refs += 1;
         self.count(id, None, Some(status));
-        self.take_room(id);
+        self.count_on_node(id, Count::In);
         self.assume_volumes(id, Some(&chosen));
-        self.count_in_group(id);
         self.seek(id);
         self.release_class(old);
     }

@@ -8,7 +8,7 @@
 //! What slices and classes say is worked out between cycles (`refresh`), when they changed.
 mod assign;
 mod claim;
-mod ledger;
+mod held;
 mod need;
 mod pools;
 mod quota;
@@ -27,7 +27,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use claim::Claim;
 pub(crate) use claim::Linked;
-pub use ledger::Of as DevicesOf;
+pub use held::Of as DevicesOf;
 pub use need::{DeviceNeed, Local, Shared, Wanted};
 pub(crate) use quota::class_of;
 pub use quota::is_part;
@@ -124,7 +124,7 @@ pub struct Devices {
     serial: u64,
     /// How many there are of the classes that queues and PodGroups name.
     counts: BTreeMap<Arc<str>, u32>,
-    ledger: ledger::Ledger,
+    held: held::HeldDevices,
     /// Tasks with claims, by job.
     claiming: FxHashMap<JobId, u32>,
     /// Jobs whose minResources name classes.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::{AttachmentShift, Volume, Volumes};
 use crate::Cluster;
+use crate::count::Count;
 use crate::event::{CsiNodeInfo, Key, PvcInfo, StorageClassInfo, VolumeInfo};
 use crate::id::PvcId;
 
@@ -45,7 +46,7 @@ impl Volumes {
         for old in before.iter().map(|volume| &volume.info) {
             self.pools.entry(old.class.clone()).or_default().free.remove(&(old.size, old.name.clone()));
             self.pool_changed(&old.class);
-            self.mean(old, false);
+            self.count_claim_ref(old, Count::Out);
         }
         if let Some(info) = info {
             if info.available {
@@ -53,7 +54,7 @@ impl Volumes {
                 pool.free.insert((info.size, info.name.clone()));
             }
             self.pool_changed(&info.class);
-            self.mean(&info, true);
+            self.count_claim_ref(&info, Count::In);
             self.volumes.insert(name.clone(), Volume { info: Arc::new(info), promised });
         }
         if let Some(claim) = promised.filter(|claim| !self.may_keep(name, *claim)) {
@@ -61,14 +62,10 @@ impl Volumes {
         }
     }
 
-    /// Counts a volume whose `claimRef` names a claim, or takes it out.
-    fn mean(&mut self, volume: &VolumeInfo, add: bool) {
+    /// Counts a volume whose `claimRef` names a claim.
+    fn count_claim_ref(&mut self, volume: &VolumeInfo, count: Count) {
         let Some((key, _)) = &volume.claim else { return };
-        let count = self.meant.entry(key.clone()).or_default();
-        *count = if add { *count + 1 } else { *count - 1 };
-        if *count == 0 {
-            self.meant.remove(key);
-        }
+        count.entry(&mut self.claim_refs, key.clone());
         if let Some(claim) = self.ids.get(key) {
             self.changed.mark(*claim);
         }
@@ -86,7 +83,7 @@ impl Volumes {
 
     fn set_limits(&mut self, node: &Arc<str>, limits: Vec<(Arc<str>, u32)>) {
         for (driver, _) in &limits {
-            *self.limited.entry(driver.clone()).or_default() += 1;
+            Count::In.entry(&mut self.limited, driver.clone());
         }
         let before = if limits.is_empty() {
             self.limits.remove(node)
@@ -94,11 +91,8 @@ impl Volumes {
             self.limits.insert(node.clone(), limits)
         };
         for (driver, _) in before.iter().flatten() {
-            if let Some(count) = self.limited.get_mut(driver) {
-                *count -= 1;
-            }
+            Count::Out.entry(&mut self.limited, driver.clone());
         }
-        self.limited.retain(|_, nodes| *nodes > 0);
         self.limits_stamp = self.tick();
     }
 }
@@ -111,7 +105,7 @@ impl Cluster {
         }
         let volumes = [self.volume_of(id), info.volume.clone()];
         self.volumes.set_pvc(id, Some(info));
-        self.settle_driver(id);
+        self.recount_driver(id);
         for volume in volumes.iter().flatten() {
             self.recount_attachments(volume);
         }
@@ -122,7 +116,7 @@ impl Cluster {
         let Some(id) = self.volumes.ids.get(key).copied() else { return false };
         let (existed, volume) = (self.volumes.pvcs[id].info.is_some(), self.volume_of(id));
         self.volumes.set_pvc(id, None);
-        self.settle_driver(id);
+        self.recount_driver(id);
         if let Some(volume) = volume {
             self.recount_attachments(&volume);
         }
@@ -155,7 +149,7 @@ impl Cluster {
         let Some(claims) = self.volumes.by_volume.get(name).cloned() else { return };
         for claim in claims {
             self.volumes.note_changed(claim);
-            self.settle_driver(claim);
+            self.recount_driver(claim);
         }
         self.recount_attachments(name);
     }
@@ -182,7 +176,7 @@ impl Cluster {
             self.volumes.pvcs.iter().filter(|(_, claim)| of_class(claim)).map(|(id, _)| id).collect();
         for id in claims {
             self.volumes.note_changed(id);
-            self.settle_driver(id);
+            self.recount_driver(id);
         }
     }
 
@@ -203,14 +197,14 @@ impl Cluster {
     }
 
     /// Counts the attachments of a claim under its current driver.
-    fn settle_driver(&mut self, id: PvcId) {
+    fn recount_driver(&mut self, id: PvcId) {
         let driver = self.volumes.driver(id);
         if self.volumes.pvcs[id].driver == driver {
             return;
         }
-        self.attach(self.volumes.attachments(id, false));
+        self.attach(self.volumes.attachments(id, Count::Out));
         self.volumes.pvcs[id].driver = driver;
-        self.attach(self.volumes.attachments(id, true));
+        self.attach(self.volumes.attachments(id, Count::In));
     }
 
     pub(crate) fn attach(&mut self, shifts: impl IntoIterator<Item = AttachmentShift>) {

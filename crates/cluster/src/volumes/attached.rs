@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::{AttachmentShift, ClaimUse, Volumes};
 use crate::Cluster;
+use crate::count::Count;
 use crate::event::AttachmentInfo;
 use crate::id::{NodeId, PvcId};
 
@@ -72,7 +73,6 @@ fn names(index: &Index, key: &str) -> Vec<Arc<str>> {
 
 /// The count of a volume without pods, which is being detached.
 const ONE: ClaimUse = ClaimUse { held: 0, releasing: 1, attached: 0 };
-const NONE: ClaimUse = ClaimUse { held: 0, releasing: 0, attached: 0 };
 
 impl Cluster {
     pub(crate) fn apply_attachment(&mut self, info: AttachmentInfo) -> bool {
@@ -120,21 +120,20 @@ impl Cluster {
         let counted = self.where_counted(name);
         let Some(attachment) = self.volumes.attachments.known.get_mut(name) else { return };
         attachment.counted = counted;
-        let driver = attachment.info.driver.clone();
-        let shift = match counted {
-            Some(Counted::With(claim, node)) => self.volumes.shift_attached(claim, node, true),
-            Some(Counted::Alone(node)) => Some(AttachmentShift { node, driver, before: NONE, after: ONE }),
-            None => None,
-        };
-        self.attach(shift);
+        self.count_attachment(name, counted, Count::In);
     }
 
     fn count_out(&mut self, name: &str) {
         let Some(attachment) = self.volumes.attachments.known.get_mut(name) else { return };
-        let driver = attachment.info.driver.clone();
-        let shift = match attachment.counted.take() {
-            Some(Counted::With(claim, node)) => self.volumes.shift_attached(claim, node, false),
-            Some(Counted::Alone(node)) => Some(AttachmentShift { node, driver, before: ONE, after: NONE }),
+        let counted = attachment.counted.take();
+        self.count_attachment(name, counted, Count::Out);
+    }
+
+    fn count_attachment(&mut self, name: &str, counted: Option<Counted>, count: Count) {
+        let driver = self.volumes.attachments.known[name].info.driver.clone();
+        let shift = match counted {
+            Some(Counted::With(claim, node)) => self.volumes.shift_attached(claim, node, count),
+            Some(Counted::Alone(node)) => Some(AttachmentShift::new(node, driver, ONE, count)),
             None => None,
         };
         self.attach(shift);
@@ -177,11 +176,11 @@ impl Volumes {
     }
 
     /// Counts an attachment of a claim's volume in or out. Returns the change in what the driver has attached.
-    fn shift_attached(&mut self, id: PvcId, node: NodeId, add: bool) -> Option<AttachmentShift> {
+    fn shift_attached(&mut self, id: PvcId, node: NodeId, count: Count) -> Option<AttachmentShift> {
         let claim = &mut self.pvcs[id];
         let on = claim.on.entry(node).or_default();
         let before = on.once();
-        on.attached = if add { on.attached + 1 } else { on.attached - 1 };
+        count.step(&mut on.attached);
         self.shifted(id, node, before)
     }
 }

@@ -20,6 +20,7 @@ pub use wants::{ClaimDemand, Problem, Want, reaches, solve};
 
 use super::node::Stamp;
 use super::task::Hold;
+use crate::count::Count;
 use crate::event::{AccessModes, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo};
 use crate::fingerprint::Fingerprint;
 use crate::id::{NodeId, PvcId, Slots, TaskId};
@@ -149,7 +150,7 @@ pub struct Volumes {
     attachments: attached::Attachments,
     clock: Stamp,
     /// Number of volumes whose `claimRef` names a claim.
-    meant: FxHashMap<Key, u32>,
+    claim_refs: FxHashMap<Key, u32>,
     /// Claims that changed since changes were taken.
     pub(super) changed: Dirty<PvcId>,
     /// Volumes that are bound before smaller ones: see [`prefer`](Self::prefer).
@@ -229,7 +230,7 @@ impl Volumes {
     pub(super) fn own_claim_key(&self, id: PvcId, owner: Option<&Arc<str>>) -> Option<Fingerprint> {
         let claim = &self.pvcs[id];
         let own = claim.asked == 1 && claim.choice.is_none() && claim.on.is_empty();
-        if !own || self.meant.contains_key(&claim.key) {
+        if !own || self.claim_refs.contains_key(&claim.key) {
             return None;
         }
         let info = claim.info.as_ref();
@@ -271,18 +272,13 @@ impl Volumes {
         id: PvcId,
         node: NodeId,
         hold: Hold,
-        add: bool,
+        count: Count,
     ) -> Option<AttachmentShift> {
         let claim = &mut self.pvcs[id];
         let on = claim.on.entry(node).or_default();
         let before = on.once();
-        for counter in [on.counter(hold), claim.used.counter(hold)] {
-            if add {
-                *counter += 1;
-            } else {
-                *counter -= 1;
-            }
-        }
+        count.step(on.counter(hold));
+        count.step(claim.used.counter(hold));
         self.shifted(id, node, before)
     }
 
@@ -303,14 +299,11 @@ impl Volumes {
     }
 
     /// All attachments due to a claim, counted in or out.
-    fn attachments(&self, id: PvcId, add: bool) -> Vec<AttachmentShift> {
+    fn attachments(&self, id: PvcId, count: Count) -> Vec<AttachmentShift> {
         let claim = &self.pvcs[id];
         let Some(driver) = &claim.driver else { return Vec::new() };
-        let shift = |(node, on): (&NodeId, &ClaimUse)| {
-            let (before, after) =
-                if add { (ClaimUse::default(), on.once()) } else { (on.once(), ClaimUse::default()) };
-            AttachmentShift { node: *node, driver: driver.clone(), before, after }
-        };
+        let shift =
+            |(node, on): (&NodeId, &ClaimUse)| AttachmentShift::new(*node, driver.clone(), on.once(), count);
         claim.on.iter().map(shift).collect()
     }
 }
@@ -322,4 +315,14 @@ pub(super) struct AttachmentShift {
     pub(super) driver: Arc<str>,
     pub(super) before: ClaimUse,
     pub(super) after: ClaimUse,
+}
+
+impl AttachmentShift {
+    fn new(node: NodeId, driver: Arc<str>, one: ClaimUse, count: Count) -> Self {
+        let (before, after) = match count {
+            Count::In => (ClaimUse::default(), one),
+            Count::Out => (one, ClaimUse::default()),
+        };
+        Self { node, driver, before, after }
+    }
 }

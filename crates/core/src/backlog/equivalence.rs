@@ -4,7 +4,7 @@
 //! before it was served. The queueing hint of a class says when its first job is tried again (`hints`).
 use std::collections::BTreeSet;
 
-use phalanx_resource::Amounts;
+use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
 
 use super::backoff::Backoff;
@@ -12,6 +12,7 @@ use super::capacity_delta::Capacities;
 use super::capacity_index::{Bounds, CapacityIndexes, Rank};
 use super::members::Members;
 use super::pools::{Backlog, Pool};
+use super::timers::{TimerKind, Timers};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{ClassId, Id, JobId, QueueId, Slots, TermId};
 use phalanx_cluster::{Cluster, Fingerprint};
@@ -121,9 +122,12 @@ pub(super) struct Demand {
     pub(super) request: Amounts,
     /// Sum of requests of the tasks that have to be placed together.
     pub(super) min_request: Amounts,
-    /// The resource of which the request is the largest part of the cluster, and its amount: the key in `by_amount`.
-    largest_part: (usize, i64),
+    /// The resource of which the request is the largest part of the cluster, and its amount.
+    largest_part: (DimId, i64),
 }
+
+/// What a class awaits, a resource, an amount of it, and the class.
+pub(super) type AmountKey = (Awaits, DimId, i64, JobClassId);
 
 /// An equivalence class of unschedulable jobs.
 #[derive(Clone, Debug)]
@@ -176,9 +180,12 @@ impl JobClass {
         self.rank.take()
     }
 
-    /// Whether the class is in `by_amount`.
-    pub(super) fn is_indexed_by_amount(&self) -> bool {
-        self.awaits == Awaits::Nodes || (self.awaits == Awaits::Capacity && !self.in_capacity_index)
+    /// The key of the class in `by_amount`, if it belongs there.
+    pub(super) fn amount_key(&self, id: JobClassId) -> Option<AmountKey> {
+        let indexed =
+            self.awaits == Awaits::Nodes || (self.awaits == Awaits::Capacity && !self.in_capacity_index);
+        let (dim, amount) = self.demand.as_ref().filter(|_| indexed)?.largest_part;
+        Some((self.awaits, dim, amount, id))
     }
 
     /// Whether a demand is smaller than the one the class is known by.
@@ -226,10 +233,8 @@ pub(super) struct JobClasses {
     ids: FxHashMap<JobClassKey, JobClassId>,
     /// Classes whose first job is tried in each cycle.
     pub(super) tried_each_cycle: BTreeSet<JobClassId>,
-    /// Classes that await capacity, and those that await nodes: by resource, sorted by amount ([`Demand`]).
-    pub(super) by_amount: [Vec<BTreeSet<(i64, JobClassId)>>; 2],
-    /// Number of entries in `by_amount`.
-    pub(super) demands: usize,
+    /// Classes that await capacity or nodes, by the largest part of their [`Demand`].
+    pub(super) by_amount: BTreeSet<AmountKey>,
     emptied: Vec<JobClassId>,
     pub(super) queues: FxHashMap<QueueId, QueueClasses>,
     unschedulable: usize,
@@ -276,32 +281,13 @@ impl JobClasses {
         }
     }
 
-    fn index(&mut self, id: JobClassId, add: bool) {
-        let Self { all, by_amount, demands, .. } = self;
-        let class = &all[id];
-        let waits = class.is_indexed_by_amount();
-        let Some(demand) = class.demand.as_ref().filter(|_| waits) else { return };
-        let index = &mut by_amount[usize::from(class.awaits == Awaits::Nodes)];
-        let (dim, amount) = demand.largest_part;
-        if index.len() <= dim {
-            index.resize_with(dim + 1, BTreeSet::new);
-        }
-        if add {
-            index[dim].insert((amount, id));
-            *demands += 1;
-        } else {
-            index[dim].remove(&(amount, id));
-            *demands -= 1;
-        }
-    }
-
     fn set_awaits(&mut self, id: JobClassId, awaits: Awaits, demand: Option<Demand>) {
-        self.index(id, false);
         let class = &mut self.all[id];
+        class.amount_key(id).map(|key| self.by_amount.remove(&key));
         class.awaits = awaits;
         class.demand = demand.or(class.demand.take());
         let in_capacity_index = class.in_capacity_index;
-        self.index(id, true);
+        self.by_amount.extend(class.amount_key(id));
         if awaits == Awaits::Any && !in_capacity_index {
             self.tried_each_cycle.insert(id);
         } else {
@@ -312,8 +298,8 @@ impl JobClasses {
 
     /// Replaces the hint of an empty class.
     fn renew(&mut self, id: JobClassId, hint: QueueingHint, demand: Option<Demand>) {
-        self.index(id, false);
         let class = &mut self.all[id];
+        class.amount_key(id).map(|key| self.by_amount.remove(&key));
         class.demand = None;
         (class.in_capacity_index, class.evicts, class.self_affinity) =
             (hint.in_capacity_index, hint.evicts, hint.self_affinity);
@@ -328,14 +314,15 @@ impl JobClasses {
         }
     }
 
-    pub(super) fn drop_emptied(&mut self) {
+    pub(super) fn drop_emptied(&mut self, timers: &mut Timers) {
         for id in std::mem::take(&mut self.emptied) {
             if self.all.get(id).is_none_or(|class| class.live > 0) {
                 continue;
             }
-            self.index(id, false);
             self.tried_each_cycle.remove(&id);
+            timers.clear(TimerKind::ClassBackoff, id);
             if let Some(class) = self.all.remove(id) {
+                class.amount_key(id).map(|key| self.by_amount.remove(&key));
                 if let Some(rank) = &class.rank {
                     self.indexes.remove(class.key.queue(), id, rank);
                 }
@@ -434,7 +421,7 @@ impl Backlog {
         classes.classes_with_placed += usize::from(key.has_placed());
         let id = classes.all.insert(class);
         classes.ids.insert(key, id);
-        classes.index(id, true);
+        classes.by_amount.extend(classes.all[id].amount_key(id));
         if stands {
             classes.tried_each_cycle.insert(id);
         }
@@ -453,6 +440,11 @@ impl Backlog {
         let counts = [classes.unschedulable, live, of_queues].iter().all(|count| *count == unschedulable);
         note(counts, "counts of unschedulable jobs".to_owned());
         classes.indexes.check(&classes.all, note);
+        let by_amount = classes.all.iter().filter_map(|(id, class)| class.amount_key(id)).collect();
+        note(classes.by_amount == by_amount, "classes by amount".to_owned());
+        let count = |holds: fn(&JobClass) -> bool| classes.all.iter().filter(|(_, it)| holds(it)).count();
+        let counts = [count(|class| class.awaits_affinity), count(|class| class.key.has_placed())];
+        note(counts == [classes.awaiting_affinity, classes.classes_with_placed], "counts of classes".into());
         for (id, class) in classes.all.iter() {
             let entries = class.members.all().into_iter();
             let found = entries.filter(|entry| self.is_entry(id, *entry));
@@ -472,6 +464,6 @@ fn demand_of(cluster: &Cluster, of: TaskDemand) -> Demand {
     let parts =
         request.iter().map(|(dim, amount)| (part(amount, cluster.sums.allocatable.get(dim)), dim, amount));
     let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-    let largest_part = largest.map_or((0, 0), |(_, dim, amount)| (usize::from(dim.0), amount));
+    let largest_part = largest.map_or((DimId(0), 0), |(_, dim, amount)| (dim, amount));
     Demand { request, min_request, largest_part }
 }

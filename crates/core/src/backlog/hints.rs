@@ -8,26 +8,27 @@ use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, NodeId, QueueId, TaskId};
+use phalanx_resource::DimId;
 
 impl JobClasses {
     fn wants_capacity(&self) -> bool {
-        self.demands > 0 || !self.indexes.is_empty()
+        !self.by_amount.is_empty() || !self.indexes.is_empty()
     }
 
     /// Classes whose demand the grown capacity may meet.
     fn classes_served_by(&self, cluster: &Cluster, delta: &CapacityDelta) -> Vec<JobClassId> {
+        let (first, last) = (JobClassId::from_index(0), JobClassId::from_index(u32::MAX as usize));
         let mut found = Vec::new();
-        for (which, most) in [&delta.free, &delta.allocatable].into_iter().enumerate() {
-            for (dim, classes) in self.by_amount[which].iter().enumerate() {
-                let most = most.get(phalanx_resource::DimId(dim as u16));
-                for (_, id) in classes.range(..=(most, JobClassId::from_index(u32::MAX as usize))) {
+        for (awaits, most) in [(Awaits::Capacity, &delta.free), (Awaits::Nodes, &delta.allocatable)] {
+            let mut from = (awaits, DimId(0), i64::MIN, first);
+            while let Some(&(_, dim, ..)) = self.by_amount.range(from..).next().filter(|it| it.0 == awaits) {
+                let served = |id: &JobClassId| {
                     let demand = self.all[*id].demand.as_ref();
-                    if demand
-                        .is_some_and(|it| delta.serves(cluster, &it.request, &it.min_request, which == 1))
-                    {
-                        found.push(*id);
-                    }
-                }
+                    demand.is_some_and(|it| delta.serves(cluster, &it.request, &it.min_request, awaits))
+                };
+                let fitting = (awaits, dim, i64::MIN, first)..=(awaits, dim, most.get(dim), last);
+                found.extend(self.by_amount.range(fitting).map(|(.., id)| *id).filter(served));
+                from = (awaits, DimId(dim.0 + 1), i64::MIN, first);
             }
         }
         found.sort_unstable();
@@ -101,9 +102,9 @@ impl Backlog {
     ) -> Vec<JobClassId> {
         let classes = &self.classes;
         if classes.retry_all {
-            let waits = |class: &JobClass| class.demand.is_some() && class.is_indexed_by_amount();
-            let demanding = classes.all.iter().filter(|(_, class)| waits(class));
-            return demanding.map(|(id, _)| id).collect();
+            let mut all: Vec<JobClassId> = classes.by_amount.iter().map(|(.., id)| *id).collect();
+            all.sort_unstable();
+            return all;
         }
         delta.map_or_else(Vec::new, |delta| classes.classes_served_by(cluster, delta))
     }
@@ -126,7 +127,7 @@ impl Backlog {
 
     /// Drops empty classes, and records the free capacity that unschedulable jobs were refused with.
     pub(super) fn end_cycle(&mut self, cluster: &Cluster) {
-        self.classes.drop_emptied();
+        self.classes.drop_emptied(&mut self.timers);
         self.record_capacities(cluster);
     }
 

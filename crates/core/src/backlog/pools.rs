@@ -433,8 +433,8 @@ impl Backlog {
             let returns = row.pool != Pool::Backoff || self.timers.get(TimerKind::JobBackoff, id).is_some();
             note(returns, format!("end of the back-off of job {}", job.key));
         }
-        let stands = |(_, class)| self.classes.all.get(class).is_some() && !self.stands(class);
-        note(self.timers.of(TimerKind::ClassBackoff).all(stands), "ends of back-offs of classes".to_owned());
+        let exists = |(_, class)| self.classes.all.get(class).is_some();
+        note(self.timers.of(TimerKind::ClassBackoff).all(exists), "ends of back-offs of classes".to_owned());
         self.check_classes(cluster, note);
     }
 }
