@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use std::collections::BTreeSet;
 
-use super::{Cluster, Counts, Hold, Job, Node, Part, Refused, Status, Sums};
+use super::{Cluster, Counts, Hold, Job, Node, Part, Refused, Status, Sums, Task};
 use crate::count::Count;
 use crate::event::QueueGate;
 use crate::id::{Id, JobId, NodeId, QueueId, Slots, TaskId};
@@ -253,9 +253,9 @@ impl Cluster {
     }
 
     fn check_refused(&self, note: &mut Note<'_>) {
-        let mut refused = self.tasks.iter().filter(|(_, task)| task.refused != Refused::No);
-        let listed = refused.all(|(id, _)| self.indexes.refused.binary_search(&id).is_ok());
-        note(listed, "tasks whose eviction was refused".to_owned());
+        let is_refused = |(_, task): &(TaskId, &Task)| task.is_pod() && task.refused != Refused::No;
+        let refused = self.tasks.iter().filter(is_refused).map(|(id, _)| id).collect();
+        note(self.indexes.refused == refused, "tasks whose eviction was refused".to_owned());
     }
 
     fn check_queue_gates(&self, note: &mut Note<'_>) {

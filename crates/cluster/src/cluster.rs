@@ -124,8 +124,8 @@ pub(crate) struct Indexes {
     pub(crate) queue_gates: BTreeSet<TaskId>,
     /// Number of nodes that have an object.
     pub(crate) existing: u32,
-    /// Tasks whose eviction was refused. May hold tasks for which that is over.
-    pub(crate) refused: Vec<TaskId>,
+    /// Tasks whose eviction was refused.
+    pub(crate) refused: BTreeSet<TaskId>,
 }
 
 /// Sums over all nodes.

@@ -62,11 +62,7 @@ impl Cluster {
         let Some(status) = self.tasks[id].evicting else { return false };
         self.set_evicting(id, None);
         self.tasks[id].refused = Refused::New;
-        self.indexes.refused.push(id);
-        self.indexes.refused.sort_unstable();
-        let tasks = &self.tasks;
-        self.indexes.refused.retain(|id| tasks.get(*id).is_some_and(|task| task.refused != Refused::No));
-        self.indexes.refused.dedup();
+        self.indexes.refused.insert(id);
         if self.tasks[id].status == Status::Releasing {
             self.place(id, status, self.tasks[id].node);
         }
@@ -312,6 +308,7 @@ impl Cluster {
         self.terms.count_labels(&self.tasks[id].details.labels, false);
         self.note_cooling(id, self.tasks[id].cools_until(), None);
         self.indexes.queue_gates.remove(&id);
+        self.indexes.refused.remove(&id);
         self.since_last_cycle.successors.retain(|(successor, _)| *successor != id);
         let Some(task) = self.tasks.remove(id) else { return false };
         if task.is_pod() {

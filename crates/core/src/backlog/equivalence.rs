@@ -92,12 +92,12 @@ pub(super) enum Awaits {
 }
 
 /// What lifts the refusal of a class (kube-scheduler's `QueueingHintFn`, as data).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct QueueingHint {
     /// Events that may lift the refusal.
     pub(super) awaits: Awaits,
     /// What jobs that wait for capacity or nodes need at least.
-    pub(super) demand: Option<TaskDemand>,
+    pub(super) demand: Option<Demand>,
     /// New pods may satisfy an affinity or spread rule of the pods.
     pub(super) awaits_affinity: bool,
     /// Only capacity or evictions can help: the class is in the capacity index of its queue.
@@ -106,13 +106,6 @@ pub(super) struct QueueingHint {
     pub(super) evicts: bool,
     /// A required affinity term of the pods that matches the pods themselves.
     pub(super) self_affinity: Option<TermId>,
-}
-
-/// A number of tasks of one class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TaskDemand {
-    pub(super) class: ClassId,
-    pub(super) count: u32,
 }
 
 /// What a job of tasks with one request needs.
@@ -133,22 +126,16 @@ pub(super) type AmountKey = (Awaits, DimId, i64, JobClassId);
 #[derive(Clone, Debug)]
 pub(super) struct JobClass {
     pub(super) key: JobClassKey,
-    /// Events that may lift the last refusal of the first job, or of a job that joined since.
-    pub(super) awaits: Awaits,
+    /// What lifts the last refusal of the first job, or of a job that joined since.
+    pub(super) hint: QueueingHint,
     /// The jobs, and stale entries of jobs that left.
     pub(super) members: Members,
     /// Number of jobs without stale entries.
-    live: usize,
-    pub(super) demand: Option<Demand>,
-    /// See [`QueueingHint::awaits_affinity`].
-    awaits_affinity: bool,
+    pub(super) live: usize,
     /// Failed tries of the first job. The back-off counts where many classes could be tried.
     pub(super) backoff: Backoff,
-    pub(super) in_capacity_index: bool,
-    evicts: bool,
-    self_affinity: Option<TermId>,
     /// Place in the capacity index.
-    rank: Option<Rank>,
+    pub(super) rank: Option<Rank>,
     /// The cycle of the last try.
     pub(super) last_tried: u64,
     /// The cycle in which the first job was tried last, or the class was made.
@@ -156,63 +143,41 @@ pub(super) struct JobClass {
 }
 
 impl JobClass {
-    pub(super) fn live(&self) -> usize {
-        self.live
-    }
-
-    pub(super) fn queue(&self) -> QueueId {
-        self.key.queue()
-    }
-
-    pub(super) fn rank(&self) -> Option<&Rank> {
-        self.rank.as_ref()
-    }
-
-    pub(super) fn rank_mut(&mut self) -> Option<&mut Rank> {
-        self.rank.as_mut()
-    }
-
-    pub(super) fn set_rank(&mut self, rank: Rank) {
-        self.rank = Some(rank);
-    }
-
-    pub(super) fn take_rank(&mut self) -> Option<Rank> {
-        self.rank.take()
-    }
-
     /// The key of the class in `by_amount`, if it belongs there.
     pub(super) fn amount_key(&self, id: JobClassId) -> Option<AmountKey> {
-        let indexed =
-            self.awaits == Awaits::Nodes || (self.awaits == Awaits::Capacity && !self.in_capacity_index);
-        let (dim, amount) = self.demand.as_ref().filter(|_| indexed)?.largest_part;
-        Some((self.awaits, dim, amount, id))
+        let QueueingHint { awaits, demand, in_capacity_index, .. } = &self.hint;
+        let indexed = *awaits == Awaits::Nodes || (*awaits == Awaits::Capacity && !in_capacity_index);
+        let (dim, amount) = demand.as_ref().filter(|_| indexed)?.largest_part;
+        Some((*awaits, dim, amount, id))
+    }
+
+    /// Whether the first job is tried in each cycle.
+    pub(super) fn is_tried_each_cycle(&self) -> bool {
+        self.hint.awaits == Awaits::Any && !self.hint.in_capacity_index
     }
 
     /// Whether a demand is smaller than the one the class is known by.
     fn asks_for_more(&self, demand: Option<&Demand>) -> bool {
-        let both = self.demand.as_ref().zip(demand);
+        let both = self.hint.demand.as_ref().zip(demand);
         both.is_some_and(|(known, demand)| {
             known.min_request != demand.min_request && demand.min_request.fits(&known.min_request)
         })
     }
 
-    pub(super) fn self_affinity(&self) -> Option<TermId> {
-        self.self_affinity
-    }
-
     /// The bounds of the class, if it belongs in a capacity index.
     pub(super) fn bounds(&self) -> Option<Bounds> {
-        let ranked = self.in_capacity_index && self.live > 0 && self.awaits != Awaits::Nodes;
-        let demand = self.demand.as_ref().filter(|_| ranked)?;
+        let QueueingHint { awaits, demand, in_capacity_index, evicts, self_affinity, .. } = &self.hint;
+        let ranked = *in_capacity_index && self.live > 0 && *awaits != Awaits::Nodes;
+        let demand = demand.as_ref().filter(|_| ranked)?;
         Some(Bounds {
             request: demand.request.clone(),
             min_request: demand.min_request.clone(),
             last_tried: self.last_tried,
             last_examined: self.last_examined,
             backoff_until: self.backoff.until,
-            any_event: self.awaits == Awaits::Any,
-            evicts: self.awaits == Awaits::Any && self.evicts,
-            self_affinity: self.self_affinity.is_some(),
+            any_event: *awaits == Awaits::Any,
+            evicts: *awaits == Awaits::Any && *evicts,
+            self_affinity: self_affinity.is_some(),
         })
     }
 }
@@ -237,7 +202,7 @@ pub(super) struct JobClasses {
     pub(super) by_amount: BTreeSet<AmountKey>,
     emptied: Vec<JobClassId>,
     pub(super) queues: FxHashMap<QueueId, QueueClasses>,
-    unschedulable: usize,
+    pub(super) unschedulable: usize,
     pub(super) capacities: Capacities,
     /// Number of classes that await pods to satisfy affinity.
     pub(super) awaiting_affinity: usize,
@@ -250,8 +215,24 @@ pub(super) struct JobClasses {
 }
 
 impl JobClasses {
-    pub(super) fn unschedulable(&self) -> usize {
-        self.unschedulable
+    fn add(&mut self, key: JobClassKey, hint: QueueingHint) -> JobClassId {
+        self.awaiting_affinity += usize::from(hint.awaits_affinity);
+        self.classes_with_placed += usize::from(key.has_placed());
+        let id = self.all.insert(JobClass {
+            key,
+            hint: QueueingHint::default(),
+            members: Members::default(),
+            live: 0,
+            backoff: Backoff::default(),
+            rank: None,
+            last_tried: 0,
+            last_examined: self.indexes.cycle(),
+        });
+        self.ids.insert(key, id);
+        self.set_hint(id, hint);
+        // The class is empty until a job joins.
+        self.emptied.push(id);
+        id
     }
 
     pub(super) fn leave(&mut self, id: JobClassId) {
@@ -264,7 +245,7 @@ impl JobClasses {
         if class.live == 0 {
             self.emptied.push(id);
         }
-        if class.in_capacity_index {
+        if class.hint.in_capacity_index {
             self.indexes.note_moved(id);
         }
     }
@@ -276,19 +257,18 @@ impl JobClasses {
             queue.unschedulable += 1;
         }
         class.live += 1;
-        if class.in_capacity_index {
+        if class.hint.in_capacity_index {
             self.indexes.note_moved(id);
         }
     }
 
-    fn set_awaits(&mut self, id: JobClassId, awaits: Awaits, demand: Option<Demand>) {
+    /// Sets what lifts the refusal of a class, and updates what is looked up by it.
+    fn set_hint(&mut self, id: JobClassId, hint: QueueingHint) {
         let class = &mut self.all[id];
         class.amount_key(id).map(|key| self.by_amount.remove(&key));
-        class.awaits = awaits;
-        class.demand = demand.or(class.demand.take());
-        let in_capacity_index = class.in_capacity_index;
+        class.hint = hint;
         self.by_amount.extend(class.amount_key(id));
-        if awaits == Awaits::Any && !in_capacity_index {
+        if class.is_tried_each_cycle() {
             self.tried_each_cycle.insert(id);
         } else {
             self.tried_each_cycle.remove(&id);
@@ -296,15 +276,11 @@ impl JobClasses {
         self.invalidate_bounds(id);
     }
 
-    /// Replaces the hint of an empty class.
-    fn renew(&mut self, id: JobClassId, hint: QueueingHint, demand: Option<Demand>) {
-        let class = &mut self.all[id];
-        class.amount_key(id).map(|key| self.by_amount.remove(&key));
-        class.demand = None;
-        (class.in_capacity_index, class.evicts, class.self_affinity) =
-            (hint.in_capacity_index, hint.evicts, hint.self_affinity);
-        (class.last_tried, class.last_examined) = (0, self.indexes.cycle());
-        self.set_awaits(id, hint.awaits, demand);
+    /// Has the first job of a class tried after more events, or with less capacity.
+    fn widen_hint(&mut self, id: JobClassId, awaits: Awaits, demand: Option<Demand>) {
+        let hint = self.all[id].hint.clone();
+        let demand = demand.or_else(|| hint.demand.clone());
+        self.set_hint(id, QueueingHint { awaits, demand, ..hint });
     }
 
     pub(super) fn invalidate_bounds(&mut self, id: JobClassId) {
@@ -326,7 +302,7 @@ impl JobClasses {
                 if let Some(rank) = &class.rank {
                     self.indexes.remove(class.key.queue(), id, rank);
                 }
-                self.awaiting_affinity -= usize::from(class.awaits_affinity);
+                self.awaiting_affinity -= usize::from(class.hint.awaits_affinity);
                 self.classes_with_placed -= usize::from(class.key.has_placed());
                 self.ids.remove(&class.key);
             }
@@ -367,24 +343,19 @@ impl Backlog {
     }
 
     /// The class of a key, which a refused job is about to join. A refusal of its first job holds for all its jobs.
-    pub(super) fn ensure_class(
-        &mut self,
-        cluster: &Cluster,
-        key: JobClassKey,
-        hint: QueueingHint,
-        job: JobId,
-    ) -> JobClassId {
-        let Some(id) = self.classes.ids.get(&key).copied() else { return self.add_class(cluster, key, hint) };
+    pub(super) fn ensure_class(&mut self, key: JobClassKey, hint: QueueingHint, job: JobId) -> JobClassId {
+        let Some(id) = self.classes.ids.get(&key).copied() else { return self.classes.add(key, hint) };
         let is_first = self.row(job).first_of == Some(id);
-        let demand = hint.demand.map(|demand| demand_of(cluster, demand));
-        let class = &self.classes.all[id];
+        let classes = &mut self.classes;
+        let class = &mut classes.all[id];
         if class.live == 0 {
-            self.classes.renew(id, hint, demand);
+            (class.last_tried, class.last_examined) = (0, classes.indexes.cycle());
+            classes.set_hint(id, hint);
             return id;
         }
-        let awaits = if is_first { hint.awaits } else { hint.awaits.max(class.awaits) };
-        if awaits != class.awaits || class.asks_for_more(demand.as_ref()) {
-            self.classes.set_awaits(id, awaits, demand);
+        let awaits = if is_first { hint.awaits } else { hint.awaits.max(class.hint.awaits) };
+        if awaits != class.hint.awaits || class.asks_for_more(hint.demand.as_ref()) {
+            classes.widen_hint(id, awaits, hint.demand);
         }
         id
     }
@@ -393,41 +364,8 @@ impl Backlog {
     pub(super) fn try_each_cycle(&mut self, id: JobClassId) {
         let classes = &mut self.classes;
         if classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Alike(_))) {
-            classes.set_awaits(id, Awaits::Any, None);
+            classes.widen_hint(id, Awaits::Any, None);
         }
-    }
-
-    fn add_class(&mut self, cluster: &Cluster, key: JobClassKey, hint: QueueingHint) -> JobClassId {
-        let QueueingHint { awaits, demand, awaits_affinity, in_capacity_index, evicts, self_affinity } = hint;
-        let demand = demand.map(|demand| demand_of(cluster, demand));
-        let stands = awaits == Awaits::Any && !in_capacity_index;
-        let classes = &mut self.classes;
-        let class = JobClass {
-            key,
-            awaits,
-            members: Members::default(),
-            live: 0,
-            demand,
-            awaits_affinity,
-            backoff: Backoff::default(),
-            in_capacity_index,
-            evicts,
-            self_affinity,
-            rank: None,
-            last_tried: 0,
-            last_examined: classes.indexes.cycle(),
-        };
-        classes.awaiting_affinity += usize::from(awaits_affinity);
-        classes.classes_with_placed += usize::from(key.has_placed());
-        let id = classes.all.insert(class);
-        classes.ids.insert(key, id);
-        classes.by_amount.extend(classes.all[id].amount_key(id));
-        if stands {
-            classes.tried_each_cycle.insert(id);
-        }
-        // The class is empty until a job joins.
-        classes.emptied.push(id);
-        id
     }
 
     /// Compares all counts with a recount.
@@ -443,7 +381,7 @@ impl Backlog {
         let by_amount = classes.all.iter().filter_map(|(id, class)| class.amount_key(id)).collect();
         note(classes.by_amount == by_amount, "classes by amount".to_owned());
         let count = |holds: fn(&JobClass) -> bool| classes.all.iter().filter(|(_, it)| holds(it)).count();
-        let counts = [count(|class| class.awaits_affinity), count(|class| class.key.has_placed())];
+        let counts = [count(|class| class.hint.awaits_affinity), count(|class| class.key.has_placed())];
         note(counts == [classes.awaiting_affinity, classes.classes_with_placed], "counts of classes".into());
         for (id, class) in classes.all.iter() {
             let entries = class.members.all().into_iter();
@@ -453,17 +391,21 @@ impl Backlog {
     }
 }
 
-fn demand_of(cluster: &Cluster, of: TaskDemand) -> Demand {
-    let request = cluster.classes[of.class].request.clone();
-    let mut min_request = Amounts::new();
-    for (dim, amount) in request.iter() {
-        min_request.set(dim, amount.saturating_mul(i64::from(of.count)));
+impl Demand {
+    /// The demand of a number of tasks of a class that have to be placed together.
+    pub(super) fn of(cluster: &Cluster, class: ClassId, count: u32) -> Self {
+        let request = cluster.classes[class].request.clone();
+        let mut min_request = Amounts::new();
+        for (dim, amount) in request.iter() {
+            min_request.set(dim, amount.saturating_mul(i64::from(count)));
+        }
+        // An index by the scarcer of two resources rules out more classes.
+        let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
+        let parts = request
+            .iter()
+            .map(|(dim, amount)| (part(amount, cluster.sums.allocatable.get(dim)), dim, amount));
+        let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        let largest_part = largest.map_or((DimId(0), 0), |(_, dim, amount)| (dim, amount));
+        Self { request, min_request, largest_part }
     }
-    // An index by the scarcer of two resources rules out more classes.
-    let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
-    let parts =
-        request.iter().map(|(dim, amount)| (part(amount, cluster.sums.allocatable.get(dim)), dim, amount));
-    let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-    let largest_part = largest.map_or((DimId(0), 0), |(_, dim, amount)| (dim, amount));
-    Demand { request, min_request, largest_part }
 }

@@ -1,7 +1,7 @@
 //! When unschedulable jobs are tried again: the first job of a class once its queueing hint is met, or all jobs of a
 //! queue.
 use super::capacity_delta::{Capacities, CapacityDelta};
-use super::capacity_index::Largest;
+use super::class_query::Largest;
 use super::equivalence::{Awaits, JobClass, JobClassId, JobClassKey, JobClasses, QueueClasses};
 use super::pools::Backlog;
 use phalanx_cluster::Cluster;
@@ -23,7 +23,7 @@ impl JobClasses {
             let mut from = (awaits, DimId(0), i64::MIN, first);
             while let Some(&(_, dim, ..)) = self.by_amount.range(from..).next().filter(|it| it.0 == awaits) {
                 let served = |id: &JobClassId| {
-                    let demand = self.all[*id].demand.as_ref();
+                    let demand = self.all[*id].hint.demand.as_ref();
                     demand.is_some_and(|it| delta.serves(cluster, &it.request, &it.min_request, awaits))
                 };
                 let fitting = (awaits, dim, i64::MIN, first)..=(awaits, dim, most.get(dim), last);
@@ -58,7 +58,7 @@ impl Backlog {
         let Some(class) = classes.all.get_mut(id) else { return };
         class.last_tried = classes.indexes.cycle();
         class.last_examined = class.last_tried;
-        if class.awaits == Awaits::Any && !class.in_capacity_index {
+        if class.is_tried_each_cycle() {
             classes.tried_each_cycle.insert(id);
         }
     }

@@ -7,6 +7,7 @@
 mod backoff;
 mod capacity_delta;
 mod capacity_index;
+mod class_query;
 mod equivalence;
 mod hints;
 mod members;
@@ -253,7 +254,7 @@ fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, li
         let blocked = session.queue_refuses(queue);
         session.backlog.set_blocked(queue, blocked);
     }
-    let class = session.backlog.ensure_class(session.cluster, requeue.key, requeue.hint, job);
+    let class = session.backlog.ensure_class(requeue.key, requeue.hint, job);
     let first_of = session.backlog.row(job).first_of;
     let in_vain = first_of == Some(class);
     if let Some(left) = first_of.filter(|_| !in_vain) {
@@ -269,7 +270,7 @@ fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, li
         session.backlog.note_failed_try(class, session.now);
     }
     let Some(it) = session.backlog.job_class_mut(class) else { return };
-    let (mut members, live) = (std::mem::take(&mut it.members), it.live());
+    let (mut members, live) = (std::mem::take(&mut it.members), it.live);
     if members.entries() > 2 * live + 16 {
         members = without_departed(session, class, &members);
     }

@@ -390,7 +390,7 @@ impl Backlog {
 
     /// How many jobs are unschedulable.
     pub(crate) fn unschedulable(&self) -> usize {
-        self.classes.unschedulable()
+        self.classes.unschedulable
     }
 
     /// How many jobs wait, by pool.

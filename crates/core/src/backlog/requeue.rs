@@ -1,5 +1,5 @@
 //! The equivalence class that a refused job joins, and its queueing hint.
-use super::equivalence::{Awaits, JobClassKey, JobSignature, QueueingHint, ServedBy, TaskDemand};
+use super::equivalence::{Awaits, Demand, JobClassKey, JobSignature, QueueingHint, ServedBy};
 use crate::session::Session;
 use crate::unserved::EVICTING_ACTIONS;
 use phalanx_cluster::annotation::Annotations;
@@ -79,11 +79,11 @@ fn self_affinity(cluster: &Cluster, first: TaskId) -> Option<TermId> {
 }
 
 /// What a job with tasks of one class needs: a gang that has not started `minMember` tasks, another job one.
-fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> TaskDemand {
+fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> Demand {
     let job = &session.cluster.jobs[id];
     let whole = !session.job_ready(id) && !session.job_pipelined(id);
     let class = session.cluster.tasks[first].class;
-    TaskDemand { class, count: if whole { job.min_member.max(1) } else { 1 } }
+    Demand::of(session.cluster, class, if whole { job.min_member.max(1) } else { 1 })
 }
 
 /// Whether no capacity would help, since no action gets as far as to look for any.

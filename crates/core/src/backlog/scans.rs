@@ -2,7 +2,7 @@
 use rustc_hash::FxHashMap;
 
 use super::capacity_delta::CapacityDelta;
-use super::capacity_index::{Cursor, Largest, Sought};
+use super::class_query::{Cursor, Largest, Sought};
 use super::equivalence::JobClassId;
 use super::timers::TimerKind;
 use super::{RetryLimits, first, try_first};
