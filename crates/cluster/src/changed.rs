@@ -1,7 +1,7 @@
 //! Changes of jobs, queues and nodes, which the backlog takes in.
-use crate::id::{AnyClaimId, JobId, NodeId, QueueId};
+use crate::id::{AnyClaimId, ClassId, JobId, NodeId, QueueId, TaskId};
 use crate::marks::Dirty;
-use crate::{Cluster, Status};
+use crate::{Cluster, Stamp, Status, Task};
 
 /// How much of a job changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,5 +133,69 @@ impl Cluster {
             claims: volumes.chain(devices).collect(),
             order: log.order,
         }
+    }
+
+    /// Nodes touched since a cursor; `None` when entries since then were dropped.
+    pub fn touched_since(&self, cursor: u64) -> Option<&[NodeId]> {
+        self.changes.touched.since(cursor)
+    }
+
+    /// Queues of tasks that were moved since a cursor; `None` when entries since then were dropped.
+    pub fn moved_since(&self, cursor: u64) -> Option<&[QueueId]> {
+        self.changes.moved.since(cursor)
+    }
+
+    /// The end of the log that [`moved_since`](Self::moved_since) reads.
+    pub fn moved_end(&self) -> u64 {
+        self.changes.moved.end()
+    }
+
+    /// Counts an event that may let a job start which could not before.
+    pub fn note_news(&mut self) {
+        self.changes.news += 1;
+    }
+
+    /// The number of events that may let a job start which could not before.
+    pub fn news(&self) -> u64 {
+        self.changes.news
+    }
+
+    /// The clock when a Node was last added, changed or removed.
+    pub fn nodes_stamp(&self) -> u64 {
+        self.changes.nodes
+    }
+
+    /// The end of the log that [`touched_since`](Self::touched_since) reads.
+    pub fn touched_end(&self) -> u64 {
+        self.changes.touched.end()
+    }
+
+    /// Logs the class of a task that is its first pending one.
+    pub(crate) fn seek(&mut self, task: TaskId) {
+        let Self { tasks, classes, changes, .. } = self;
+        let Task { class, status, .. } = tasks[task];
+        if status == Status::Pending && classes[class].sought.0 == 0 {
+            changes.clock += 1;
+            classes[class].sought = Stamp(changes.clock);
+            changes.sought.push(class);
+        }
+    }
+
+    /// Classes whose first task became pending since a cursor; all classes that had a pending task when entries since
+    /// then were dropped.
+    pub fn sought_since(&self, cursor: u64) -> Vec<ClassId> {
+        match self.changes.sought.since(cursor) {
+            Some(list) => list.iter().copied().filter(|id| self.is_sought(*id)).collect(),
+            None => self.classes.iter().map(|(id, _)| id).filter(|id| self.is_sought(*id)).collect(),
+        }
+    }
+
+    pub(crate) fn is_sought(&self, class: ClassId) -> bool {
+        self.classes.get(class).is_some_and(|class| class.sought.0 > 0)
+    }
+
+    /// The end of the log of such classes.
+    pub fn sought_end(&self) -> u64 {
+        self.changes.sought.end()
     }
 }

@@ -32,6 +32,7 @@ mod log;
 mod marks;
 pub mod matching;
 mod moved_pods;
+mod multi_map;
 mod node;
 mod pdb;
 mod pdbs;

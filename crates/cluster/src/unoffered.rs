@@ -157,7 +157,7 @@ impl Cluster {
 
     /// As quotas count it: a resource that has two names counts once, with the larger figure. No quota limits a name
     /// that none has named.
-    fn quota_request(&self, list: &Resources) -> Amounts {
+    pub(crate) fn quota_request(&self, list: &Resources) -> Amounts {
         let mut amounts = Amounts::new();
         for (name, quantity) in list {
             if let Some(dim) = canonical(name).and_then(|name| self.dims.get(name)) {

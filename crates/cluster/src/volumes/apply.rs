@@ -13,16 +13,11 @@ impl Volumes {
         let uid = |info: &Option<PvcInfo>| info.as_ref().map(|info| info.uid.clone());
         let before = &self.pvcs[id].info;
         let other = uid(before) != uid(&info);
-        if let Some(volume) = name(before)
-            && let Some(claims) = self.by_volume.get_mut(&volume)
-        {
-            claims.remove(&id);
-            if claims.is_empty() {
-                self.by_volume.remove(&volume);
-            }
+        if let Some(volume) = name(before) {
+            self.by_volume.remove(&volume, &id);
         }
         if let Some(volume) = name(&info) {
-            self.by_volume.entry(volume).or_default().insert(id);
+            self.by_volume.insert(volume, id);
         }
         if other || name(&info).is_some() {
             self.drop_choice(id);
@@ -134,19 +129,22 @@ impl Cluster {
             return false;
         }
         self.volumes.set_volume(&name, Some(info));
-        self.settle_volume(&name);
+        self.recount_volume(&name);
         true
     }
 
     pub(crate) fn remove_volume(&mut self, name: &Arc<str>) -> bool {
         let existed = self.volumes.volumes.contains_key(name);
         self.volumes.set_volume(name, None);
-        self.settle_volume(name);
+        self.recount_volume(name);
         existed
     }
 
-    fn settle_volume(&mut self, name: &Arc<str>) {
-        let Some(claims) = self.volumes.by_volume.get(name).cloned() else { return };
+    fn recount_volume(&mut self, name: &Arc<str>) {
+        let claims: Vec<PvcId> = self.volumes.by_volume.get(name).copied().collect();
+        if claims.is_empty() {
+            return;
+        }
         for claim in claims {
             self.volumes.note_changed(claim);
             self.recount_driver(claim);
@@ -160,17 +158,17 @@ impl Cluster {
             return false;
         }
         self.volumes.classes.insert(name.clone(), info);
-        self.settle_class(&name);
+        self.recount_class(&name);
         true
     }
 
     pub(crate) fn remove_storage_class(&mut self, name: &Arc<str>) -> bool {
         let existed = self.volumes.classes.remove(name).is_some();
-        self.settle_class(name);
+        self.recount_class(name);
         existed
     }
 
-    fn settle_class(&mut self, name: &Arc<str>) {
+    fn recount_class(&mut self, name: &Arc<str>) {
         let of_class = |claim: &super::Pvc| claim.info.as_ref().is_some_and(|info| info.class == *name);
         let claims: Vec<PvcId> =
             self.volumes.pvcs.iter().filter(|(_, claim)| of_class(claim)).map(|(id, _)| id).collect();

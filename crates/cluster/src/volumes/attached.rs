@@ -2,16 +2,15 @@
 //! its driver until it is detached, as terminating pods do: its place is future idle. A volume with pods counts once.
 //!
 //! Source: kube-scheduler's NodeVolumeLimits.
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use rustc_hash::FxHashMap;
 
 use super::{AttachmentShift, ClaimUse, Volumes};
 use crate::Cluster;
 use crate::count::Count;
 use crate::event::AttachmentInfo;
 use crate::id::{NodeId, PvcId};
+use crate::multi_map::MultiMap;
 
 /// Where an attachment is counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,42 +32,31 @@ struct Attachment {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Attachments {
     known: BTreeMap<Arc<str>, Attachment>,
-    by_node: FxHashMap<Arc<str>, BTreeSet<Arc<str>>>,
-    by_volume: FxHashMap<Arc<str>, BTreeSet<Arc<str>>>,
+    by_node: MultiMap<Arc<str>, Arc<str>>,
+    by_volume: MultiMap<Arc<str>, Arc<str>>,
 }
-
-type Index = FxHashMap<Arc<str>, BTreeSet<Arc<str>>>;
 
 impl Attachments {
     fn insert(&mut self, info: AttachmentInfo) {
         let name = info.name.clone();
-        self.by_node.entry(info.node.clone()).or_default().insert(name.clone());
+        self.by_node.insert(info.node.clone(), name.clone());
         if let Some(volume) = &info.volume {
-            self.by_volume.entry(volume.clone()).or_default().insert(name.clone());
+            self.by_volume.insert(volume.clone(), name.clone());
         }
         self.known.insert(name, Attachment { info, counted: None });
     }
 
     fn remove(&mut self, name: &str) {
         let Some(Attachment { info, .. }) = self.known.remove(name) else { return };
-        forget(&mut self.by_node, &info.node, name);
+        self.by_node.remove(&info.node, name);
         if let Some(volume) = &info.volume {
-            forget(&mut self.by_volume, volume, name);
+            self.by_volume.remove(volume, name);
         }
     }
 }
 
-fn forget(index: &mut Index, key: &Arc<str>, name: &str) {
-    if let Some(names) = index.get_mut(key) {
-        names.remove(name);
-        if names.is_empty() {
-            index.remove(key);
-        }
-    }
-}
-
-fn names(index: &Index, key: &str) -> Vec<Arc<str>> {
-    index.get(key).into_iter().flatten().cloned().collect()
+fn names(index: &MultiMap<Arc<str>, Arc<str>>, key: &str) -> Vec<Arc<str>> {
+    index.get(key).cloned().collect()
 }
 
 /// The count of a volume without pods, which is being detached.
@@ -142,9 +130,8 @@ impl Cluster {
     fn where_counted(&self, name: &str) -> Option<Counted> {
         let info = &self.volumes.attachments.known.get(name)?.info;
         let node = self.node_named(&info.node)?;
-        let of_volume = info.volume.as_ref().and_then(|volume| self.volumes.by_volume.get(volume));
+        let claims = info.volume.iter().flat_map(|volume| self.volumes.by_volume.get(volume));
         let pvcs = &self.volumes.pvcs;
-        let claims = of_volume.into_iter().flatten();
         let claim = claims
             .filter(|claim| pvcs[**claim].driver.as_ref() == Some(&info.driver))
             .min_by_key(|claim| &pvcs[**claim].key);

@@ -25,6 +25,7 @@ use crate::event::{AccessModes, Key, PvcInfo, StorageCapacityInfo, StorageClassI
 use crate::fingerprint::Fingerprint;
 use crate::id::{NodeId, PvcId, Slots, TaskId};
 use crate::marks::Dirty;
+use crate::multi_map::MultiMap;
 use crate::request_key::unnamed_pvc;
 
 /// Number of tasks that use a claim.
@@ -140,7 +141,7 @@ pub struct Volumes {
     /// Bytes of storage capacities assumed for unbound claims, by storage class.
     taken: FxHashMap<Arc<str>, Arc<space::PromisedBytes>>,
     /// Claims by the volume they name.
-    by_volume: FxHashMap<Arc<str>, BTreeSet<PvcId>>,
+    by_volume: MultiMap<Arc<str>, PvcId>,
     /// Attachment limits by node.
     limits: FxHashMap<Arc<str>, Vec<(Arc<str>, u32)>>,
     /// Number of nodes on which a driver has a limit.

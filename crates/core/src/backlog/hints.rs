@@ -116,7 +116,7 @@ impl Backlog {
 
     /// Records that a task was placed: pods with affinity to it may fit now.
     pub(crate) fn note_placed(&mut self, cluster: &Cluster, task: TaskId) {
-        self.classes.affinity_match_placed |= cluster.terms.is_meant(cluster.class_of(task));
+        self.classes.affinity_match_placed |= cluster.terms.matches_any(cluster.class_of(task));
     }
 
     /// Whether this cycle freed capacity, or placed a pod that unschedulable jobs may have affinity to.

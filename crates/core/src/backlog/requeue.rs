@@ -75,7 +75,7 @@ fn pending(cluster: &Cluster, job: &Job) -> Vec<TaskId> {
 /// The required affinity term of a task that matches the task itself.
 fn self_affinity(cluster: &Cluster, first: TaskId) -> Option<TermId> {
     let class = cluster.class_of(first);
-    class.carried.affinity.iter().copied().find(|term| cluster.terms.means(*term, class))
+    class.carried.affinity.iter().copied().find(|term| cluster.terms.matches(*term, class))
 }
 
 /// What a job with tasks of one class needs: a gang that has not started `minMember` tasks, another job one.

@@ -123,7 +123,7 @@ fn are_interdependent(cluster: &Cluster, items: &[Item]) -> bool {
     let looks = |item: &Item| {
         let class = cluster.class_of(item.tasks[0]);
         let shared = !class.pvcs.is_empty() || cluster.tasks[item.tasks[0]].claims.is_some();
-        shared || class.carried.restricts() || cluster.terms.outward(class).next().is_some()
+        shared || class.carried.restricts() || cluster.terms.symmetric(class).next().is_some()
     };
     items.iter().any(looks)
 }
