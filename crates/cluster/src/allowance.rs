@@ -52,13 +52,10 @@ impl Cluster {
 
     /// Amounts as quotas count them: one that has two names counts once, with the larger figure.
     pub(super) fn quota_amounts(&mut self, list: &Resources) -> Amounts {
-        let mut amounts = Amounts::new();
-        for (name, quantity) in list.iter().filter_map(|(name, quantity)| Some((canonical(name)?, quantity)))
-        {
-            let dim = self.learn_resource(name);
-            amounts.set(dim, self.dims.amount(dim, *quantity).max(amounts.get(dim)));
+        for name in list.iter().filter_map(|(name, _)| canonical(name)) {
+            self.learn_resource(name);
         }
-        amounts
+        self.quota_request(list)
     }
 
     /// The ResourceQuotas of a namespace.

@@ -1,8 +1,7 @@
 //! Changes of jobs, queues and nodes, which the backlog takes in.
-use crate::id::{JobId, NodeId, QueueId};
+use crate::id::{AnyClaimId, ClassId, JobId, NodeId, QueueId, TaskId};
 use crate::marks::Dirty;
-use crate::request_key::WaitingJob;
-use crate::{Cluster, Status};
+use crate::{Cluster, Stamp, Status, Task};
 
 /// How much of a job changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +23,8 @@ pub struct Changed {
     pub queues: Vec<QueueId>,
     /// Nodes that did not change but may have free capacity for jobs now.
     pub freed: Vec<NodeId>,
+    /// Volume and device claims that changed.
+    pub claims: Vec<AnyClaimId>,
     /// The order of jobs may have changed.
     pub order: bool,
 }
@@ -107,7 +108,9 @@ impl Cluster {
 
     /// Whether there are changes that were not taken.
     pub fn has_changes(&self) -> bool {
-        !self.changes.log.is_empty() || self.volumes.has_woken() || self.devices.has_woken()
+        !(self.changes.log.is_empty()
+            && self.volumes.changed.is_empty()
+            && self.devices.changed_claims.is_empty())
     }
 
     /// Jobs removed since changes were taken. Another job may have the id by now.
@@ -118,6 +121,8 @@ impl Cluster {
     /// Takes the changes since the last call.
     pub fn take_changes(&mut self) -> Changed {
         let log = std::mem::take(&mut self.changes.log);
+        let volumes = self.volumes.changed.take().into_iter().map(AnyClaimId::Volume);
+        let devices = self.devices.changed_claims.take().into_iter().map(AnyClaimId::Device);
         let of = |list: Dirty<JobId>, change| list.into_iter().map(move |id| (id, change));
         let jobs = of(log.major, JobChange::Major).chain(of(log.minor, JobChange::Minor)).collect();
         Changed {
@@ -125,12 +130,72 @@ impl Cluster {
             jobs,
             queues: log.queues.into_iter().collect(),
             freed: log.freed.into_iter().collect(),
+            claims: volumes.chain(devices).collect(),
             order: log.order,
         }
     }
 
-    /// Takes the jobs that [watch](Self::watch_claims) claims which changed since the last call.
-    pub fn take_watchers(&mut self) -> Vec<WaitingJob> {
-        self.volumes.take_woken().into_iter().chain(self.devices.take_woken()).collect()
+    /// Nodes touched since a cursor; `None` when entries since then were dropped.
+    pub fn touched_since(&self, cursor: u64) -> Option<&[NodeId]> {
+        self.changes.touched.since(cursor)
+    }
+
+    /// Queues of tasks that were moved since a cursor; `None` when entries since then were dropped.
+    pub fn moved_since(&self, cursor: u64) -> Option<&[QueueId]> {
+        self.changes.moved.since(cursor)
+    }
+
+    /// The end of the log that [`moved_since`](Self::moved_since) reads.
+    pub fn moved_end(&self) -> u64 {
+        self.changes.moved.end()
+    }
+
+    /// Counts an event that may let a job start which could not before.
+    pub fn note_news(&mut self) {
+        self.changes.news += 1;
+    }
+
+    /// The number of events that may let a job start which could not before.
+    pub fn news(&self) -> u64 {
+        self.changes.news
+    }
+
+    /// The clock when a Node was last added, changed or removed.
+    pub fn nodes_stamp(&self) -> u64 {
+        self.changes.nodes
+    }
+
+    /// The end of the log that [`touched_since`](Self::touched_since) reads.
+    pub fn touched_end(&self) -> u64 {
+        self.changes.touched.end()
+    }
+
+    /// Logs the class of a task that is its first pending one.
+    pub(crate) fn seek(&mut self, task: TaskId) {
+        let Self { tasks, classes, changes, .. } = self;
+        let Task { class, status, .. } = tasks[task];
+        if status == Status::Pending && classes[class].sought.0 == 0 {
+            changes.clock += 1;
+            classes[class].sought = Stamp(changes.clock);
+            changes.sought.push(class);
+        }
+    }
+
+    /// Classes whose first task became pending since a cursor; all classes that had a pending task when entries since
+    /// then were dropped.
+    pub fn sought_since(&self, cursor: u64) -> Vec<ClassId> {
+        match self.changes.sought.since(cursor) {
+            Some(list) => list.iter().copied().filter(|id| self.is_sought(*id)).collect(),
+            None => self.classes.iter().map(|(id, _)| id).filter(|id| self.is_sought(*id)).collect(),
+        }
+    }
+
+    pub(crate) fn is_sought(&self, class: ClassId) -> bool {
+        self.classes.get(class).is_some_and(|class| class.sought.0 > 0)
+    }
+
+    /// The end of the log of such classes.
+    pub fn sought_end(&self) -> u64 {
+        self.changes.sought.end()
     }
 }

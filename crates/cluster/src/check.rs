@@ -2,44 +2,68 @@
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::{Cluster, Counts, Hold, Job, Node, Part, Sums};
+use std::collections::BTreeSet;
+
+use super::{Cluster, Counts, Hold, Job, Node, Part, Refused, Status, Sums, Task};
+use crate::count::Count;
 use crate::event::QueueGate;
 use crate::id::{Id, JobId, NodeId, QueueId, Slots, TaskId};
 
 /// Takes what a check compared: whether it is right, and what it is.
 pub(crate) type Note<'a> = dyn FnMut(bool, String) + 'a;
 
-/// One index that `place` and events keep up to date, and its check.
-struct IndexCheck {
+/// How an index follows a move of a task.
+pub(crate) enum OnMove {
+    /// It does not depend on where tasks are; events keep it up to date.
+    Nothing,
+    /// Counts what a task takes of a node, out before a change and in after it.
+    Node(fn(&mut Cluster, TaskId, NodeId, Hold, Count)),
+    /// Counts a task from one status to another, after the change.
+    Status(fn(&mut Cluster, TaskId, Option<Status>, Option<Status>)),
+}
+
+/// One index, which moves of tasks and events keep up to date.
+pub(crate) struct Index {
     name: &'static str,
+    pub(crate) on_move: OnMove,
     /// Rebuilds the index from the objects and compares.
     check: fn(&Cluster, &mut Note<'_>),
 }
 
-const INDEXES: &[IndexCheck] = &[
-    IndexCheck { name: "node resources", check: Cluster::check_node_resources },
-    IndexCheck { name: "node things", check: Cluster::check_node_things },
-    IndexCheck { name: "tasks by node", check: Cluster::check_tasks_by_node },
-    IndexCheck { name: "tasks by job", check: Cluster::check_tasks_by_job },
-    IndexCheck { name: "job sums", check: Cluster::check_jobs },
-    IndexCheck { name: "queue sums", check: Cluster::check_queues },
-    IndexCheck { name: "queue tree", check: Cluster::check_tree },
-    IndexCheck { name: "cluster sums", check: Cluster::check_totals },
-    IndexCheck { name: "names", check: Cluster::check_names },
-    IndexCheck { name: "classes", check: Cluster::check_classes },
-    IndexCheck { name: "images", check: Cluster::check_images },
-    IndexCheck { name: "queue gates", check: Cluster::check_queue_gates },
-    IndexCheck { name: "kept places", check: Cluster::check_placeholders },
-    IndexCheck { name: "marks", check: Cluster::check_marks },
-    IndexCheck { name: "running jobs", check: Cluster::check_running_jobs },
-    IndexCheck { name: "priorities", check: Cluster::check_priorities },
-    IndexCheck { name: "pod disruption budgets", check: |cluster, note| cluster.pdbs.check(note) },
-    IndexCheck { name: "inqueue requests", check: Cluster::check_inqueue },
-    IndexCheck { name: "devices", check: Cluster::check_devices },
-    IndexCheck { name: "volumes", check: Cluster::check_volumes },
-    IndexCheck { name: "terms", check: Cluster::check_terms },
-    IndexCheck { name: "cooldowns", check: Cluster::check_cooling },
-    IndexCheck { name: "node groups", check: Cluster::check_groups },
+impl Index {
+    const fn new(name: &'static str, on_move: OnMove, check: fn(&Cluster, &mut Note<'_>)) -> Self {
+        Self { name, on_move, check }
+    }
+}
+
+/// All indexes and sums of the Cluster.
+pub(crate) const INDEXES: &[Index] = &[
+    Index::new("terms", OnMove::Node(Cluster::count_terms), Cluster::check_terms),
+    Index::new("node resources", OnMove::Node(Cluster::count_request), Cluster::check_node_resources),
+    Index::new("devices", OnMove::Node(Cluster::count_device_claims), Cluster::check_devices),
+    Index::new("volumes", OnMove::Node(Cluster::count_volumes), Cluster::check_volumes),
+    Index::new("jobs", OnMove::Status(Cluster::count_in_job), Cluster::check_jobs),
+    Index::new("queue sums", OnMove::Status(Cluster::count_in_queue), Cluster::check_queues),
+    Index::new("devices of queues", OnMove::Status(Cluster::count_in_device_use), Cluster::check_device_use),
+    Index::new("node groups", OnMove::Status(Cluster::count_in_group), Cluster::check_groups),
+    Index::new("host ports and disks", OnMove::Nothing, Cluster::check_ports_and_disks),
+    Index::new("tasks by node", OnMove::Nothing, Cluster::check_tasks_by_node),
+    Index::new("tasks by job", OnMove::Nothing, Cluster::check_tasks_by_job),
+    Index::new("queue tree", OnMove::Nothing, Cluster::check_tree),
+    Index::new("cluster sums", OnMove::Nothing, Cluster::check_totals),
+    Index::new("names", OnMove::Nothing, Cluster::check_names),
+    Index::new("classes", OnMove::Nothing, Cluster::check_classes),
+    Index::new("images", OnMove::Nothing, Cluster::check_images),
+    Index::new("queue gates", OnMove::Nothing, Cluster::check_queue_gates),
+    Index::new("kept places", OnMove::Nothing, Cluster::check_placeholders),
+    Index::new("marks", OnMove::Nothing, Cluster::check_marks),
+    Index::new("running jobs", OnMove::Nothing, Cluster::check_running_jobs),
+    Index::new("priorities", OnMove::Nothing, Cluster::check_priorities),
+    Index::new("pod disruption budgets", OnMove::Nothing, |cluster, note| cluster.pdbs.check(note)),
+    Index::new("inqueue requests", OnMove::Nothing, Cluster::check_inqueue),
+    Index::new("usage figures", OnMove::Nothing, Cluster::check_usage),
+    Index::new("refused evictions", OnMove::Nothing, Cluster::check_refused),
+    Index::new("cooldowns", OnMove::Nothing, Cluster::check_cooling),
 ];
 
 impl Cluster {
@@ -62,7 +86,7 @@ impl Cluster {
             let mut rebuilt = Node { idle: node.allocatable.clone(), ..Node::default() };
             for task in &node.tasks {
                 let class = self.class_of(*task);
-                rebuilt.take_room(&class.request, class.nonzero, self.tasks[*task].status.hold());
+                rebuilt.count_request(class, self.tasks[*task].status.hold(), Count::In);
             }
             let of = |node: &Node| {
                 (node.idle.clone(), node.releasing.clone(), node.pipelined.clone(), node.nonzero_used)
@@ -74,14 +98,12 @@ impl Cluster {
     }
 
     /// Host ports and disks.
-    fn check_node_things(&self, note: &mut Note<'_>) {
+    fn check_ports_and_disks(&self, note: &mut Note<'_>) {
         for (_, node) in self.nodes.iter() {
             let mut rebuilt = Node::default();
             for task in &node.tasks {
-                let hold = self.tasks[*task].status.hold();
-                if hold != Hold::Nothing {
-                    rebuilt.take_things(&self.class_of(*task).constraints, hold);
-                }
+                let (hold, class) = (self.tasks[*task].status.hold(), self.class_of(*task));
+                rebuilt.count_ports_and_disks(&class.constraints, hold, Count::In);
             }
             note(rebuilt.ports == node.ports, format!("host ports of node {}", node.name));
             note(rebuilt.disks == node.disks, format!("disks of node {}", node.name));
@@ -224,6 +246,18 @@ impl Cluster {
             note((on, named) == (nodes as usize, asked as usize), format!("image {id:?}"));
             note(nodes + asked > 0, format!("image {id:?} is kept for nothing"));
         }
+    }
+
+    fn check_usage(&self, note: &mut Note<'_>) {
+        let measured = |(id, node): (NodeId, &Node)| Some((node.usage.as_ref()?.time()?, id));
+        let rebuilt: BTreeSet<_> = self.nodes.iter().filter_map(measured).collect();
+        note(rebuilt == self.indexes.measured, "nodes by the time of their usage".to_owned());
+    }
+
+    fn check_refused(&self, note: &mut Note<'_>) {
+        let is_refused = |(_, task): &(TaskId, &Task)| task.is_pod() && task.refused != Refused::No;
+        let refused = self.tasks.iter().filter(is_refused).map(|(id, _)| id).collect();
+        note(self.indexes.refused == refused, "tasks whose eviction was refused".to_owned());
     }
 
     fn check_queue_gates(&self, note: &mut Note<'_>) {

@@ -7,6 +7,8 @@ use rustc_hash::FxHashMap;
 
 use crate::allowance::Allowances;
 use crate::changed::ChangeLog;
+use crate::check::{INDEXES, OnMove};
+use crate::count::Count;
 use crate::devices::Devices;
 use crate::event::{Key, Time};
 use crate::groups::GroupHolds;
@@ -121,8 +123,8 @@ pub(crate) struct Indexes {
     pub(crate) queue_gates: BTreeSet<TaskId>,
     /// Number of nodes that have an object.
     pub(crate) existing: u32,
-    /// Tasks whose eviction was refused. May hold tasks for which that is over.
-    pub(crate) refused: Vec<TaskId>,
+    /// Tasks whose eviction was refused.
+    pub(crate) refused: BTreeSet<TaskId>,
 }
 
 /// Sums over all nodes.
@@ -213,6 +215,11 @@ impl Cluster {
         }
     }
 
+    /// Takes the jobs with binds that the API server refused since the last call.
+    pub fn take_denied(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.since_last_cycle.denied)
+    }
+
     /// Takes the pending tasks that were added with a nomination, and their nodes.
     pub fn take_nominated(&mut self) -> Vec<(TaskId, NodeId)> {
         let mut promised = std::mem::take(&mut self.since_last_cycle.nominated);
@@ -280,7 +287,7 @@ impl Cluster {
         &self.class_of(task).request
     }
 
-    /// Changes the status and node of a task, and updates every index and sum. Returns what `restore` takes.
+    /// Changes the status and node of a task, and tells every index. Returns what `restore` takes.
     pub fn place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
         let slot = node.map(|node| (node, self.nodes[node].tasks.len() as u32));
         self.move_task(task, status, slot, None)
@@ -302,45 +309,53 @@ impl Cluster {
         let at = task.node.map(|node| (node, task.node_slot));
         let mut before = Before { status: task.status, node: at, chosen: None };
         let stays = before.node.map(|(node, _)| node) == node.map(|(node, _)| node);
-        if !(stays && before.status.hold() == status.hold()) {
-            self.leave_room(id);
+        let (held, holds) = (before.status.hold(), status.hold());
+        if !(stays && held == holds) {
+            self.count_on_node(id, Count::Out);
         }
-        if !stays || status.hold() == Hold::Nothing {
+        if !stays || holds == Hold::Nothing {
             before.chosen = self.release_volumes(id);
         }
         if !stays {
             self.leave_list(id);
-        }
-        self.count(id, Some(before.status), Some(status));
-        self.shift_claims(id, Some(before.status), Some(status));
-        self.tasks[id].status = status;
-        if !stays {
             self.join_list(id, node);
         }
-        if !(stays && before.status.hold() == status.hold()) {
-            self.take_room(id);
+        self.tasks[id].status = status;
+        if !(stays && held == holds) {
+            self.count_on_node(id, Count::In);
         }
-        if !stays || before.status.hold() == Hold::Nothing {
+        if !stays || held == Hold::Nothing {
             self.assume_volumes(id, chosen);
         }
-        self.count_in_group(id);
+        self.count(id, Some(before.status), Some(status));
         before
     }
 
-    /// Updates counts and sums of a task's job and queue, and of the queues above.
-    pub(crate) fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, allowances, indexes, changes, .. } = self;
-        let task = &tasks[id];
-        let request = &classes[task.class].request;
-        let Some(of) = task.job else {
-            if let Some(queue) = task.placeholder_in {
-                changes.moved.push(queue);
-                tree::shift(queues, queue, request, from.and_then(Part::of), to.and_then(Part::of));
+    /// Counts a task in or out of each index of what tasks take of nodes.
+    pub(crate) fn count_on_node(&mut self, id: TaskId, count: Count) {
+        let Task { node: Some(node), status, .. } = self.tasks[id] else { return };
+        for index in INDEXES {
+            if let OnMove::Node(on_move) = index.on_move {
+                on_move(self, id, node, status.hold(), count);
             }
-            return;
-        };
+        }
+        self.touch_node(node);
+    }
+
+    /// Counts a task by its status in each index of jobs and queues.
+    pub(crate) fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
+        for index in INDEXES {
+            if let OnMove::Status(on_move) = index.on_move {
+                on_move(self, id, from, to);
+            }
+        }
+    }
+
+    pub(crate) fn count_in_job(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
+        let Self { tasks, jobs, classes, allowances, indexes, changes, .. } = self;
+        let task = &tasks[id];
+        let Some(of) = task.job else { return };
         let job = &mut jobs[of];
-        changes.moved.push(job.queue);
         if job.has_share(!allowances.is_empty()) {
             indexes.inqueue.mark(of);
         }
@@ -348,75 +363,41 @@ impl Cluster {
         job.count(task.role, from, to);
         indexes.marked.pending.set(of, job.is_pending());
         indexes.running.update(of, job);
-        let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
-        if from == to {
-            return;
-        }
-        if let Some(part) = from {
-            job.sums.part(part).sub(request);
-        }
-        if let Some(part) = to {
-            job.sums.part(part).add(request);
-        }
-        tree::shift(queues, job.queue, request, from, to);
+        job.sums.shift(&classes[task.class].request, from.and_then(Part::of), to.and_then(Part::of));
     }
 
-    pub(crate) fn leave_room(&mut self, id: TaskId) {
-        let Self { tasks, nodes, classes, sums, terms, .. } = self;
+    pub(crate) fn count_in_queue(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
+        let Some(queue) = self.queue_of(id) else { return };
+        self.changes.moved.push(queue);
+        let request = &self.classes[self.tasks[id].class].request;
+        tree::shift(&mut self.queues, queue, request, from.and_then(Part::of), to.and_then(Part::of));
+    }
+
+    pub(crate) fn count_request(&mut self, id: TaskId, node: NodeId, hold: Hold, count: Count) {
+        let Self { tasks, nodes, classes, sums, .. } = self;
         let task = &tasks[id];
-        let (Some(node), hold) = (task.node, task.status.hold()) else { return };
-        let class = &classes[task.class];
-        terms.shift(class, node, hold, -1);
-        let node = &mut nodes[node];
-        node.free_room(&class.request, class.nonzero, hold);
-        usage::shift(node, task, class, -1);
-        if hold != Hold::Nothing {
-            node.free_things(&class.constraints, hold);
-        }
+        let (class, node) = (&classes[task.class], &mut nodes[node]);
+        node.count_request(class, hold, count);
+        node.count_ports_and_disks(&class.constraints, hold, count);
+        usage::shift(node, task, class, count);
         if node.exists && matches!(hold, Hold::Used | Hold::Releasing) {
-            sums.used.sub(&class.request);
+            count.add(&mut sums.used, &class.request);
         }
-        self.hold_claims(id, false);
-        self.use_volumes(id, false);
-        self.touch(id);
     }
 
-    pub(crate) fn take_room(&mut self, id: TaskId) {
-        let Self { tasks, nodes, classes, sums, terms, .. } = self;
-        let task = &tasks[id];
-        let (Some(node), hold) = (task.node, task.status.hold()) else { return };
-        let class = &classes[task.class];
-        terms.shift(class, node, hold, 1);
-        let node = &mut nodes[node];
-        node.take_room(&class.request, class.nonzero, hold);
-        usage::shift(node, task, class, 1);
-        if hold != Hold::Nothing {
-            node.take_things(&class.constraints, hold);
-        }
-        if node.exists && matches!(hold, Hold::Used | Hold::Releasing) {
-            sums.used.add(&class.request);
-        }
-        self.hold_claims(id, true);
-        self.use_volumes(id, true);
-        self.touch(id);
+    pub(crate) fn count_terms(&mut self, id: TaskId, node: NodeId, hold: Hold, count: Count) {
+        let Self { tasks, classes, terms, .. } = self;
+        terms.shift(&classes[tasks[id].class], node, hold, count.sign());
     }
 
-    pub(crate) fn use_volumes(&mut self, id: TaskId, add: bool) {
+    pub(crate) fn count_volumes(&mut self, id: TaskId, node: NodeId, hold: Hold, count: Count) {
         let Self { tasks, nodes, classes, volumes, .. } = self;
-        let task = &tasks[id];
-        let (Some(node), hold) = (task.node, task.status.hold()) else { return };
         if hold != Hold::Nothing {
-            for claim in &classes[task.class].pvcs {
-                if let Some(shift) = volumes.shift(*claim, node, hold, add) {
+            for claim in &classes[tasks[id].class].pvcs {
+                if let Some(shift) = volumes.shift(*claim, node, hold, count) {
                     nodes[node].attach(&shift);
                 }
             }
-        }
-    }
-
-    pub(crate) fn touch(&mut self, task: TaskId) {
-        if let Some(node) = self.tasks[task].node {
-            self.touch_node(node);
         }
     }
 
@@ -452,69 +433,5 @@ impl Cluster {
         tasks[list[last as usize]].node_slot = last;
         let task = &mut tasks[id];
         (task.node, task.node_slot) = (Some(node), slot);
-    }
-
-    /// Nodes touched since a cursor; `None` when entries since then were dropped.
-    pub fn touched_since(&self, cursor: u64) -> Option<&[NodeId]> {
-        self.changes.touched.since(cursor)
-    }
-
-    /// Queues of tasks that were moved since a cursor; `None` when entries since then were dropped.
-    pub fn moved_since(&self, cursor: u64) -> Option<&[QueueId]> {
-        self.changes.moved.since(cursor)
-    }
-
-    /// The end of the log that [`moved_since`](Self::moved_since) reads.
-    pub fn moved_end(&self) -> u64 {
-        self.changes.moved.end()
-    }
-
-    /// Counts an event that may let a job start which could not before.
-    pub fn note_news(&mut self) {
-        self.changes.news += 1;
-    }
-
-    /// The number of events that may let a job start which could not before.
-    pub fn news(&self) -> u64 {
-        self.changes.news
-    }
-
-    /// The clock when a Node was last added, changed or removed.
-    pub fn nodes_stamp(&self) -> u64 {
-        self.changes.nodes
-    }
-
-    /// The end of the log that [`touched_since`](Self::touched_since) reads.
-    pub fn touched_end(&self) -> u64 {
-        self.changes.touched.end()
-    }
-
-    /// Logs the class of a task that is its first pending one.
-    pub(crate) fn seek(&mut self, task: TaskId) {
-        let Self { tasks, classes, changes, .. } = self;
-        let Task { class, status, .. } = tasks[task];
-        if status == Status::Pending && classes[class].sought.0 == 0 {
-            changes.clock += 1;
-            classes[class].sought = Stamp(changes.clock);
-            changes.sought.push(class);
-        }
-    }
-
-    /// Classes whose first task became pending since a cursor; all classes that had a pending task when entries since
-    /// then were dropped.
-    pub fn sought_since(&self, cursor: u64) -> Vec<ClassId> {
-        match self.changes.sought.since(cursor) {
-            Some(list) => list.iter().copied().filter(|id| self.is_sought(*id)).collect(),
-            None => self.classes.iter().map(|(id, _)| id).filter(|id| self.is_sought(*id)).collect(),
-        }
-    }
-
-    pub(crate) fn is_sought(&self, class: ClassId) -> bool {
-        self.classes.get(class).is_some_and(|class| class.sought.0 > 0)
-    }
-
-    /// The end of the log of such classes.
-    pub fn sought_end(&self) -> u64 {
-        self.changes.sought.end()
     }
 }

@@ -12,7 +12,7 @@ impl Cluster {
         let mut copy = self.clone();
         copy.refresh_inqueue();
         copy.devices_moved_about();
-        copy.refresh_ledger();
+        copy.refresh_held_devices();
         copy.changes = Changes::default();
         for node in copy.nodes.iter_mut() {
             (node.version, node.static_version) = (Stamp(0), Stamp(0));

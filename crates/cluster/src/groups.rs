@@ -30,31 +30,28 @@ impl Cluster {
         self.indexes.groups.counted.get(&task).copied()
     }
 
-    /// Counts a task towards the limit of its current node and status.
+    /// Counts a task towards the limit of its current node and status, or, without a status, towards none.
     #[inline]
-    pub(super) fn count_in_group(&mut self, task: TaskId) {
+    pub(super) fn count_in_group(&mut self, task: TaskId, _: Option<Status>, to: Option<Status>) {
         if self.indexes.groups.wanted {
-            self.move_in_groups(task, self.limit_of(task));
+            self.move_in_groups(task, to.and_then(|_| self.limit_of(task)));
         }
     }
 
-    /// Takes a task out of its count before its request changes.
-    pub(super) fn leave_group(&mut self, task: TaskId) {
-        self.move_in_groups(task, None);
+    fn recount_in_groups(&mut self, tasks: &[TaskId]) {
+        if self.indexes.groups.wanted {
+            tasks.iter().for_each(|task| self.move_in_groups(*task, self.limit_of(*task)));
+        }
     }
 
     /// Counts the tasks of a node again whose label changed.
     pub(super) fn count_node_in_group(&mut self, node: NodeId) {
-        if self.indexes.groups.wanted {
-            self.nodes[node].tasks.clone().into_iter().for_each(|task| self.count_in_group(task));
-        }
+        self.recount_in_groups(&self.nodes[node].tasks.clone());
     }
 
     /// Counts the tasks of a job again whose queue changed.
     pub(super) fn count_job_in_groups(&mut self, job: JobId) {
-        if self.indexes.groups.wanted {
-            self.jobs[job].tasks.clone().into_iter().for_each(|task| self.count_in_group(task));
-        }
+        self.recount_in_groups(&self.jobs[job].tasks.clone());
     }
 
     /// Counts all tasks again when limits changed.

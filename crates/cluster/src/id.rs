@@ -146,6 +146,15 @@ impl<I: Id, T> Index<I> for Slots<I, T> {
     }
 }
 
+/// A claim of either kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AnyClaimId {
+    /// A PersistentVolumeClaim.
+    Volume(PvcId),
+    /// A ResourceClaim.
+    Device(ClaimId),
+}
+
 impl<I: Id, T> IndexMut<I> for Slots<I, T> {
     #[inline]
     fn index_mut(&mut self, id: I) -> &mut T {

@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
-use super::denied::Denied;
 use super::task::{Counts, Status};
 use super::tree::Sums;
 use crate::annotation::Annotations;
+use crate::diagnosis::Refusal;
 use crate::event::{GroupRef, GroupStatus, Key, Phase, Resources, SubGroupPolicy, Time};
 use crate::id::{QueueId, TaskId};
 
@@ -98,8 +98,8 @@ pub struct Job {
     pub counts: Counts,
     /// Sums of requests of its tasks.
     pub sums: Sums,
-    /// The API server refused to bind a pod of the job.
-    pub denied: Option<Denied>,
+    /// The API server refused to bind a pod of the job, which did not change since.
+    pub denied: Option<Refusal>,
     /// Where it stands among those that run.
     pub(super) running_key: Option<super::running_jobs::RunningJobKey>,
 }

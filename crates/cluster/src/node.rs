@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};
 
+use super::class::Class;
+use super::count::Count;
 use super::devices::Stock;
 use super::task::Hold;
 use super::usage::Usage;
@@ -25,23 +27,15 @@ pub struct Taken<T> {
 }
 
 impl<T: Clone + Ord> Taken<T> {
-    fn take(list: &mut Vec<Self>, wanted: &[T], hold: Hold) {
+    fn count(list: &mut Vec<Self>, wanted: &[T], hold: Hold, count: Count) {
         for what in wanted {
             let at = list.binary_search_by(|taken| taken.what.cmp(what)).unwrap_or_else(|at| {
                 list.insert(at, Taken { what: what.clone(), held: 0, releasing: 0 });
                 at
             });
-            *list[at].counter(hold) += 1;
-        }
-    }
-
-    fn free(list: &mut Vec<Self>, wanted: &[T], hold: Hold) {
-        for what in wanted {
-            if let Ok(at) = list.binary_search_by(|taken| taken.what.cmp(what)) {
-                *list[at].counter(hold) -= 1;
-                if list[at].held + list[at].releasing == 0 {
-                    list.remove(at);
-                }
+            count.step(list[at].counter(hold));
+            if list[at].held + list[at].releasing == 0 {
+                list.remove(at);
             }
         }
     }
@@ -262,44 +256,28 @@ impl Node {
         self.volumes.clone_from(&of.volumes);
     }
 
-    pub(crate) fn take_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {
+    /// Counts the request of a task.
+    pub(crate) fn count_request(&mut self, class: &Class, hold: Hold, count: Count) {
         match hold {
             Hold::Nothing => return,
-            Hold::Used => self.idle.sub(request),
-            Hold::Pipelined => self.pipelined.add(request),
+            Hold::Used => count.take(&mut self.idle, &class.request),
+            Hold::Pipelined => count.add(&mut self.pipelined, &class.request),
             Hold::Releasing => {
-                self.idle.sub(request);
-                self.releasing.add(request);
+                count.take(&mut self.idle, &class.request);
+                count.add(&mut self.releasing, &class.request);
             }
         }
-        self.nonzero_used[0] += nonzero[0];
-        self.nonzero_used[1] += nonzero[1];
-    }
-
-    pub(crate) fn free_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {
-        match hold {
-            Hold::Nothing => return,
-            Hold::Used => self.idle.add(request),
-            Hold::Pipelined => self.pipelined.sub(request),
-            Hold::Releasing => {
-                self.idle.add(request);
-                self.releasing.sub(request);
-            }
+        for (sum, amount) in self.nonzero_used.iter_mut().zip(class.nonzero) {
+            *sum += i64::from(count.sign()) * amount;
         }
-        self.nonzero_used[0] -= nonzero[0];
-        self.nonzero_used[1] -= nonzero[1];
     }
 
-    /// Takes host ports and disks.
-    pub fn take_things(&mut self, constraints: &Constraints, hold: Hold) {
-        Taken::take(&mut self.ports, &constraints.host_ports, hold);
-        Taken::take(&mut self.disks, &constraints.disks, hold);
-    }
-
-    /// Undoes [`take_things`](Self::take_things).
-    pub fn free_things(&mut self, constraints: &Constraints, hold: Hold) {
-        Taken::free(&mut self.ports, &constraints.host_ports, hold);
-        Taken::free(&mut self.disks, &constraints.disks, hold);
+    /// Counts the host ports and disks of a task.
+    pub fn count_ports_and_disks(&mut self, constraints: &Constraints, hold: Hold, count: Count) {
+        if hold != Hold::Nothing {
+            Taken::count(&mut self.ports, &constraints.host_ports, hold, count);
+            Taken::count(&mut self.disks, &constraints.disks, hold, count);
+        }
     }
 }
 

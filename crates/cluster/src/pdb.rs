@@ -51,8 +51,7 @@ impl Cluster {
 
     /// Tasks whose eviction was refused.
     pub fn refused_tasks(&self) -> impl Iterator<Item = (TaskId, &super::Task)> {
-        let known = self.indexes.refused.iter().filter_map(|id| Some((*id, self.tasks.get(*id)?)));
-        known.filter(|(_, task)| task.refused != Refused::No)
+        self.indexes.refused.iter().map(|id| (*id, &self.tasks[*id]))
     }
 
     /// Whether a budget that selects a pod lets it go because the pod is not ready.

@@ -2,11 +2,12 @@
 //! the default.
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::{Cluster, JobKind};
 use crate::diagnosis::{Priority, Source};
 use crate::id::{JobId, TaskId};
+use crate::multi_map::MultiMap;
 
 /// An object with the priority of a class: a pod without a number of its own, or a PodGroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +24,7 @@ pub(super) struct Priorities {
     /// The largest value of a default class.
     default: Option<i32>,
     /// Objects by the class that they name, whether it exists or not.
-    followers: FxHashMap<Arc<str>, FxHashSet<Follower>>,
+    followers: MultiMap<Arc<str>, Follower>,
 }
 
 impl Priorities {
@@ -83,9 +84,7 @@ impl Cluster {
         } else if known.value(name) == before.1 {
             Vec::new()
         } else {
-            let mut named: Vec<Follower> = known.followers.get(name).into_iter().flatten().copied().collect();
-            named.sort_unstable();
-            named
+            known.followers.get(name).copied().collect()
         };
         concerned.into_iter().filter(|who| self.renew_priority(*who)).count() > 0
     }
@@ -130,14 +129,7 @@ impl Cluster {
     pub(super) fn follow_class(&mut self, who: Follower, follows: bool) {
         let Some(name) = self.followed(who).cloned() else { return };
         let all = &mut self.indexes.priorities.followers;
-        if follows {
-            all.entry(name).or_default().insert(who);
-        } else if let Some(of) = all.get_mut(&name) {
-            of.remove(&who);
-            if of.is_empty() {
-                all.remove(&name);
-            }
-        }
+        if follows { all.insert(name, who) } else { all.remove(&name, &who) }
     }
 
     fn followed(&self, who: Follower) -> Option<&Arc<str>> {
@@ -156,11 +148,11 @@ impl Cluster {
 
     /// Compares followers and priorities with the objects.
     pub(super) fn check_priorities(&self, note: &mut crate::check::Note<'_>) {
-        let mut rebuilt: FxHashMap<Arc<str>, FxHashSet<Follower>> = FxHashMap::default();
+        let mut rebuilt = MultiMap::default();
         let all = self.tasks.ids().map(Follower::Task).chain(self.jobs.ids().map(Follower::Job));
         for who in all {
             if let Some(name) = self.followed(who) {
-                rebuilt.entry(name.clone()).or_default().insert(who);
+                rebuilt.insert(name.clone(), who);
             }
         }
         note(rebuilt == self.indexes.priorities.followers, "who names which PriorityClass".to_owned());

@@ -67,7 +67,10 @@ impl Sums {
     }
 
     #[inline]
-    fn shift(&mut self, request: &Amounts, from: Option<Part>, to: Option<Part>) {
+    pub(super) fn shift(&mut self, request: &Amounts, from: Option<Part>, to: Option<Part>) {
+        if from == to {
+            return;
+        }
         if let Some(part) = from {
             self.part(part).sub(request);
         }
@@ -92,6 +95,9 @@ pub(super) fn shift(
     from: Option<Part>,
     to: Option<Part>,
 ) {
+    if from == to {
+        return;
+    }
     queues[queue].own.shift(request, from, to);
     let mut at = Some(queue);
     while let Some(id) = at {

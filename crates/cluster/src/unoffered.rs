@@ -157,7 +157,7 @@ impl Cluster {
 
     /// As quotas count it: a resource that has two names counts once, with the larger figure. No quota limits a name
     /// that none has named.
-    fn quota_request(&self, list: &Resources) -> Amounts {
+    pub(crate) fn quota_request(&self, list: &Resources) -> Amounts {
         let mut amounts = Amounts::new();
         for (name, quantity) in list {
             if let Some(dim) = canonical(name).and_then(|name| self.dims.get(name)) {
@@ -199,7 +199,7 @@ impl Cluster {
         for task in tasks {
             self.change_class(*task, class);
             let job = self.tasks[*task].job;
-            self.end_denial(job);
+            self.forget_denial(job);
             if let Some(job) = job {
                 self.job_changed(job);
             }
@@ -212,7 +212,7 @@ impl Cluster {
         self.note_asking(id, !minimum.devices.is_zero());
         self.jobs[id].minimum = minimum;
         self.log_reserved_nodes(id);
-        self.end_denial(Some(id));
+        self.forget_denial(Some(id));
         self.job_changed(id);
     }
 

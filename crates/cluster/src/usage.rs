@@ -1,6 +1,7 @@
 //! Measured usage of nodes, and pods that came since it was measured.
 use phalanx_resource::DimId;
 
+use super::count::Count;
 use super::task::Hold;
 use super::{Class, Cluster, Node, Status, Task};
 use crate::event::{Measure, NodeUsage, Time};
@@ -30,6 +31,11 @@ impl Usage {
         self.parts.map(|part| f64::from(part) / WHOLE as f64)
     }
 
+    /// When it was measured.
+    pub(super) fn time(&self) -> Option<Time> {
+        self.at
+    }
+
     /// All that rules read.
     pub(super) fn state(&self) -> ([u32; 2], Newcomers) {
         (self.parts, self.newcomers)
@@ -57,12 +63,12 @@ impl Newcomers {
     }
 }
 
-/// Adds a task to the newcomers of its node, or takes it out (`sign` -1).
-pub(super) fn shift(node: &mut Node, task: &Task, class: &Class, sign: i64) {
+/// Counts a task among the newcomers of its node.
+pub(super) fn shift(node: &mut Node, task: &Task, class: &Class, count: Count) {
     if let Some(usage) = &mut node.usage
         && is_new(task)
     {
-        usage.newcomers.shift(class, task.burst, sign);
+        usage.newcomers.shift(class, task.burst, i64::from(count.sign()));
     }
 }
 
@@ -117,7 +123,7 @@ impl Cluster {
     }
 
     pub(super) fn set_usage(&mut self, id: NodeId, usage: Option<Usage>) {
-        let time = |usage: &Option<Usage>| usage.as_ref()?.at;
+        let time = |usage: &Option<Usage>| usage.as_ref()?.time();
         let (before, at) = (time(&self.nodes[id].usage), time(&usage));
         if before != at {
             before.map(|at| self.indexes.measured.remove(&(at, id)));

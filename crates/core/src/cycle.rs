@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use crate::actions;
-use crate::backlog::{self, Pending, Refusals, RetryLimits};
+use crate::backlog::{self, Pending, Refusals, RetryLimits, TimerKind};
 use crate::decision::Decision;
 use crate::reservation;
 use crate::session::Session;
@@ -243,7 +243,7 @@ fn wake(session: &Session<'_>) -> Option<Time> {
 /// When a cycle tries unschedulable jobs again whatever happened.
 fn flush(session: &Session<'_>, limits: RetryLimits) -> Option<Time> {
     let active = session.backlog.any_active().then_some(Time(session.now.0.saturating_add(limits.flush_ms)));
-    session.backlog.next_flush().into_iter().chain(active).min()
+    session.backlog.timers.next(TimerKind::Flush).into_iter().chain(active).min()
 }
 
 /// Restores nominations that another scheduler process decided. Whether they still hold is decided when the job is

@@ -16,11 +16,12 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
+use crate::backoff::Backoff;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{NoEviction, Whose};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId, QueueId};
-use phalanx_cluster::{Backoff, Cluster};
 
 /// Steps that failed searches of a cycle may take before further ones back off: a few milliseconds.
 const FREE_STEPS: u64 = 2_000;
@@ -159,7 +160,7 @@ impl FailedSearches {
         let is_void = queues_changed || nodes_changed;
         let kept_since = Time(now.0.saturating_sub(KEPT_MS));
         self.known.retain(|_, known| match known.next_turn {
-            Some(_) => known.backoff.until(kept_since).is_some(),
+            Some(_) => known.backoff.end(kept_since).is_some(),
             None => !is_void && known.asked > kept_since,
         });
     }
@@ -173,7 +174,7 @@ impl FailedSearches {
     pub(crate) fn answer(&mut self, key: &SearchKey, news: u64) -> Option<KnownFailure> {
         let known = self.known.get_mut(key)?;
         known.asked = self.now;
-        let until = known.backoff.until(self.now);
+        let until = known.backoff.end(self.now);
         let stands = until.is_some() || known.is_fresh(key.kind, news, self.now);
         stands.then(|| KnownFailure { until, why: known.why.clone() })
     }
@@ -187,9 +188,13 @@ impl FailedSearches {
     pub(crate) fn note(&mut self, key: SearchKey, why: Option<NoEviction>, steps: u64, news: u64) {
         self.steps += steps;
         let now = self.now;
-        let before = self.known.get(&key).map(|known| known.backoff).unwrap_or_default();
+        let mut backoff = self.known.get(&key).map(|known| known.backoff).unwrap_or_default();
         let backs_off = steps > 0 && self.steps > FREE_STEPS;
-        let backoff = if backs_off { before.after_failure(now) } else { Backoff::default() };
+        if backs_off {
+            backoff.extend(now);
+        } else {
+            backoff = Backoff::default();
+        }
         self.known.insert(key, FailedSearch { why, at: now, news, backoff, asked: now, next_turn: None });
     }
 
@@ -204,7 +209,7 @@ impl FailedSearches {
 
     /// How a search was cut short whose next turn is to come.
     pub(crate) fn cut_before(&self, key: &SearchKey) -> Option<Cut> {
-        let known = self.known.get(key).filter(|known| known.backoff.until(self.now).is_some())?;
+        let known = self.known.get(key).filter(|known| known.backoff.end(self.now).is_some())?;
         known.next_turn.map(|ms| Cut::Time(ms / 2))
     }
 

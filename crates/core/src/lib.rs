@@ -4,6 +4,7 @@
 //! that is run again on an equal Cluster with equal arguments returns identical Decisions.
 pub mod actions;
 mod backlog;
+mod backoff;
 mod cycle;
 pub mod decision;
 mod eviction;

@@ -202,7 +202,7 @@ impl<'w> Session<'w> {
         self.cluster.awaits_group(job, self.now).map_or(Ok(()), Err)?;
         self.queue_blocked(job)?;
         self.tiers.every().try_for_each(|plugin| plugin.job_valid(self.cluster, job))?;
-        self.cluster.denial(job, self.now).map_or(Ok(()), Err)
+        self.backlog.bind_refusal(self.cluster, job, self.now).map_or(Ok(()), Err)
     }
 
     /// Why a job's queue keeps it from being admitted or placed.

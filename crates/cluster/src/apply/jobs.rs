@@ -89,7 +89,7 @@ impl Cluster {
         }
         if changed {
             self.log_reserved_nodes(id);
-            self.end_denial(Some(id));
+            self.forget_denial(Some(id));
         }
         self.move_job(id, &name);
         if self.jobs[id].priority_class != info.priority_class {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
+use crate::count::Count;
 use crate::devices::Stock;
 use crate::event::NodeInfo;
 use crate::id::{NodeId, TaskId};
@@ -13,7 +14,7 @@ impl Cluster {
         let id = self.ensure_node(&info.name);
         let allocatable = self.rooms(&info.allocatable);
         let stamp = self.changes.nodes;
-        self.count_node(id, false);
+        self.count_node(id, Count::Out);
         let images = self.images.put(&info.images);
         let node = &mut self.nodes[id];
         let moved_images = node.images != images;
@@ -39,7 +40,7 @@ impl Cluster {
         node.allocatable = allocatable;
         let lent = node.zone().is_some();
         self.indexes.marked.lent.set(id, lent);
-        self.count_node(id, true);
+        self.count_node(id, Count::In);
         if came {
             self.devices_come(&info.name);
         }
@@ -59,8 +60,8 @@ impl Cluster {
         changed
     }
 
-    /// Adds a node that has an object to the sums of the cluster, or takes it out.
-    fn count_node(&mut self, id: NodeId, add: bool) {
+    /// Counts a node that has an object in the sums of the cluster.
+    fn count_node(&mut self, id: NodeId, count: Count) {
         let node = &self.nodes[id];
         if !node.exists {
             return;
@@ -69,15 +70,9 @@ impl Cluster {
         self.changes.nodes = self.changes.clock;
         let mut used = node.allocatable.clone();
         used.sub(&node.idle);
-        if add {
-            self.indexes.existing += 1;
-            self.sums.allocatable.add(&node.allocatable);
-            self.sums.used.add(&used);
-        } else {
-            self.indexes.existing -= 1;
-            self.sums.allocatable.sub(&node.allocatable);
-            self.sums.used.sub(&used);
-        }
+        count.step(&mut self.indexes.existing);
+        count.add(&mut self.sums.allocatable, &node.allocatable);
+        count.add(&mut self.sums.used, &used);
     }
 
     pub(super) fn ensure_node(&mut self, name: &Arc<str>) -> NodeId {
@@ -101,7 +96,7 @@ impl Cluster {
 
     pub(super) fn remove_node(&mut self, name: &str) -> bool {
         let Some(id) = self.node_named(name).filter(|id| self.nodes[*id].exists) else { return false };
-        self.count_node(id, false);
+        self.count_node(id, Count::Out);
         self.leave_domains(id);
         self.set_usage(id, None);
         self.devices_go(id);

@@ -3,14 +3,16 @@ use std::sync::Arc;
 
 use crate::class::Class;
 use crate::class::ClassKey;
+use crate::count::Count;
+use crate::diagnosis::Refusal;
 use crate::event::{BindFailure, BindFault, PodInfo, PodPhase, QueueGate};
-use crate::id::{ClassId, NodeId, TaskId};
+use crate::id::{ClassId, JobId, NodeId, TaskId};
 use crate::priorities::Follower;
 use crate::usage::MEASURED;
 use crate::{Cluster, JobKind, PodDetails, PodWritten, Refused, Status, Task};
 
 impl Cluster {
-    /// A bind has ended: the pod is bound, or pending again.
+    /// Ends the bind of a pod: the API server has it, or refused it.
     pub(super) fn end_bind(&mut self, uid: &str, status: Status) -> bool {
         let Some(task) = self.task_of(uid).filter(|task| self.tasks[*task].status == Status::Binding) else {
             return false;
@@ -21,7 +23,7 @@ impl Cluster {
         if status == Status::Pending {
             self.forget_given(task);
         } else {
-            self.end_denial(self.tasks[task].job);
+            self.forget_denial(self.tasks[task].job);
         }
         true
     }
@@ -29,13 +31,29 @@ impl Cluster {
     /// Takes in a failed bind. A pod that is gone, or of another scheduler now, is not tried again; its own event says
     /// the rest.
     pub(super) fn bind_failed(&mut self, uid: &str, failure: BindFailure) -> bool {
-        let settled = self.end_bind(uid, Status::Pending);
+        let ended = self.end_bind(uid, Status::Pending);
         if failure.fault == BindFault::Denied
-            && let Some(task) = self.task_of(uid).filter(|_| settled)
+            && let Some(task) = self.task_of(uid).filter(|_| ended)
         {
             self.deny(task, failure.message);
         }
-        settled && failure.fault != BindFault::Gone
+        ended && failure.fault != BindFault::Gone
+    }
+
+    /// Records why the bind of a task was refused.
+    fn deny(&mut self, task: TaskId, message: Arc<str>) {
+        let task = &self.tasks[task];
+        let Some(job) = task.job else { return };
+        let pod = task.pod.name.clone();
+        self.jobs[job].denied = Some(Refusal::BindDenied { pod, message });
+        self.since_last_cycle.denied.push(job);
+    }
+
+    /// Forgets the refused bind of a job that changed or had a pod bound.
+    pub(crate) fn forget_denial(&mut self, job: Option<JobId>) {
+        if let Some(job) = job {
+            self.jobs[job].denied = None;
+        }
     }
 
     /// Takes in a refused eviction: the pod has its status from before.
@@ -44,11 +62,7 @@ impl Cluster {
         let Some(status) = self.tasks[id].evicting else { return false };
         self.set_evicting(id, None);
         self.tasks[id].refused = Refused::New;
-        self.indexes.refused.push(id);
-        self.indexes.refused.sort_unstable();
-        let tasks = &self.tasks;
-        self.indexes.refused.retain(|id| tasks.get(*id).is_some_and(|task| task.refused != Refused::No));
-        self.indexes.refused.dedup();
+        self.indexes.refused.insert(id);
         if self.tasks[id].status == Status::Releasing {
             self.place(id, status, self.tasks[id].node);
         }
@@ -95,7 +109,7 @@ impl Cluster {
 
     fn insert_task(&mut self, info: &PodInfo, class: ClassId) -> bool {
         let job = self.job_for(info);
-        self.end_denial(job);
+        self.forget_denial(job);
         let role = job.map_or(0, |job| self.jobs[job].role(&info.role));
         let job_slot = job.map_or(0, |job| self.jobs[job].tasks.len() as u32);
         let burst = self.burst(info, class);
@@ -156,9 +170,9 @@ impl Cluster {
         let burst = self.burst(info, class);
         let changed_burst = self.tasks[id].burst != burst;
         if changed_burst {
-            self.leave_room(id);
+            self.count_on_node(id, Count::Out);
             self.tasks[id].burst = burst;
-            self.take_room(id);
+            self.count_on_node(id, Count::In);
         }
         let changed_claims = self.link_claims(id, info.claims.as_ref());
         let moved = self.follow(id, info);
@@ -209,7 +223,7 @@ impl Cluster {
             self.job_changed(job);
         }
         if edited {
-            self.end_denial(self.tasks[id].job);
+            self.forget_denial(self.tasks[id].job);
         }
         changed
     }
@@ -242,15 +256,13 @@ impl Cluster {
     pub(crate) fn change_class(&mut self, id: TaskId, class: ClassId) {
         let status = self.tasks[id].status;
         let chosen = self.release_volumes(id);
-        self.leave_group(id);
-        self.leave_room(id);
+        self.count_on_node(id, Count::Out);
         self.count(id, Some(status), None);
         let old = std::mem::replace(&mut self.tasks[id].class, class);
         self.classes[class].refs += 1;
         self.count(id, None, Some(status));
-        self.take_room(id);
+        self.count_on_node(id, Count::In);
         self.assume_volumes(id, Some(&chosen));
-        self.count_in_group(id);
         self.seek(id);
         self.release_class(old);
     }
@@ -291,10 +303,11 @@ impl Cluster {
         self.terms.count_labels(&self.tasks[id].details.labels, false);
         self.note_cooling(id, self.tasks[id].cools_until(), None);
         self.indexes.queue_gates.remove(&id);
+        self.indexes.refused.remove(&id);
         let Some(task) = self.tasks.remove(id) else { return false };
         if task.is_pod() {
             self.ids.tasks.remove(&task.pod.uid);
-            self.end_denial(task.job);
+            self.forget_denial(task.job);
         }
         self.release_class(task.class);
         if let Some(job) = task.job {

@@ -5,6 +5,7 @@ use super::need::visible;
 use super::stock::Had;
 use super::{DeviceLocation, ShapeId, Shapes, Stock};
 use crate::Cluster;
+use crate::count::Count;
 use crate::event::{ClaimAllocation, DeviceName, GivenDevice, NodeTerm, Operator, Requirement};
 use crate::id::{ClaimId, NodeId, TaskId};
 use crate::prepare::{ClaimWrite, Prepare};
@@ -31,12 +32,12 @@ impl Cluster {
     }
 
     fn allocate(&mut self, id: ClaimId, node: NodeId) {
-        self.count_claim(id, false);
+        self.count_claim(id, Count::Out);
         if let Some(allocation) = self.pick_devices(id, node) {
             let claim = &mut self.devices.claims[id];
             (claim.allocation, claim.assumed) = (Some(Arc::new(allocation)), true);
         }
-        self.count_claim(id, true);
+        self.count_claim(id, Count::In);
     }
 
     /// The devices that are good for the least else, of those that leave enough for all that is asked besides.
@@ -86,10 +87,10 @@ impl Picks {
         let rest = merged(open, |shape| devices.shape(shape).local == is_local);
         let stock = if is_local { &mut self.local } else { &mut self.shared };
         let fits = |(_, shapes): &&(&DeviceName, &Shapes)| {
-            stock.device(shapes, Had::Now, false);
+            stock.device(shapes, Had::Now, Count::Out);
             let serves = stock.serves(&rest, false);
             if !serves {
-                stock.device(shapes, Had::Now, true);
+                stock.device(shapes, Had::Now, Count::In);
             }
             serves
         };

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use super::stock::Had;
 use super::{Device, DeviceLocation, ShapeId};
+use crate::count::Count;
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
+use crate::fingerprint::Fingerprint;
 use crate::id::{ClaimId, NodeId, TaskId};
-use crate::request_key::DeviceClaimKey;
-use crate::{Cluster, Hold, WaitingJob};
+use crate::request_key::unnamed_claim;
+use crate::{Cluster, Hold};
 
 /// A ResourceClaim, or one that pods name before it exists.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,10 +60,10 @@ impl Claim {
         self.exists && self.tasks > 0
     }
 
-    fn count_on(&mut self, node: NodeId, add: bool) {
-        let count = self.on.entry(node).or_default();
-        *count = if add { *count + 1 } else { *count - 1 };
-        if *count == 0 {
+    fn count_on(&mut self, node: NodeId, count: Count) {
+        let tasks = self.on.entry(node).or_default();
+        count.step(tasks);
+        if *tasks == 0 {
             self.on.remove(&node);
         }
     }
@@ -92,7 +94,7 @@ impl Cluster {
         if self.tasks[id].claims.as_deref().map(|linked| &linked.named) == named {
             return false;
         }
-        self.hold_claims(id, false);
+        self.count_claims_on_node(id, Count::Out);
         self.unlink_claims(id);
         if let Some(named) = named {
             let namespace = self.tasks[id].pod.namespace.clone();
@@ -107,19 +109,25 @@ impl Cluster {
             }
             self.tasks[id].claims = Some(Arc::new(Linked { named: named.clone(), ids }));
             self.devices.claimants.insert(id);
-            self.count_claimant(self.tasks[id].job, true);
-            self.shift_claims(id, None, Some(self.tasks[id].status));
+            self.count_claimant(self.tasks[id].job, Count::In);
+            self.count_in_device_use(id, None, Some(self.tasks[id].status));
         }
-        self.hold_claims(id, true);
+        self.count_claims_on_node(id, Count::In);
         true
+    }
+
+    fn count_claims_on_node(&mut self, id: TaskId, count: Count) {
+        if let Some(node) = self.tasks[id].node {
+            self.count_device_claims(id, node, self.tasks[id].status.hold(), count);
+        }
     }
 
     /// A task that holds nothing lets its claims go.
     pub fn unlink_claims(&mut self, id: TaskId) {
-        self.shift_claims(id, Some(self.tasks[id].status), None);
+        self.count_in_device_use(id, Some(self.tasks[id].status), None);
         let Some(linked) = self.tasks[id].claims.take() else { return };
         self.devices.claimants.remove(&id);
-        self.count_claimant(self.tasks[id].job, false);
+        self.count_claimant(self.tasks[id].job, Count::Out);
         for claim in &linked.ids {
             self.devices.claims[*claim].tasks -= 1;
             if self.devices.claims[*claim].tasks == 0 {
@@ -149,33 +157,28 @@ impl Cluster {
         &self.devices.claims[claim].info.requests
     }
 
-    /// A task takes room, or leaves it: so do its claims.
-    pub fn hold_claims(&mut self, id: TaskId, add: bool) {
-        let task = &self.tasks[id];
-        let (Some(linked), Some(node)) = (task.claims.clone(), task.node) else { return };
-        let hold = task.status.hold();
+    /// Counts a task among those that hold its claims.
+    pub(crate) fn count_device_claims(&mut self, id: TaskId, node: NodeId, hold: Hold, count: Count) {
+        let Some(linked) = self.tasks[id].claims.clone() else { return };
         for id in &linked.ids {
-            self.count_claim(*id, false);
+            self.count_claim(*id, Count::Out);
             let claim = &mut self.devices.claims[*id];
-            let holders = match hold {
-                Hold::Used => Some(&mut claim.used),
-                Hold::Pipelined => Some(&mut claim.promised),
-                Hold::Releasing => Some(&mut claim.leaving),
-                Hold::Nothing => None,
-            };
-            if let Some(holders) = holders {
-                *holders = if add { *holders + 1 } else { *holders - 1 };
+            match hold {
+                Hold::Used => count.step(&mut claim.used),
+                Hold::Pipelined => count.step(&mut claim.promised),
+                Hold::Releasing => count.step(&mut claim.leaving),
+                Hold::Nothing => {}
             }
             if matches!(hold, Hold::Used | Hold::Pipelined) {
-                claim.count_on(node, add);
+                claim.count_on(node, count);
             }
-            self.count_claim(*id, true);
+            self.count_claim(*id, Count::In);
         }
     }
 
     /// Puts what a claim takes or asks for into the stocks, or takes it out.
-    pub(super) fn count_claim(&mut self, id: ClaimId, add: bool) {
-        self.devices.watchers.hit(id);
+    pub(super) fn count_claim(&mut self, id: ClaimId, count: Count) {
+        self.devices.changed_claims.mark(id);
         if self.devices.dirty {
             return;
         }
@@ -183,40 +186,39 @@ impl Cluster {
         if let Some(allocation) = claim.allocation.clone() {
             let leaving = claim.is_left();
             for given in &allocation.devices {
-                self.take_device(&given.device, leaving, add);
+                self.take_device(&given.device, leaving, count);
             }
         } else if let Some(node) = claim.node() {
             let had = if claim.used > 0 { Had::Now } else { Had::Later };
-            for (shape, count) in claim.wanted().collect::<Vec<_>>() {
+            for (shape, number) in claim.wanted().collect::<Vec<_>>() {
                 let local = self.devices.shape(shape).local;
                 let stock = if local { &mut self.nodes[node].devices } else { &mut self.devices.shared };
-                stock.ask(shape, count, had, add);
+                stock.ask(shape, number, had, count);
             }
             self.touch_node(node);
         }
     }
 
-    fn take_device(&mut self, name: &crate::event::DeviceName, leaving: bool, add: bool) {
+    fn take_device(&mut self, name: &crate::event::DeviceName, leaving: bool, count: Count) {
         let Some(mut device) = self.devices.table.get(name).cloned() else { return };
-        self.stock_device(&device, false);
-        let step = |count: u32| if add { count + 1 } else { count - 1 };
-        device.takers = step(device.takers);
+        self.stock_device(&device, Count::Out);
+        count.step(&mut device.takers);
         if leaving {
-            device.leavers = step(device.leavers);
+            count.step(&mut device.leavers);
         }
-        self.stock_device(&device, true);
+        self.stock_device(&device, Count::In);
         self.devices.table.insert(name.clone(), device);
     }
 
     /// Puts a device into its stock, or takes it out, if it can be had.
-    pub(super) fn stock_device(&mut self, device: &Device, add: bool) {
+    pub(super) fn stock_device(&mut self, device: &Device, count: Count) {
         let Some(had) = device.had() else { return };
         match device.place {
             DeviceLocation::Node(node) => {
-                self.nodes[node].devices.device(&device.shapes, had, add);
+                self.nodes[node].devices.device(&device.shapes, had, count);
                 self.touch_node(node);
             }
-            DeviceLocation::Domain(at) => self.devices.domains[at].stock.device(&device.shapes, had, add),
+            DeviceLocation::Domain(at) => self.devices.domains[at].stock.device(&device.shapes, had, count),
         }
     }
 
@@ -240,7 +242,7 @@ impl Cluster {
 
     pub(crate) fn apply_claim(&mut self, info: ClaimInfo) -> bool {
         let id = self.ensure_claim(info.key.clone());
-        self.count_claim(id, false);
+        self.count_claim(id, Count::Out);
         let claim = &self.devices.claims[id];
         let successor = claim.exists && claim.info.uid != info.uid;
         let changed = !claim.exists || claim.info != info;
@@ -257,14 +259,14 @@ impl Cluster {
             self.devices_moved_about();
             self.shape_claim(id);
         }
-        self.count_claim(id, true);
+        self.count_claim(id, Count::In);
         changed
     }
 
     pub(crate) fn remove_claim(&mut self, key: &Key) -> bool {
         let Some(&id) = self.devices.claim_ids.get(key) else { return false };
         self.devices_moved_about();
-        self.count_claim(id, false);
+        self.count_claim(id, Count::Out);
         let claim = &mut self.devices.claims[id];
         let existed = std::mem::replace(&mut claim.exists, false);
         claim.info = ClaimInfo { key: key.clone(), ..ClaimInfo::default() };
@@ -280,48 +282,31 @@ impl Cluster {
         for id in &linked.ids {
             let claim = &self.devices.claims[*id];
             if claim.assumed && claim.used == 0 {
-                self.count_claim(*id, false);
+                self.count_claim(*id, Count::Out);
                 let claim = &mut self.devices.claims[*id];
                 (claim.allocation, claim.assumed) = (None, false);
-                self.count_claim(*id, true);
+                self.count_claim(*id, Count::In);
             }
         }
     }
 }
 
 impl super::Devices {
-    /// The keys of the claims of a task.
-    pub fn likes(&self, linked: &Linked) -> Box<[DeviceClaimKey]> {
+    /// The key of the claims of a task: without the names of those that only the task uses.
+    pub(crate) fn claims_key(&self, linked: &Linked) -> Fingerprint {
         let mut ids = linked.ids.iter();
-        let like = |named: &PodClaim| {
-            let id = named.claim.as_ref().and_then(|_| ids.next());
-            id.map_or(DeviceClaimKey::NotMade, |id| self.like(*id))
-        };
-        linked.named.iter().map(like).collect()
+        let claims = linked.named.iter().map(|named| {
+            let id = named.claim.as_ref().and_then(|_| ids.next())?;
+            let claim = &self.claims[*id];
+            let own = claim.tasks == 1 && claim.allocation.is_none() && claim.on.is_empty();
+            let info = || Some(&claim.info).filter(|_| claim.exists).map(unnamed_claim);
+            Some(if own { (None, info()) } else { (Some(*id), None) })
+        });
+        Fingerprint::of(claims.collect::<Vec<_>>())
     }
 
-    fn like(&self, id: ClaimId) -> DeviceClaimKey {
-        let claim = &self.claims[id];
-        let own = claim.tasks == 1 && claim.allocation.is_none() && claim.on.is_empty();
-        if own {
-            DeviceClaimKey::own(Some(&claim.info).filter(|_| claim.exists))
-        } else {
-            DeviceClaimKey::This(id)
-        }
-    }
-
-    /// Watches a claim for the one job that uses it.
-    pub fn watch(&mut self, id: ClaimId, member: WaitingJob) {
-        if self.claims[id].tasks == 1 {
-            self.watchers.add(id, member);
-        }
-    }
-
-    pub fn has_woken(&self) -> bool {
-        self.watchers.has_woken()
-    }
-
-    pub fn take_woken(&mut self) -> Vec<WaitingJob> {
-        self.watchers.take_woken()
+    /// Whether only one task uses a claim.
+    pub(crate) fn is_own(&self, id: ClaimId) -> bool {
+        self.claims[id].tasks == 1
     }
 }

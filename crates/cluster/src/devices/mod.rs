@@ -8,7 +8,7 @@
 //! What slices and classes say is worked out between cycles (`refresh`), when they changed.
 mod assign;
 mod claim;
-mod ledger;
+mod held;
 mod need;
 mod pools;
 mod quota;
@@ -27,7 +27,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use claim::Claim;
 pub(crate) use claim::Linked;
-pub use ledger::Of as DevicesOf;
+pub use held::Of as DevicesOf;
 pub use need::{DeviceNeed, Local, Shared, Wanted};
 pub(crate) use quota::class_of;
 pub use quota::is_part;
@@ -35,9 +35,9 @@ use shape::Shape;
 pub(crate) use shapes::{ShapeId, Shapes};
 pub(crate) use stock::Stock;
 
-use super::request_key::Watchers;
 use crate::event::{DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
 use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
+use crate::marks::Dirty;
 
 /// Where a device can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,18 +124,19 @@ pub struct Devices {
     serial: u64,
     /// How many there are of the classes that queues and PodGroups name.
     counts: BTreeMap<Arc<str>, u32>,
-    ledger: ledger::Ledger,
+    held: held::HeldDevices,
     /// Tasks with claims, by job.
     claiming: FxHashMap<JobId, u32>,
     /// Jobs whose minResources name classes.
     asking: FxHashSet<JobId>,
-    watchers: Watchers<ClaimId>,
+    /// Claims that changed since changes were taken.
+    pub(crate) changed_claims: Dirty<ClaimId>,
 }
 
 impl Devices {
-    /// Drops watchers.
+    /// Drops the log of changed claims.
     pub(crate) fn forget_history(&mut self) {
-        self.watchers = Watchers::default();
+        self.changed_claims = Dirty::default();
     }
 
     fn shape(&self, id: ShapeId) -> &Shape {

@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::refresh::whereabouts;
 use super::{Device, DeviceLocation, Devices, PoolName, ShapeId, Slice, Stock};
 use crate::Cluster;
+use crate::count::Count;
 use crate::event::{DeviceName, SliceInfo, SliceNodes};
 use crate::id::NodeId;
 
@@ -126,7 +127,7 @@ impl Cluster {
         self.note_takers(&new);
         for name in came {
             let device = self.devices.table[&name].clone();
-            self.stock_device(&device, true);
+            self.stock_device(&device, Count::In);
         }
         self.devices.count();
         self.devices.tell_left_out();
@@ -139,7 +140,7 @@ impl Cluster {
         let mut left: FxHashSet<NodeId> = FxHashSet::default();
         for name in names {
             let Some(device) = self.devices.table.remove(&name) else { continue };
-            self.stock_device(&device, false);
+            self.stock_device(&device, Count::Out);
             if let DeviceLocation::Node(node) = device.place {
                 left.insert(node);
             }

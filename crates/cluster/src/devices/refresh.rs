@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::quota::resource_of;
 use super::shape::STEPS_PER_DEVICE;
 use super::{Device, DeviceDomain, DeviceLocation, Devices, Shape, ShapeId, Shapes, Slice, Stock};
+use crate::count::Count;
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, LeftOut, NodeTerm, SliceInfo, SliceNodes};
 use crate::id::{ClaimId, JobId, NodeId};
 use crate::{Cluster, Hold};
@@ -91,7 +92,7 @@ impl Cluster {
 
     /// Rebuilds stocks whose slices, classes or nodes changed.
     pub fn refresh_devices(&mut self) {
-        self.refresh_ledger();
+        self.refresh_held_devices();
         if self.devices.is_fresh() {
             return;
         }
@@ -110,10 +111,10 @@ impl Cluster {
         self.devices.tell_left_out();
         self.devices.dirty = false;
         for device in self.devices.table.values().cloned().collect::<Vec<_>>() {
-            self.stock_device(&device, true);
+            self.stock_device(&device, Count::In);
         }
         for claim in self.devices.claims.ids().collect::<Vec<ClaimId>>() {
-            self.count_claim(claim, true);
+            self.count_claim(claim, Count::In);
         }
         for (id, stock) in before {
             if self.nodes[id].devices != stock {
@@ -136,7 +137,6 @@ impl Cluster {
         }
         let claimants = self.tasks.iter().filter(|(_, task)| task.claims.is_some()).map(|(id, _)| id);
         note(self.devices.claimants == claimants.collect(), "tasks with claims".into());
-        note(self.ledger_is_right(), "what queues hold of devices".into());
         let mut claiming: FxHashMap<JobId, u32> = FxHashMap::default();
         for job in self.claimants().filter_map(|task| self.tasks[task].job) {
             *claiming.entry(job).or_default() += 1;
@@ -152,14 +152,15 @@ impl Cluster {
         if !self.devices.is_fresh() || self.devices.slices.is_empty() {
             return;
         }
-        // The ledger may be stale between cycles, and who watches a claim is no sum.
+        // What queues hold may be stale between cycles.
         let mut known = self.clone();
         known.devices.forget_history();
-        known.refresh_ledger();
+        known.refresh_held_devices();
         let mut again = known.clone();
         again.devices.dirty = true;
         again.refresh_devices();
-        again.refresh_ledger();
+        again.refresh_held_devices();
+        again.devices.forget_history();
         note(again.devices == known.devices, "devices".to_owned());
         for (id, node) in self.nodes.iter() {
             note(again.nodes[id].devices == node.devices, format!("devices of node {}", node.name));

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Devices, Shape, ShapeId};
 use crate::Cluster;
+use crate::count::Count;
 use crate::event::ClaimRequest;
 use crate::id::{ClaimId, JobId};
 
@@ -27,7 +28,7 @@ pub(super) struct Sharing {
     /// Shapes that no claim has.
     unused: BTreeSet<ShapeId>,
     /// How many shapes the claims of each namespace have.
-    counts: FxHashMap<Arc<str>, usize>,
+    counts: FxHashMap<Arc<str>, u32>,
     /// Claims without shapes, since those of their namespace have too many.
     waiting: BTreeMap<Arc<str>, BTreeSet<ClaimId>>,
 }
@@ -46,9 +47,9 @@ impl Cluster {
     /// Claims of a namespace that had too many shapes get theirs.
     fn shape_waiting(&mut self, namespace: &Arc<str>) {
         while let Some(id) = self.devices.first_waiting(namespace) {
-            self.count_claim(id, false);
+            self.count_claim(id, Count::Out);
             self.devices.find_shapes(id, namespace);
-            self.count_claim(id, true);
+            self.count_claim(id, Count::In);
             if self.devices.claims[id].shapes.is_none() {
                 return;
             }
@@ -74,7 +75,7 @@ impl Devices {
             *refs -= 1;
             if *refs == 0 {
                 users.remove(namespace);
-                sharing.count(namespace, false);
+                Count::Out.entry(&mut sharing.counts, namespace.clone());
                 fewer = true;
             }
             if users.is_empty() {
@@ -95,7 +96,9 @@ impl Devices {
         }
         let requests = claim.info.requests.clone();
         let new = self.count_new(&requests, namespace);
-        if self.sharing.counts.get(namespace).unwrap_or(&0) + new <= SHAPES_OF_NAMESPACE_MAX {
+        if self.sharing.counts.get(namespace).map_or(0, |count| *count as usize) + new
+            <= SHAPES_OF_NAMESPACE_MAX
+        {
             let mut shapes = Vec::new();
             while let Some(request) = requests.get(shapes.len()) {
                 let Some(at) = self.use_shape(request, namespace) else { break };
@@ -139,7 +142,7 @@ impl Devices {
         let refs = shapes[usize::from(at)].users.entry(namespace.clone()).or_insert(0);
         *refs += 1;
         if *refs == 1 {
-            sharing.count(namespace, true);
+            Count::In.entry(&mut sharing.counts, namespace.clone());
         }
         self.dirty |= slices.values().any(|slice| !slice.known.has(at));
         Some(at)
@@ -167,16 +170,6 @@ impl Devices {
         self.slices.values_mut().for_each(|slice| slice.forget(&forgotten));
         self.dirty = true;
         Some(at)
-    }
-}
-
-impl Sharing {
-    fn count(&mut self, namespace: &Arc<str>, add: bool) {
-        let count = self.counts.entry(namespace.clone()).or_default();
-        *count = if add { *count + 1 } else { *count - 1 };
-        if *count == 0 {
-            self.counts.remove(namespace);
-        }
     }
 }
 

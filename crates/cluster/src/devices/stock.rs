@@ -1,6 +1,7 @@
 //! Devices in one place, by what they are good for, and what is asked of them there.
 
 use super::{ShapeId, Shapes};
+use crate::count::Count;
 
 /// When a device can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,45 +21,48 @@ pub struct Stock {
     asked: Vec<(ShapeId, [u32; 2])>,
 }
 
-fn shift<K: Clone + Ord>(list: &mut Vec<(K, [u32; 2])>, key: &K, column: usize, count: u32, add: bool) {
+fn shift<K: Clone + Ord>(list: &mut Vec<(K, [u32; 2])>, key: &K, column: usize, number: u32, count: Count) {
     let at = list.binary_search_by(|(known, _)| known.cmp(key)).unwrap_or_else(|at| {
         list.insert(at, (key.clone(), [0; 2]));
         at
     });
     let value = &mut list[at].1[column];
-    *value = if add { *value + count } else { *value - count };
+    match count {
+        Count::In => *value += number,
+        Count::Out => *value -= number,
+    }
     if list[at].1 == [0; 2] {
         list.remove(at);
     }
 }
 
 impl Stock {
-    /// Puts a device in, or takes it out.
-    pub(super) fn device(&mut self, shapes: &Shapes, had: Had, add: bool) {
+    /// Counts a device.
+    pub(super) fn device(&mut self, shapes: &Shapes, had: Had, count: Count) {
         if !shapes.is_empty() {
-            shift(&mut self.devices, shapes, usize::from(had == Had::Later), 1, add);
+            shift(&mut self.devices, shapes, usize::from(had == Had::Later), 1, count);
         }
     }
 
     /// A device that comes later does not.
     pub(super) fn keep(&mut self, shapes: &Shapes) {
         if self.devices.iter().any(|(known, [_, later])| known == shapes && *later > 0) {
-            self.device(shapes, Had::Later, false);
+            self.device(shapes, Had::Later, Count::Out);
         }
     }
 
-    /// Notes what is asked for, or that it no longer is.
-    pub(super) fn ask(&mut self, shape: ShapeId, count: u32, had: Had, add: bool) {
-        if count > 0 {
-            shift(&mut self.asked, &shape, usize::from(had == Had::Later), count, add);
+    /// Counts what is asked for.
+    pub(super) fn ask(&mut self, shape: ShapeId, number: u32, had: Had, count: Count) {
+        if number > 0 {
+            shift(&mut self.asked, &shape, usize::from(had == Had::Later), number, count);
         }
     }
 
     /// The same devices and those of another, with what is asked of this one.
     pub(super) fn with_devices(&mut self, other: &Stock) {
         for (shapes, [now, later]) in &other.devices {
-            shift(&mut self.devices, shapes, 0, *now, true);
-            shift(&mut self.devices, shapes, 1, *later, true);
+            shift(&mut self.devices, shapes, 0, *now, Count::In);
+            shift(&mut self.devices, shapes, 1, *later, Count::In);
         }
     }
 
@@ -164,10 +168,10 @@ mod tests {
             let mut stock = Stock::default();
             let had = |later: bool| if later { Had::Later } else { Had::Now };
             for (shape, later) in &asked {
-                stock.ask(*shape, 1, had(*later), true);
+                stock.ask(*shape, 1, had(*later), Count::In);
             }
             for (shapes, later) in &devices {
-                stock.device(shapes, had(*later), true);
+                stock.device(shapes, had(*later), Count::In);
             }
             let pick = |later: bool| {
                 let wanted = asked.iter().filter(|(_, promised)| later || !promised).map(|(shape, _)| *shape);
@@ -186,10 +190,10 @@ mod tests {
             prop_assert_eq!(stock.serves(&list, true), pick(true));
             prop_assert_eq!(stock.serves(&list, false), pick(false) && (!promised || pick(true)));
             for (shape, later) in &asked {
-                stock.ask(*shape, 1, had(*later), false);
+                stock.ask(*shape, 1, had(*later), Count::Out);
             }
             for (shapes, later) in &devices {
-                stock.device(shapes, had(*later), false);
+                stock.device(shapes, had(*later), Count::Out);
             }
             prop_assert_eq!(stock, Stock::default());
         }

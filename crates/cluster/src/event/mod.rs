@@ -201,110 +201,33 @@ pub enum Event {
     GateFailed(Arc<str>),
 }
 
-impl From<PdbInfo> for Event {
-    fn from(pdb: PdbInfo) -> Self {
-        Event::Pdb(Box::new(pdb))
-    }
+macro_rules! events {
+    ($($info:ident => $event:ident $(($boxed:path))?),* $(,)?) => { $(
+        impl From<$info> for Event {
+            fn from(info: $info) -> Self {
+                Event::$event($($boxed)?(info))
+            }
+        }
+    )* }
 }
 
-impl From<NamespaceInfo> for Event {
-    fn from(namespace: NamespaceInfo) -> Self {
-        Event::Namespace(namespace)
-    }
-}
-
-impl From<DeviceClassInfo> for Event {
-    fn from(class: DeviceClassInfo) -> Self {
-        Event::DeviceClass(Box::new(class))
-    }
-}
-
-impl From<SliceInfo> for Event {
-    fn from(slice: SliceInfo) -> Self {
-        Event::Slice(Box::new(slice))
-    }
-}
-
-impl From<ClaimInfo> for Event {
-    fn from(claim: ClaimInfo) -> Self {
-        Event::Claim(Box::new(claim))
-    }
-}
-
-impl From<PvcInfo> for Event {
-    fn from(claim: PvcInfo) -> Self {
-        Event::Pvc(Box::new(claim))
-    }
-}
-
-impl From<VolumeInfo> for Event {
-    fn from(volume: VolumeInfo) -> Self {
-        Event::Volume(Box::new(volume))
-    }
-}
-
-impl From<StorageClassInfo> for Event {
-    fn from(class: StorageClassInfo) -> Self {
-        Event::StorageClass(Box::new(class))
-    }
-}
-
-impl From<CsiNodeInfo> for Event {
-    fn from(node: CsiNodeInfo) -> Self {
-        Event::CsiNode(node)
-    }
-}
-
-impl From<AttachmentInfo> for Event {
-    fn from(attachment: AttachmentInfo) -> Self {
-        Event::Attachment(attachment)
-    }
-}
-
-impl From<CsiDriverInfo> for Event {
-    fn from(driver: CsiDriverInfo) -> Self {
-        Event::CsiDriver(driver)
-    }
-}
-
-impl From<StorageCapacityInfo> for Event {
-    fn from(capacity: StorageCapacityInfo) -> Self {
-        Event::StorageCapacity(Box::new(capacity))
-    }
-}
-
-impl From<NodeInfo> for Event {
-    fn from(node: NodeInfo) -> Self {
-        Event::Node(node)
-    }
-}
-
-impl From<QueueInfo> for Event {
-    fn from(queue: QueueInfo) -> Self {
-        Event::Queue(Box::new(queue))
-    }
-}
-
-impl From<PodGroupInfo> for Event {
-    fn from(group: PodGroupInfo) -> Self {
-        Event::PodGroup(Box::new(group))
-    }
-}
-
-impl From<QuotaInfo> for Event {
-    fn from(quota: QuotaInfo) -> Self {
-        Event::Quota(Box::new(quota))
-    }
-}
-
-impl From<NodeUsage> for Event {
-    fn from(usage: NodeUsage) -> Self {
-        Event::NodeUsage(usage)
-    }
-}
-
-impl From<PodInfo> for Event {
-    fn from(pod: PodInfo) -> Self {
-        Event::Pod(Box::new(pod))
-    }
-}
+events!(
+    PdbInfo => Pdb (Box::new),
+    NamespaceInfo => Namespace,
+    DeviceClassInfo => DeviceClass (Box::new),
+    SliceInfo => Slice (Box::new),
+    ClaimInfo => Claim (Box::new),
+    PvcInfo => Pvc (Box::new),
+    VolumeInfo => Volume (Box::new),
+    StorageClassInfo => StorageClass (Box::new),
+    CsiNodeInfo => CsiNode,
+    AttachmentInfo => Attachment,
+    CsiDriverInfo => CsiDriver,
+    StorageCapacityInfo => StorageCapacity (Box::new),
+    NodeInfo => Node,
+    QueueInfo => Queue (Box::new),
+    PodGroupInfo => PodGroup (Box::new),
+    QuotaInfo => Quota (Box::new),
+    NodeUsage => NodeUsage,
+    PodInfo => Pod (Box::new),
+);

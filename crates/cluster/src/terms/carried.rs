@@ -67,12 +67,12 @@ pub(super) struct TermUse {
     /// The number of pods matters, not only whether there are any.
     pub(super) exact: bool,
     /// The term affects the pods that it matches.
-    pub(super) outward: bool,
+    pub(super) symmetric: bool,
 }
 
 impl TermUse {
-    const PRESENCE: Self = Self { exact: false, outward: false };
-    const COUNT: Self = Self { exact: true, outward: false };
-    const KEEPS_AWAY: Self = Self { exact: false, outward: true };
-    const DRAWS: Self = Self { exact: false, outward: true };
+    const PRESENCE: Self = Self { exact: false, symmetric: false };
+    const COUNT: Self = Self { exact: true, symmetric: false };
+    const KEEPS_AWAY: Self = Self { exact: false, symmetric: true };
+    const DRAWS: Self = Self { exact: false, symmetric: true };
 }

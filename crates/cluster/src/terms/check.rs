@@ -57,9 +57,9 @@ impl Cluster {
             let refs = self.classes.iter().filter(|(_, class)| class.profile == Some(id)).count();
             note(refs == profile.refs as usize, format!("classes of profile {:?}", profile.look));
             let means =
-                |(id, term): (TermId, &Term)| self.terms.all_mean(&term.pods, &profile.look).then_some(id);
-            let meant: Vec<TermId> = self.terms.terms.iter().filter_map(means).collect();
-            note(meant == profile.meant, format!("terms of profile {:?}", profile.look));
+                |(id, term): (TermId, &Term)| self.terms.selects(&term.pods, &profile.look).then_some(id);
+            let matching: Vec<TermId> = self.terms.terms.iter().filter_map(means).collect();
+            note(matching == profile.matching, format!("terms of profile {:?}", profile.look));
         }
     }
 
@@ -71,7 +71,7 @@ impl Cluster {
             let (Some(node), Some(held)) = (task.node, held(task.status.hold())) else { continue };
             let Some(place) = topology.place_of(node).filter(|place| place.counts) else { continue };
             let (class, tally) = (&self.classes[task.class], &mut tallies[place.domain as usize]);
-            let means = self.terms.means(id, class);
+            let means = self.terms.matches(id, class);
             tally.pods[held] += u32::from(means);
             total[held] += u32::from(means);
             tally.guards[held] +=

@@ -10,11 +10,11 @@ use crate::{Class, Hold, Node};
 
 impl Terms {
     /// Counts the placed tasks of a profile that a term matches.
-    pub(super) fn mean(&mut self, id: TermId, profile: ProfileId) {
+    pub(super) fn start_matching(&mut self, id: TermId, profile: ProfileId) {
         let Self { terms, topologies, profiles, .. } = self;
         let (term, profile) = (&mut terms[id], &mut profiles[profile]);
-        if let Err(at) = profile.meant.binary_search(&id) {
-            profile.meant.insert(at, id);
+        if let Err(at) = profile.matching.binary_search(&id) {
+            profile.matching.insert(at, id);
         }
         for (node, tasks) in &profile.placed {
             let Some(place) = topologies[term.topology].place_of(*node) else { continue };
@@ -42,10 +42,10 @@ impl Terms {
         if *placed == [0; 3] {
             profile.placed.remove(&node);
         }
-        let meant = profile.meant.iter().map(|term| (*term, What::Pod));
+        let matching = profile.matching.iter().map(|term| (*term, What::Pod));
         let guards = class.carried.anti_affinity.iter().map(|term| (*term, What::Guard));
         let pulls = class.carried.pulls.iter().map(|(term, weight)| (*term, What::Pull(*weight)));
-        for (id, what) in meant.chain(guards).chain(pulls) {
+        for (id, what) in matching.chain(guards).chain(pulls) {
             let term = &mut terms[id];
             let Some(place) = topologies[term.topology].place_of(node) else { continue };
             match term.count(place, what, held, sign) {
@@ -95,11 +95,11 @@ impl Terms {
         let of = |(id, profile): (ProfileId, &Profile)| (profile.look.namespace == *namespace).then_some(id);
         for id in self.profiles.iter().filter_map(of).collect::<Vec<_>>() {
             for term in self.terms.ids().collect::<Vec<_>>() {
-                let means = self.all_mean(&self.terms[term].pods, &self.profiles[id].look);
-                let meant = self.profiles[id].meant.binary_search(&term).is_ok();
-                if means != meant {
+                let means = self.selects(&self.terms[term].pods, &self.profiles[id].look);
+                let matching = self.profiles[id].matching.binary_search(&term).is_ok();
+                if means != matching {
                     changed = true;
-                    if means { self.mean(term, id) } else { self.mean_no_more(term, id) }
+                    if means { self.start_matching(term, id) } else { self.stop_matching(term, id) }
                 }
             }
         }
@@ -109,10 +109,10 @@ impl Terms {
         changed
     }
 
-    fn mean_no_more(&mut self, id: TermId, profile: ProfileId) {
+    fn stop_matching(&mut self, id: TermId, profile: ProfileId) {
         let Self { terms, topologies, profiles, .. } = self;
         let (term, profile) = (&mut terms[id], &mut profiles[profile]);
-        profile.meant.retain(|other| *other != id);
+        profile.matching.retain(|other| *other != id);
         for (node, tasks) in &profile.placed {
             let Some(place) = topologies[term.topology].place_of(*node) else { continue };
             for (held, tasks) in tasks.iter().enumerate() {

@@ -53,22 +53,22 @@ impl Terms {
             return *id;
         }
         let look = Arc::new(look);
-        let mut meant = self.finder.terms(&look.labels);
-        meant.retain(|term| self.all_mean(&self.terms[*term].pods, &look));
-        let id = self.profiles.insert(Profile { look: look.clone(), meant, ..Profile::default() });
+        let mut matching = self.finder.terms(&look.labels);
+        matching.retain(|term| self.selects(&self.terms[*term].pods, &look));
+        let id = self.profiles.insert(Profile { look: look.clone(), matching, ..Profile::default() });
         self.finder.add_profile(&look.labels, id);
         self.profile_ids.insert(look, id);
         id
     }
 
-    pub(super) fn all_mean(&self, pods: &[PodSelector], look: &Look) -> bool {
+    pub(super) fn selects(&self, pods: &[PodSelector], look: &Look) -> bool {
         pods.iter().all(|pods| {
             let labels = pods.labels.as_ref().is_some_and(|selector| selector.matches(&look.labels));
-            labels && self.namespace_meant(pods, &look.namespace)
+            labels && self.selects_namespace(pods, &look.namespace)
         })
     }
 
-    fn namespace_meant(&self, pods: &PodSelector, namespace: &Arc<str>) -> bool {
+    fn selects_namespace(&self, pods: &PodSelector, namespace: &Arc<str>) -> bool {
         let selector = pods.namespace_selector.as_ref();
         pods.namespaces.contains(namespace)
             || selector.is_some_and(|selector| selector.matches(&self.namespace(namespace)))
@@ -90,7 +90,7 @@ impl Terms {
             let term = &mut self.terms[id];
             term.refs += 1;
             term.exact += u32::from(how.exact);
-            term.outward += u32::from(how.outward);
+            term.symmetric += u32::from(how.symmetric);
         }
         carried
     }
@@ -101,11 +101,11 @@ impl Terms {
             let term = &mut self.terms[id];
             term.refs -= 1;
             term.exact -= u32::from(how.exact);
-            term.outward -= u32::from(how.outward);
+            term.symmetric -= u32::from(how.symmetric);
             if term.refs == 0 {
                 self.drop_term(id);
-            } else if how.outward && term.outward == 0 {
-                self.works_inward_only(id);
+            } else if how.symmetric && term.symmetric == 0 {
+                self.is_symmetric_no_more(id);
             }
         }
         if let Some(id) = class.profile {
@@ -124,11 +124,11 @@ impl Terms {
         let Some(term) = self.terms.remove(id) else { return };
         self.finder.drop_term(&term.pods, id);
         let version = self.tick();
-        for profile in self.maybe_meant(&term.pods) {
+        for profile in self.maybe_matching(&term.pods) {
             // Caches that read the term cannot find out any more that they did.
             let profile = &mut self.profiles[profile];
-            if let Ok(at) = profile.meant.binary_search(&id) {
-                profile.meant.remove(at);
+            if let Ok(at) = profile.matching.binary_search(&id) {
+                profile.matching.remove(at);
                 profile.version = version;
             }
         }
@@ -144,17 +144,17 @@ impl Terms {
     }
 
     /// Takes a term out of the profiles that it matches, once no class has it as anti-affinity or preference.
-    fn works_inward_only(&mut self, id: TermId) {
+    fn is_symmetric_no_more(&mut self, id: TermId) {
         let version = self.tick();
-        for profile in self.maybe_meant(&self.terms[id].pods.clone()) {
+        for profile in self.maybe_matching(&self.terms[id].pods.clone()) {
             let profile = &mut self.profiles[profile];
-            if profile.meant.binary_search(&id).is_ok() {
+            if profile.matching.binary_search(&id).is_ok() {
                 profile.version = version;
             }
         }
     }
 
-    fn maybe_meant(&self, pods: &[PodSelector]) -> Vec<ProfileId> {
+    fn maybe_matching(&self, pods: &[PodSelector]) -> Vec<ProfileId> {
         self.finder.profiles(pods).unwrap_or_else(|| self.profiles.ids().collect())
     }
 
@@ -212,9 +212,9 @@ impl Intern<'_> {
         self.terms.topologies[topology].terms.push(id);
         self.terms.term_ids.insert(key.clone(), id);
         self.terms.finder.add_term(&key.0, id);
-        for profile in self.terms.maybe_meant(&key.0) {
-            if self.terms.all_mean(&key.0, &self.terms.profiles[profile].look) {
-                self.terms.mean(id, profile);
+        for profile in self.terms.maybe_matching(&key.0) {
+            if self.terms.selects(&key.0, &self.terms.profiles[profile].look) {
+                self.terms.start_matching(id, profile);
             }
         }
         id

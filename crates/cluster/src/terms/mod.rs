@@ -44,7 +44,7 @@ struct Profile {
     /// Number of classes with the profile.
     refs: u32,
     /// Terms that match it, sorted.
-    meant: Vec<TermId>,
+    matching: Vec<TermId>,
     /// Set from the clock when a matching term is removed.
     version: Stamp,
     /// Number of placed tasks by node.
@@ -106,12 +106,12 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Drops the log, stamps, and the finder, whose lists depend on the order of changes.
+    /// Drops the log and stamps.
     pub(crate) fn forget_history(&mut self) {
         self.topologies.iter_mut().for_each(Topology::forget_history);
         self.profiles.iter_mut().for_each(|profile| profile.version = Stamp(0));
         (self.clock, self.made) = (Stamp(0), Stamp(0));
-        (self.log, self.finder) = (Log::default(), Finder::default());
+        self.log = Log::default();
     }
 
     /// The counts of a term in a node's domain; `None` for a node without the label of the topology.
@@ -150,39 +150,39 @@ impl Terms {
     }
 
     /// The required term with the most domains of a class whose first task may choose its domain, and decides for the
-    /// others: there is no pod yet that its terms mean, and they mean itself.
-    pub fn choice(&self, class: &Class) -> Option<TermId> {
+    /// others: there is no pod yet that its terms match, and they match itself.
+    pub fn free_affinity(&self, class: &Class) -> Option<TermId> {
         let is_free = |term: &TermId| {
             let [used, _, nominated] = self.total(*term);
-            used + nominated == 0 && self.means(*term, class)
+            used + nominated == 0 && self.matches(*term, class)
         };
         let terms = &class.carried.affinity;
         let finest = terms.iter().copied().max_by_key(|term| self.domains(*term))?;
         terms.iter().all(is_free).then_some(finest)
     }
 
-    /// Whether any term means the tasks of a class.
-    pub fn is_meant(&self, class: &Class) -> bool {
-        class.profile.is_some_and(|profile| !self.profiles[profile].meant.is_empty())
+    /// Whether any term matches the tasks of a class.
+    pub fn matches_any(&self, class: &Class) -> bool {
+        class.profile.is_some_and(|profile| !self.profiles[profile].matching.is_empty())
     }
 
-    /// Whether a term means the tasks of a class.
-    pub fn means(&self, term: TermId, class: &Class) -> bool {
-        class.profile.is_some_and(|profile| self.profiles[profile].meant.binary_search(&term).is_ok())
+    /// Whether a term matches the tasks of a class.
+    pub fn matches(&self, term: TermId, class: &Class) -> bool {
+        class.profile.is_some_and(|profile| self.profiles[profile].matching.binary_search(&term).is_ok())
     }
 
-    /// Terms that mean the tasks of a class.
-    fn meaning(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
-        let meant = class.profile.map_or(&[][..], |profile| &self.profiles[profile].meant);
-        meant.iter().copied()
+    /// Terms that match the tasks of a class.
+    fn matching(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
+        let matching = class.profile.map_or(&[][..], |profile| &self.profiles[profile].matching);
+        matching.iter().copied()
     }
 
-    /// Terms that mean the tasks of a class and that some class keeps away or draws them by.
-    pub fn outward(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
-        self.meaning(class).filter(|term| self.terms[*term].outward > 0)
+    /// Terms that match the tasks of a class and that some class keeps away or draws them by.
+    pub fn symmetric(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
+        self.matching(class).filter(|term| self.terms[*term].symmetric > 0)
     }
 
-    /// Changes when a term that meant the tasks of a class is gone, or works inward only; the log does not tell.
+    /// Changes when a term that matched the tasks of a class is gone, or affects them no more; the log does not tell.
     pub fn version(&self, class: &Class) -> u64 {
         class.profile.map_or(0, |profile| self.profiles[profile].version.0)
     }
@@ -190,7 +190,7 @@ impl Terms {
     /// Whether what is counted for a term makes a difference to a class.
     pub fn concerns(&self, term: TermId, class: &Class) -> bool {
         let Some(it) = self.terms.get(term) else { return false };
-        (it.outward > 0 && self.means(term, class)) || class.carried.has(term)
+        (it.symmetric > 0 && self.matches(term, class)) || class.carried.has(term)
     }
 
     /// The topology of a term.

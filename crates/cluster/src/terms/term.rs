@@ -25,11 +25,11 @@ pub(super) fn held(hold: Hold) -> Option<usize> {
 /// What is counted in one domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Pods that the term means.
+    /// Pods that the term matches.
     pub pods: Held<u32>,
     /// Pods that have the term as required anti-affinity.
     pub guards: Held<u32>,
-    /// The weights by which pods draw those that the term means, in sum.
+    /// The weights by which pods draw those that the term matches, in sum.
     pub pull: Held<i64>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Term {
     /// Of these, those for whom it matters how many pods there are.
     pub(super) exact: u32,
     /// Of these, those that keep pods away by it or draw them.
-    pub(super) outward: u32,
+    pub(super) symmetric: u32,
     pub(super) tallies: Vec<Tally>,
     /// Pods in all domains.
     pub(super) total: Held<u32>,
@@ -133,7 +133,7 @@ impl Term {
             topology: id,
             refs: 0,
             exact: 0,
-            outward: 0,
+            symmetric: 0,
             tallies: vec![Tally::default(); topology.bound()],
             total: [0; 3],
             levels: Default::default(),

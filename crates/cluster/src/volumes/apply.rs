@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::{AttachmentShift, Volume, Volumes};
 use crate::Cluster;
+use crate::count::Count;
 use crate::event::{CsiNodeInfo, Key, PvcInfo, StorageClassInfo, VolumeInfo};
 use crate::id::PvcId;
 
@@ -12,22 +13,17 @@ impl Volumes {
         let uid = |info: &Option<PvcInfo>| info.as_ref().map(|info| info.uid.clone());
         let before = &self.pvcs[id].info;
         let other = uid(before) != uid(&info);
-        if let Some(volume) = name(before)
-            && let Some(claims) = self.by_volume.get_mut(&volume)
-        {
-            claims.remove(&id);
-            if claims.is_empty() {
-                self.by_volume.remove(&volume);
-            }
+        if let Some(volume) = name(before) {
+            self.by_volume.remove(&volume, &id);
         }
         if let Some(volume) = name(&info) {
-            self.by_volume.entry(volume).or_default().insert(id);
+            self.by_volume.insert(volume, id);
         }
         if other || name(&info).is_some() {
             self.drop_choice(id);
         }
         self.pvcs[id].info = info;
-        self.changed(id);
+        self.note_changed(id);
     }
 
     /// The driver of a claim's volume, or of its storage class while it has none.
@@ -45,7 +41,7 @@ impl Volumes {
         for old in before.iter().map(|volume| &volume.info) {
             self.pools.entry(old.class.clone()).or_default().free.remove(&(old.size, old.name.clone()));
             self.pool_changed(&old.class);
-            self.mean(old, false);
+            self.count_claim_ref(old, Count::Out);
         }
         if let Some(info) = info {
             if info.available {
@@ -53,7 +49,7 @@ impl Volumes {
                 pool.free.insert((info.size, info.name.clone()));
             }
             self.pool_changed(&info.class);
-            self.mean(&info, true);
+            self.count_claim_ref(&info, Count::In);
             self.volumes.insert(name.clone(), Volume { info: Arc::new(info), promised });
         }
         if let Some(claim) = promised.filter(|claim| !self.may_keep(name, *claim)) {
@@ -61,16 +57,12 @@ impl Volumes {
         }
     }
 
-    /// Counts a volume whose `claimRef` names a claim, or takes it out.
-    fn mean(&mut self, volume: &VolumeInfo, add: bool) {
+    /// Counts a volume whose `claimRef` names a claim.
+    fn count_claim_ref(&mut self, volume: &VolumeInfo, count: Count) {
         let Some((key, _)) = &volume.claim else { return };
-        let count = self.meant.entry(key.clone()).or_default();
-        *count = if add { *count + 1 } else { *count - 1 };
-        if *count == 0 {
-            self.meant.remove(key);
-        }
+        count.entry(&mut self.claim_refs, key.clone());
         if let Some(claim) = self.ids.get(key) {
-            self.watchers.hit(*claim);
+            self.changed.mark(*claim);
         }
     }
 
@@ -86,7 +78,7 @@ impl Volumes {
 
     fn set_limits(&mut self, node: &Arc<str>, limits: Vec<(Arc<str>, u32)>) {
         for (driver, _) in &limits {
-            *self.limited.entry(driver.clone()).or_default() += 1;
+            Count::In.entry(&mut self.limited, driver.clone());
         }
         let before = if limits.is_empty() {
             self.limits.remove(node)
@@ -94,11 +86,8 @@ impl Volumes {
             self.limits.insert(node.clone(), limits)
         };
         for (driver, _) in before.iter().flatten() {
-            if let Some(count) = self.limited.get_mut(driver) {
-                *count -= 1;
-            }
+            Count::Out.entry(&mut self.limited, driver.clone());
         }
-        self.limited.retain(|_, nodes| *nodes > 0);
         self.limits_stamp = self.tick();
     }
 }
@@ -111,7 +100,7 @@ impl Cluster {
         }
         let volumes = [self.volume_of(id), info.volume.clone()];
         self.volumes.set_pvc(id, Some(info));
-        self.update_driver(id);
+        self.recount_driver(id);
         for volume in volumes.iter().flatten() {
             self.recount_attachments(volume);
         }
@@ -122,7 +111,7 @@ impl Cluster {
         let Some(id) = self.volumes.ids.get(key).copied() else { return false };
         let (existed, volume) = (self.volumes.pvcs[id].info.is_some(), self.volume_of(id));
         self.volumes.set_pvc(id, None);
-        self.update_driver(id);
+        self.recount_driver(id);
         if let Some(volume) = volume {
             self.recount_attachments(&volume);
         }
@@ -140,22 +129,25 @@ impl Cluster {
             return false;
         }
         self.volumes.set_volume(&name, Some(info));
-        self.update_claims_of_volume(&name);
+        self.recount_volume(&name);
         true
     }
 
     pub(crate) fn remove_volume(&mut self, name: &Arc<str>) -> bool {
         let existed = self.volumes.volumes.contains_key(name);
         self.volumes.set_volume(name, None);
-        self.update_claims_of_volume(name);
+        self.recount_volume(name);
         existed
     }
 
-    fn update_claims_of_volume(&mut self, name: &Arc<str>) {
-        let Some(claims) = self.volumes.by_volume.get(name).cloned() else { return };
+    fn recount_volume(&mut self, name: &Arc<str>) {
+        let claims: Vec<PvcId> = self.volumes.by_volume.get(name).copied().collect();
+        if claims.is_empty() {
+            return;
+        }
         for claim in claims {
-            self.volumes.changed(claim);
-            self.update_driver(claim);
+            self.volumes.note_changed(claim);
+            self.recount_driver(claim);
         }
         self.recount_attachments(name);
     }
@@ -166,23 +158,23 @@ impl Cluster {
             return false;
         }
         self.volumes.classes.insert(name.clone(), info);
-        self.update_claims_of_class(&name);
+        self.recount_class(&name);
         true
     }
 
     pub(crate) fn remove_storage_class(&mut self, name: &Arc<str>) -> bool {
         let existed = self.volumes.classes.remove(name).is_some();
-        self.update_claims_of_class(name);
+        self.recount_class(name);
         existed
     }
 
-    fn update_claims_of_class(&mut self, name: &Arc<str>) {
+    fn recount_class(&mut self, name: &Arc<str>) {
         let of_class = |claim: &super::Pvc| claim.info.as_ref().is_some_and(|info| info.class == *name);
         let claims: Vec<PvcId> =
             self.volumes.pvcs.iter().filter(|(_, claim)| of_class(claim)).map(|(id, _)| id).collect();
         for id in claims {
-            self.volumes.changed(id);
-            self.update_driver(id);
+            self.volumes.note_changed(id);
+            self.recount_driver(id);
         }
     }
 
@@ -203,14 +195,14 @@ impl Cluster {
     }
 
     /// Counts the attachments of a claim under its current driver.
-    fn update_driver(&mut self, id: PvcId) {
+    fn recount_driver(&mut self, id: PvcId) {
         let driver = self.volumes.driver(id);
         if self.volumes.pvcs[id].driver == driver {
             return;
         }
-        self.attach(self.volumes.attachments(id, false));
+        self.attach(self.volumes.attachments(id, Count::Out));
         self.volumes.pvcs[id].driver = driver;
-        self.attach(self.volumes.attachments(id, true));
+        self.attach(self.volumes.attachments(id, Count::In));
     }
 
     pub(crate) fn attach(&mut self, shifts: impl IntoIterator<Item = AttachmentShift>) {

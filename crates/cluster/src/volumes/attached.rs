@@ -2,15 +2,15 @@
 //! its driver until it is detached, as terminating pods do: its place is future idle. A volume with pods counts once.
 //!
 //! Source: kube-scheduler's NodeVolumeLimits.
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use rustc_hash::FxHashMap;
 
 use super::{AttachmentShift, ClaimUse, Volumes};
 use crate::Cluster;
+use crate::count::Count;
 use crate::event::AttachmentInfo;
 use crate::id::{NodeId, PvcId};
+use crate::multi_map::MultiMap;
 
 /// Where an attachment is counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,47 +32,35 @@ struct Attachment {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Attachments {
     known: BTreeMap<Arc<str>, Attachment>,
-    by_node: FxHashMap<Arc<str>, BTreeSet<Arc<str>>>,
-    by_volume: FxHashMap<Arc<str>, BTreeSet<Arc<str>>>,
+    by_node: MultiMap<Arc<str>, Arc<str>>,
+    by_volume: MultiMap<Arc<str>, Arc<str>>,
 }
-
-type Index = FxHashMap<Arc<str>, BTreeSet<Arc<str>>>;
 
 impl Attachments {
     fn insert(&mut self, info: AttachmentInfo) {
         let name = info.name.clone();
-        self.by_node.entry(info.node.clone()).or_default().insert(name.clone());
+        self.by_node.insert(info.node.clone(), name.clone());
         if let Some(volume) = &info.volume {
-            self.by_volume.entry(volume.clone()).or_default().insert(name.clone());
+            self.by_volume.insert(volume.clone(), name.clone());
         }
         self.known.insert(name, Attachment { info, counted: None });
     }
 
     fn remove(&mut self, name: &str) {
         let Some(Attachment { info, .. }) = self.known.remove(name) else { return };
-        forget(&mut self.by_node, &info.node, name);
+        self.by_node.remove(&info.node, name);
         if let Some(volume) = &info.volume {
-            forget(&mut self.by_volume, volume, name);
+            self.by_volume.remove(volume, name);
         }
     }
 }
 
-fn forget(index: &mut Index, key: &Arc<str>, name: &str) {
-    if let Some(names) = index.get_mut(key) {
-        names.remove(name);
-        if names.is_empty() {
-            index.remove(key);
-        }
-    }
-}
-
-fn names(index: &Index, key: &str) -> Vec<Arc<str>> {
-    index.get(key).into_iter().flatten().cloned().collect()
+fn names(index: &MultiMap<Arc<str>, Arc<str>>, key: &str) -> Vec<Arc<str>> {
+    index.get(key).cloned().collect()
 }
 
 /// The count of a volume without pods, which is being detached.
 const ONE: ClaimUse = ClaimUse { held: 0, releasing: 1, attached: 0 };
-const NONE: ClaimUse = ClaimUse { held: 0, releasing: 0, attached: 0 };
 
 impl Cluster {
     pub(crate) fn apply_attachment(&mut self, info: AttachmentInfo) -> bool {
@@ -120,21 +108,20 @@ impl Cluster {
         let counted = self.where_counted(name);
         let Some(attachment) = self.volumes.attachments.known.get_mut(name) else { return };
         attachment.counted = counted;
-        let driver = attachment.info.driver.clone();
-        let shift = match counted {
-            Some(Counted::With(claim, node)) => self.volumes.shift_attached(claim, node, true),
-            Some(Counted::Alone(node)) => Some(AttachmentShift { node, driver, before: NONE, after: ONE }),
-            None => None,
-        };
-        self.attach(shift);
+        self.count_attachment(name, counted, Count::In);
     }
 
     fn count_out(&mut self, name: &str) {
         let Some(attachment) = self.volumes.attachments.known.get_mut(name) else { return };
-        let driver = attachment.info.driver.clone();
-        let shift = match attachment.counted.take() {
-            Some(Counted::With(claim, node)) => self.volumes.shift_attached(claim, node, false),
-            Some(Counted::Alone(node)) => Some(AttachmentShift { node, driver, before: ONE, after: NONE }),
+        let counted = attachment.counted.take();
+        self.count_attachment(name, counted, Count::Out);
+    }
+
+    fn count_attachment(&mut self, name: &str, counted: Option<Counted>, count: Count) {
+        let driver = self.volumes.attachments.known[name].info.driver.clone();
+        let shift = match counted {
+            Some(Counted::With(claim, node)) => self.volumes.shift_attached(claim, node, count),
+            Some(Counted::Alone(node)) => Some(AttachmentShift::new(node, driver, ONE, count)),
             None => None,
         };
         self.attach(shift);
@@ -143,9 +130,8 @@ impl Cluster {
     fn where_counted(&self, name: &str) -> Option<Counted> {
         let info = &self.volumes.attachments.known.get(name)?.info;
         let node = self.node_named(&info.node)?;
-        let of_volume = info.volume.as_ref().and_then(|volume| self.volumes.by_volume.get(volume));
+        let claims = info.volume.iter().flat_map(|volume| self.volumes.by_volume.get(volume));
         let pvcs = &self.volumes.pvcs;
-        let claims = of_volume.into_iter().flatten();
         let claim = claims
             .filter(|claim| pvcs[**claim].driver.as_ref() == Some(&info.driver))
             .min_by_key(|claim| &pvcs[**claim].key);
@@ -177,11 +163,11 @@ impl Volumes {
     }
 
     /// Counts an attachment of a claim's volume in or out. Returns the change in what the driver has attached.
-    fn shift_attached(&mut self, id: PvcId, node: NodeId, add: bool) -> Option<AttachmentShift> {
+    fn shift_attached(&mut self, id: PvcId, node: NodeId, count: Count) -> Option<AttachmentShift> {
         let claim = &mut self.pvcs[id];
         let on = claim.on.entry(node).or_default();
         let before = on.once();
-        on.attached = if add { on.attached + 1 } else { on.attached - 1 };
+        count.step(&mut on.attached);
         self.shifted(id, node, before)
     }
 }

@@ -2,6 +2,7 @@
 use std::sync::Arc;
 
 use super::{AssumedVolume, Got, Volumes, Want, wants};
+use crate::count::Count;
 use crate::id::{NodeId, PvcId, TaskId};
 use crate::prepare::{Prepare, VolumeBinding};
 use crate::{Cluster, Hold};
@@ -13,9 +14,9 @@ impl Volumes {
     /// Releases the volume assumed for a claim.
     pub(super) fn drop_choice(&mut self, id: PvcId) {
         let Some(choice) = self.pvcs[id].choice.take() else { return };
-        self.changed(id);
+        self.note_changed(id);
         if let Some(piece) = &choice.got.piece {
-            self.take_piece(piece, false);
+            self.take_piece(piece, Count::Out);
         }
         if let Some(volume) = choice.got.volume.as_ref().and_then(|name| self.volumes.get_mut(name)) {
             volume.promised = None;
@@ -47,7 +48,7 @@ impl Volumes {
             return;
         }
         if let Some(piece) = &got.piece {
-            self.take_piece(piece, true);
+            self.take_piece(piece, Count::In);
         }
         if let Some(volume) = got.volume.as_ref().and_then(|name| self.volumes.get_mut(name)) {
             volume.promised = Some(id);
@@ -55,7 +56,7 @@ impl Volumes {
             self.pool_changed(&class);
         }
         self.pvcs[id].choice = Some(AssumedVolume { node, got, holders: vec![task] });
-        self.changed(id);
+        self.note_changed(id);
     }
 }
 

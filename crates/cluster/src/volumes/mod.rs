@@ -19,11 +19,14 @@ use space::Piece;
 pub use wants::{ClaimDemand, Problem, Want, reaches, solve};
 
 use super::node::Stamp;
-use super::request_key::WaitingJob;
-use super::request_key::{VolumeClaimKey, Watchers};
 use super::task::Hold;
+use crate::count::Count;
 use crate::event::{AccessModes, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo};
+use crate::fingerprint::Fingerprint;
 use crate::id::{NodeId, PvcId, Slots, TaskId};
+use crate::marks::Dirty;
+use crate::multi_map::MultiMap;
+use crate::request_key::unnamed_pvc;
 
 /// Number of tasks that use a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -138,7 +141,7 @@ pub struct Volumes {
     /// Bytes of storage capacities assumed for unbound claims, by storage class.
     taken: FxHashMap<Arc<str>, Arc<space::PromisedBytes>>,
     /// Claims by the volume they name.
-    by_volume: FxHashMap<Arc<str>, BTreeSet<PvcId>>,
+    by_volume: MultiMap<Arc<str>, PvcId>,
     /// Attachment limits by node.
     limits: FxHashMap<Arc<str>, Vec<(Arc<str>, u32)>>,
     /// Number of nodes on which a driver has a limit.
@@ -148,19 +151,20 @@ pub struct Volumes {
     attachments: attached::Attachments,
     clock: Stamp,
     /// Number of volumes whose `claimRef` names a claim.
-    meant: FxHashMap<Key, u32>,
-    watchers: Watchers<PvcId>,
+    claim_refs: FxHashMap<Key, u32>,
+    /// Claims that changed since changes were taken.
+    pub(super) changed: Dirty<PvcId>,
     /// Volumes that are bound before smaller ones: see [`prefer`](Self::prefer).
     preferred: Vec<Arc<str>>,
 }
 
 impl Volumes {
-    /// Drops stamps and watchers.
+    /// Drops stamps and the log of changed claims.
     pub(crate) fn forget_history(&mut self) {
         self.pvcs.iter_mut().for_each(|claim| claim.stamp = Stamp(0));
         self.pools.values_mut().for_each(|pool| pool.stamp = Stamp(0));
         (self.limits_stamp, self.clock) = (Stamp(0), Stamp(0));
-        self.watchers = Watchers::default();
+        self.changed = Dirty::default();
     }
 
     /// The claim of an id.
@@ -224,34 +228,27 @@ impl Volumes {
     }
 
     /// The key of an unbound claim that only one class names.
-    pub(super) fn like(&self, id: PvcId, owner: Option<&Arc<str>>) -> Option<VolumeClaimKey> {
+    pub(super) fn own_claim_key(&self, id: PvcId, owner: Option<&Arc<str>>) -> Option<Fingerprint> {
         let claim = &self.pvcs[id];
         let own = claim.asked == 1 && claim.choice.is_none() && claim.on.is_empty();
-        if !own || self.meant.contains_key(&claim.key) {
+        if !own || self.claim_refs.contains_key(&claim.key) {
             return None;
         }
-        let volume = claim.info.as_ref().and_then(|info| self.volumes.get(info.volume.as_ref()?));
-        let place = volume.map(|volume| (volume.info.nodes.clone(), volume.info.labels.clone()));
-        Some(VolumeClaimKey::new(claim.info.as_ref(), owner, place, claim.driver.clone()))
+        let info = claim.info.as_ref();
+        let volume = info.and_then(|info| self.volumes.get(info.volume.as_ref()?));
+        let place = volume.map(|volume| (&volume.info.nodes, &volume.info.labels));
+        // For an ephemeral claim, whether it was made for the pod.
+        let made_for = owner.map(|owner| info.is_some_and(|info| info.owner.as_ref() == Some(owner)));
+        Some(Fingerprint::of((info.map(unnamed_pvc), made_for, place, &claim.driver)))
     }
 
-    /// Watches a claim for the one job that uses it.
-    pub(super) fn watch(&mut self, id: PvcId, member: WaitingJob) {
-        if self.pvcs[id].asked == 1 {
-            self.watchers.add(id, member);
-        }
+    /// Whether only one class names a claim.
+    pub(super) fn is_own(&self, id: PvcId) -> bool {
+        self.pvcs[id].asked == 1
     }
 
-    pub(super) fn has_woken(&self) -> bool {
-        self.watchers.has_woken()
-    }
-
-    pub(super) fn take_woken(&mut self) -> Vec<WaitingJob> {
-        self.watchers.take_woken()
-    }
-
-    fn changed(&mut self, id: PvcId) {
-        self.watchers.hit(id);
+    fn note_changed(&mut self, id: PvcId) {
+        self.changed.mark(id);
         self.pvcs[id].stamp = self.tick();
     }
 
@@ -276,24 +273,19 @@ impl Volumes {
         id: PvcId,
         node: NodeId,
         hold: Hold,
-        add: bool,
+        count: Count,
     ) -> Option<AttachmentShift> {
         let claim = &mut self.pvcs[id];
         let on = claim.on.entry(node).or_default();
         let before = on.once();
-        for counter in [on.counter(hold), claim.used.counter(hold)] {
-            if add {
-                *counter += 1;
-            } else {
-                *counter -= 1;
-            }
-        }
+        count.step(on.counter(hold));
+        count.step(claim.used.counter(hold));
         self.shifted(id, node, before)
     }
 
     /// The change in what the driver of a claim has attached on a node, from an earlier use of the claim there.
     fn shifted(&mut self, id: PvcId, node: NodeId, before: ClaimUse) -> Option<AttachmentShift> {
-        self.watchers.hit(id);
+        self.changed.mark(id);
         let claim = &mut self.pvcs[id];
         let on = claim.on.get(&node).copied().unwrap_or_default();
         let after = on.once();
@@ -302,20 +294,17 @@ impl Volumes {
         }
         let driver = claim.driver.clone()?;
         if before != after && self.limited.contains_key(&driver) {
-            self.changed(id);
+            self.note_changed(id);
         }
         (before != after).then_some(AttachmentShift { node, driver, before, after })
     }
 
     /// All attachments due to a claim, counted in or out.
-    fn attachments(&self, id: PvcId, add: bool) -> Vec<AttachmentShift> {
+    fn attachments(&self, id: PvcId, count: Count) -> Vec<AttachmentShift> {
         let claim = &self.pvcs[id];
         let Some(driver) = &claim.driver else { return Vec::new() };
-        let shift = |(node, on): (&NodeId, &ClaimUse)| {
-            let (before, after) =
-                if add { (ClaimUse::default(), on.once()) } else { (on.once(), ClaimUse::default()) };
-            AttachmentShift { node: *node, driver: driver.clone(), before, after }
-        };
+        let shift =
+            |(node, on): (&NodeId, &ClaimUse)| AttachmentShift::new(*node, driver.clone(), on.once(), count);
         claim.on.iter().map(shift).collect()
     }
 }
@@ -327,4 +316,14 @@ pub(super) struct AttachmentShift {
     pub(super) driver: Arc<str>,
     pub(super) before: ClaimUse,
     pub(super) after: ClaimUse,
+}
+
+impl AttachmentShift {
+    fn new(node: NodeId, driver: Arc<str>, one: ClaimUse, count: Count) -> Self {
+        let (before, after) = match count {
+            Count::In => (ClaimUse::default(), one),
+            Count::Out => (one, ClaimUse::default()),
+        };
+        Self { node, driver, before, after }
+    }
 }

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::Volumes;
 use crate::Node;
+use crate::count::Count;
 use crate::event::{Key, Operator, StorageCapacityInfo};
 use crate::label::Selector;
 
@@ -119,10 +120,10 @@ impl Volumes {
     }
 
     /// Counts an assumed part in or out.
-    pub(super) fn take_piece(&mut self, piece: &Piece, add: bool) {
+    pub(super) fn take_piece(&mut self, piece: &Piece, count: Count) {
         let of_class = Arc::make_mut(self.taken.entry(piece.class.clone()).or_default());
         let sum = of_class.entry(piece.of.clone()).or_default();
-        *sum += if add { piece.size } else { -piece.size };
+        *sum += i64::from(count.sign()) * piece.size;
         if *sum == 0 {
             of_class.remove(&piece.of);
         }
@@ -277,14 +278,14 @@ mod tests {
         let piece =
             |name: &str, size: i64| Piece { class: "fast".into(), of: Key::new("driver", name), size };
         assert_eq!(found(&volumes, 10).as_deref(), Some("small"));
-        volumes.take_piece(&piece("small", 15), true);
+        volumes.take_piece(&piece("small", 15), Count::In);
         assert_eq!(found(&volumes, 5).as_deref(), Some("small"));
         assert_eq!(found(&volumes, 10).as_deref(), Some("large"));
-        volumes.take_piece(&piece("large", 95), true);
+        volumes.take_piece(&piece("large", 95), Count::In);
         assert_eq!(found(&volumes, 10).as_deref(), Some("any"), "nothing is known of its sum");
         assert_eq!(found(&volumes, 16), None);
-        volumes.take_piece(&piece("large", 95), false);
-        volumes.take_piece(&piece("small", 15), false);
+        volumes.take_piece(&piece("large", 95), Count::Out);
+        volumes.take_piece(&piece("small", 15), Count::Out);
         assert!(volumes.taken.is_empty());
     }
 }

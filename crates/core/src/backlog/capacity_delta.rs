@@ -4,6 +4,8 @@
 //! which capacity is freed in mid-cycle, after jobs were refused, are noted.
 use phalanx_resource::Amounts;
 
+use super::equivalence::Awaits;
+
 use phalanx_cluster::id::{Id, NodeId};
 use phalanx_cluster::{Cluster, Node};
 
@@ -75,16 +77,16 @@ impl CapacityDelta {
         }
     }
 
-    /// Whether a pod could fit on any of the grown nodes, and `min_request` on all nodes together; with `empty`,
-    /// whether a pod could fit on any of them without the pods there.
+    /// Whether a pod could fit on any of the grown nodes, and `min_request` on all nodes together; for a job that awaits
+    /// nodes, whether a pod could fit on any of them without the pods there.
     pub(super) fn serves(
         &self,
         cluster: &Cluster,
         request: &Amounts,
         min_request: &Amounts,
-        empty: bool,
+        awaits: Awaits,
     ) -> bool {
-        if empty {
+        if awaits == Awaits::Nodes {
             return request.fits(&self.allocatable);
         }
         self.takes(cluster, request) && min_request.fits(&self.spare)

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::capacity_delta::{CapacityDelta, clamped, free};
+use super::capacity_delta::CapacityDelta;
+use super::class_query::{ClassQuery, Cursor, Sought, topology_to_share};
 use super::equivalence::{JobClass, JobClassId, JobClasses};
 use super::pools::Backlog;
 use phalanx_cluster::event::{Key, Time};
@@ -58,78 +59,6 @@ struct PendingDelta {
     since: u64,
 }
 
-/// Upper bounds of the free capacity of any node and domain, by resource.
-#[derive(Clone, Debug)]
-pub(super) struct Largest {
-    /// Of any node.
-    node: Amounts,
-    /// Of any domain, by topology; only of a few topologies, and only where classes await affinity.
-    domains: Vec<(TopologyId, Amounts)>,
-}
-
-impl Largest {
-    pub(super) fn new(cluster: &Cluster, seeking: bool) -> Self {
-        let mut largest = Self { node: Amounts::new(), domains: Vec::new() };
-        for (_, node) in cluster.nodes.iter() {
-            largest.node.max_with(&free(node));
-        }
-        if seeking {
-            let of = |id| (id, largest_domain(cluster, id));
-            largest.domains = cluster.terms.topology_ids().take(TOPOLOGIES).map(of).collect();
-        }
-        largest
-    }
-}
-
-/// So many topologies have their domains compared.
-const TOPOLOGIES: usize = 4;
-
-fn largest_domain(cluster: &Cluster, topology: TopologyId) -> Amounts {
-    let topology = cluster.terms.topology(topology);
-    let mut domains = vec![Amounts::new(); topology.bound()];
-    for (id, node) in cluster.nodes.iter() {
-        if let Some(domain) = topology.domain_of(id) {
-            domains[domain].add(&clamped(&free(node)));
-        }
-    }
-    let larger = |mut largest: Amounts, domain: &Amounts| {
-        largest.max_with(domain);
-        largest
-    };
-    domains.iter().fold(Amounts::new(), larger)
-}
-
-/// Which classes a scan looks for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Sought<'a> {
-    /// Classes that free capacity may serve, ruled out by the largest free capacity where it is known.
-    Fitting(Option<&'a Largest>),
-    /// Classes that tasks may be evicted for.
-    Evicting,
-    /// Classes that tasks may be evicted for, and that were not tried since this cycle.
-    EvictingSince(u64),
-}
-
-/// A query of a capacity index.
-struct ClassQuery<'a> {
-    sought: Sought<'a>,
-    /// Sum of free capacity of all nodes.
-    spare: &'a Amounts,
-    /// Classes in backoff at this time are skipped; `None` skips no class.
-    in_backoff_at: Option<Time>,
-    /// The cycle: classes tried in it are skipped.
-    cycle: u64,
-}
-
-/// The position of a scan in the capacity index of a queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cursor {
-    block: usize,
-    at: usize,
-    /// When the first back-off of a skipped class ends.
-    pub(super) next_retry: Option<Time>,
-}
-
 /// The place of a class in the capacity index of its queue.
 #[derive(Clone, Debug)]
 pub(super) struct Rank {
@@ -177,7 +106,7 @@ fn one_topology<'w>(
     classes: impl Iterator<Item = &'w JobClass>,
 ) -> Option<(TopologyId, Vec<TermId>)> {
     let (mut topology, mut terms) = (None, Vec::new());
-    for term in classes.map(JobClass::self_affinity) {
+    for term in classes.map(|class| class.hint.self_affinity) {
         let of = topology_to_share(cluster, term?)?;
         if *topology.get_or_insert(of) != of {
             return None;
@@ -283,7 +212,7 @@ impl CapacityIndex {
             for (at, (id, _)) in rest.iter().enumerate() {
                 let Some(class) = classes.get(*id) else { continue };
                 let Some(bounds) = class.bounds() else { continue };
-                if self.matches(cluster, &bounds, class.self_affinity(), search)
+                if self.matches(cluster, &bounds, class.hint.self_affinity, search)
                     && cursor.is_past_backoff(&bounds, search)
                 {
                     cursor.at += at + 1;
@@ -326,35 +255,6 @@ impl CapacityIndex {
     }
 }
 
-impl ClassQuery<'_> {
-    /// Whether one domain may have so much capacity, for pods with affinity to each other by a term.
-    fn has_domain(&self, cluster: &Cluster, term: TermId, min_request: &Amounts) -> bool {
-        let largest = || self.largest_domain(topology_to_share(cluster, term)?);
-        !matches!(self.sought, Sought::Fitting(Some(_)))
-            || largest().is_none_or(|most| min_request.fits(most))
-    }
-
-    /// The largest free capacity of any domain of a topology, where it is known.
-    fn largest_domain(&self, topology: TopologyId) -> Option<&Amounts> {
-        let Sought::Fitting(Some(most)) = self.sought else { return None };
-        most.domains.iter().find(|(id, _)| *id == topology).map(|(_, most)| most)
-    }
-}
-
-impl Cursor {
-    /// Whether a class is not to be skipped because of its back-off.
-    fn is_past_backoff(&mut self, bounds: &Bounds, search: &ClassQuery<'_>) -> bool {
-        let rests = search.in_backoff_at.is_some_and(|now| bounds.backoff_until > now);
-        if rests {
-            self.next_retry = Some(
-                self.next_retry
-                    .map_or(bounds.backoff_until, |next_retry| next_retry.min(bounds.backoff_until)),
-            );
-        }
-        !rests
-    }
-}
-
 /// All capacity indexes, by queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CapacityIndexes {
@@ -363,8 +263,6 @@ pub(super) struct CapacityIndexes {
     moved: Vec<JobClassId>,
     /// Number of cycles with unschedulable jobs.
     cycle: u64,
-    /// When a class is to be tried that was skipped.
-    next_retry: Option<Time>,
     /// How far the log of changed terms was read.
     cursor: u64,
     /// Capacity of all nodes when classes were ranked.
@@ -378,10 +276,6 @@ impl CapacityIndexes {
 
     pub(super) fn cycle(&self) -> u64 {
         self.cycle
-    }
-
-    pub(super) fn next_retry(&self) -> Option<Time> {
-        self.next_retry
     }
 
     pub(super) fn note_moved(&mut self, id: JobClassId) {
@@ -446,22 +340,17 @@ impl CapacityIndexes {
                     let bounds = block.bounds.as_ref().zip(class.and_then(JobClass::bounds));
                     let covered = bounds.is_none_or(|(all, one)| all.clone().join(&one) == *all);
                     note(covered, format!("bounds of class {id:?} in the capacity index of {queue:?}"));
-                    let stands =
-                        class.and_then(JobClass::rank).is_some_and(|it| it.block == *name && it.job == *job);
+                    let stands = class
+                        .and_then(|class| class.rank.as_ref())
+                        .is_some_and(|it| it.block == *name && it.job == *job);
                     note(stands, format!("place of class {id:?} in the capacity index of {queue:?}"));
                 }
             }
         }
-        let ranked = classes.iter().filter(|(_, class)| class.rank().is_some()).count();
+        let ranked = classes.iter().filter(|(_, class)| class.rank.is_some()).count();
         let listed: usize = self.of.values().flat_map(|it| &it.blocks).map(|block| block.classes.len()).sum();
         note(ranked == listed, "classes in indexes".to_owned());
     }
-}
-
-/// The topology of which pods with affinity to each other have to share a domain, as long as no pod that matches is
-/// placed.
-fn topology_to_share(cluster: &Cluster, term: TermId) -> Option<TopologyId> {
-    cluster.terms.topology_of(term).filter(|_| cluster.terms.total(term) == [0; 3])
 }
 
 /// What a scan reads.
@@ -483,14 +372,14 @@ impl Backlog {
     /// Whether a class is ranked by its current first job.
     pub(super) fn is_ranked_by(&self, cluster: &Cluster, id: JobClassId, first: JobId) -> bool {
         let job = &cluster.jobs[first];
-        let rank = self.job_class(id).and_then(JobClass::rank);
+        let rank = self.job_class(id).and_then(|class| class.rank.as_ref());
         rank.is_some_and(|it| it.job == first && it.key == job.key && it.created == job.created)
     }
 
     /// Takes a class out of its queue's capacity index.
     pub(super) fn unrank(&mut self, id: JobClassId) {
         let Some(class) = self.job_class_mut(id) else { return };
-        let (queue, rank) = (class.queue(), class.take_rank());
+        let (queue, rank) = (class.key.queue(), class.rank.take());
         if let Some(rank) = rank {
             self.classes.indexes.remove(queue, id, &rank);
         }
@@ -504,7 +393,8 @@ impl Backlog {
         first: JobId,
         goes_before: impl Fn(JobId) -> bool,
     ) {
-        let Some((queue, bounds)) = self.job_class(id).and_then(|it| Some((it.queue(), it.bounds()?))) else {
+        let Some((queue, bounds)) = self.job_class(id).and_then(|it| Some((it.key.queue(), it.bounds()?)))
+        else {
             return;
         };
         let mut capacity_index = self.classes.indexes.of.remove(&queue).unwrap_or_default();
@@ -513,11 +403,11 @@ impl Backlog {
         let job = &cluster.jobs[first];
         let rank = Rank { block, job: first, key: job.key.clone(), created: job.created };
         if let Some(class) = self.job_class_mut(id) {
-            class.set_rank(rank);
+            class.rank = Some(rank);
         }
         let (name, moved) = cut.unwrap_or_default();
         for id in moved {
-            if let Some(rank) = self.job_class_mut(id).and_then(JobClass::rank_mut) {
+            if let Some(rank) = self.job_class_mut(id).and_then(|class| class.rank.as_mut()) {
                 rank.block = name;
             }
         }
@@ -528,7 +418,6 @@ impl Backlog {
         let indexes = &mut self.classes.indexes;
         indexes.of.retain(|_, capacity_index| !capacity_index.blocks.is_empty());
         indexes.cycle += 1;
-        indexes.next_retry = None;
         if let Some(delta) = delta.map(Arc::new) {
             indexes
                 .of
@@ -585,11 +474,5 @@ impl Backlog {
         if let Some(capacity_index) = self.classes.indexes.of.get_mut(&queue) {
             capacity_index.pending = None;
         }
-    }
-
-    /// Sets when a skipped class is to be tried at the latest.
-    pub(super) fn retry_index_at(&mut self, at: Time) {
-        let next_retry = &mut self.classes.indexes.next_retry;
-        *next_retry = Some(next_retry.map_or(at, |next_retry| next_retry.min(at)));
     }
 }

@@ -3,20 +3,19 @@
 //! Jobs with one signature get the same refusal, so only the first of them is tried; the next one is tried when the one
 //! before it was served. The queueing hint of a class says when its first job is tried again (`hints`).
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use phalanx_resource::Amounts;
+use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
 
 use super::capacity_delta::Capacities;
 use super::capacity_index::{Bounds, CapacityIndexes, Rank};
 use super::members::Members;
-use super::pools::{Backlog, JobRow};
-use phalanx_cluster::annotation::Annotations;
+use super::pools::{Backlog, Pool};
+use super::timers::{TimerKind, Timers};
+use crate::backoff::Backoff;
 use phalanx_cluster::diagnosis::Refusal;
-use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{ClassId, Id, JobId, QueueId, Slots, TermId};
-use phalanx_cluster::{Cluster, Counts, DeviceClaimKey, JobKind, RequestKey};
+use phalanx_cluster::{Cluster, Fingerprint};
 
 /// Id of an equivalence class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,80 +31,21 @@ impl Id for JobClassId {
     }
 }
 
-/// A run of tasks in the order of tasks of a job that no rule can tell apart.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TaskRun {
-    /// Requests and constraints.
-    pub(super) asks: RequestKey,
-    /// Claims to devices.
-    pub(super) devices: Box<[DeviceClaimKey]>,
-    /// The pods wait behind a scheduling gate.
-    pub(super) gated: bool,
-    /// Index of the role in the job.
-    pub(super) role: u16,
-    /// Priority of the pods.
-    pub(super) priority: i32,
-    /// `volcano.sh/preemptable` of the pods.
-    pub(super) preemptable: Option<bool>,
-    /// `preemptionPolicy: Never`.
-    pub(super) never_preempts: bool,
-    /// Annotations that plugins read.
-    pub(super) annotations: Annotations,
-    /// How many pods.
-    pub(super) count: u32,
-}
-
-/// The members of a job that have a node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PlacedMembers {
-    /// The sum of requests of the job's allocated tasks.
-    pub(super) allocated: Amounts,
-    /// The job's tasks by status.
-    pub(super) counts: Counts,
-    /// Tasks of each role by status.
-    pub(super) of_roles: Vec<Counts>,
-    /// The job, where tasks may be evicted for it: these may be its own, so it shares the class with no other job.
-    pub(super) only: Option<JobId>,
-}
-
-/// All that a refusal of a job depends on, except its place in the order of jobs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// What jobs have in common that get the same refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct JobSignature {
-    /// Queue.
     pub(super) queue: QueueId,
-    /// Namespace.
-    pub(super) namespace: Arc<str>,
-    /// A PodGroup, or a pod without one.
-    pub(super) kind: JobKind,
-    /// Phase.
-    pub(super) phase: Phase,
-    /// `minMember`.
-    pub(super) min_member: u32,
-    /// `minTaskMember` of each role.
-    pub(super) role_minimums: Vec<u32>,
-    /// `minResources`.
-    pub(super) min_resources: Option<Amounts>,
-    /// What `minResources` ask for of device classes.
-    pub(super) min_devices: Amounts,
-    /// `minResources` as ResourceQuotas count them.
-    pub(super) quota_request: Option<Amounts>,
-    /// Priority of the PriorityClass.
-    pub(super) priority: i32,
-    /// `volcano.sh/preemptable`.
-    pub(super) preemptable: Option<bool>,
-    /// Annotations that plugins read.
-    pub(super) annotations: Annotations,
-    /// Pending tasks.
-    pub(super) tasks: Vec<TaskRun>,
-    /// Members with a node, if there are any.
-    pub(super) placed: Option<PlacedMembers>,
+    /// The jobs have placed members: then their order depends on the capacity of all nodes.
+    pub(super) has_placed: bool,
+    /// Of the jobs, their pending tasks and their placed members.
+    pub(super) fingerprint: Fingerprint,
 }
 
 /// What the jobs of a class have in common.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum JobClassKey {
-    /// Their signature.
-    Signature(Arc<JobSignature>),
+    /// All that a refusal depends on, except the place in the order of jobs.
+    Alike(JobSignature),
     /// They wait behind the first job of a FIFO queue.
     Behind(QueueId, ServedBy),
     /// They are in one queue and cannot be placed whatever the capacity, because of their own spec or of the queue.
@@ -124,15 +64,14 @@ pub(super) enum ServedBy {
 }
 
 impl JobClassKey {
-    /// Whether the jobs have placed members: then their order depends on the capacity of all nodes.
     fn has_placed(&self) -> bool {
-        matches!(self, JobClassKey::Signature(signature) if signature.placed.is_some())
+        matches!(self, JobClassKey::Alike(signature) if signature.has_placed)
     }
 
     /// The queue of the jobs.
     pub(super) fn queue(&self) -> QueueId {
         match self {
-            JobClassKey::Signature(signature) => signature.queue,
+            JobClassKey::Alike(signature) => signature.queue,
             JobClassKey::Behind(queue, _) | JobClassKey::Blocked(queue) => *queue,
         }
     }
@@ -153,12 +92,12 @@ pub(super) enum Awaits {
 }
 
 /// What lifts the refusal of a class (kube-scheduler's `QueueingHintFn`, as data).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct QueueingHint {
     /// Events that may lift the refusal.
     pub(super) awaits: Awaits,
     /// What jobs that wait for capacity or nodes need at least.
-    pub(super) demand: Option<TaskDemand>,
+    pub(super) demand: Option<Demand>,
     /// New pods may satisfy an affinity or spread rule of the pods.
     pub(super) awaits_affinity: bool,
     /// Only capacity or evictions can help: the class is in the capacity index of its queue.
@@ -169,13 +108,6 @@ pub(super) struct QueueingHint {
     pub(super) self_affinity: Option<TermId>,
 }
 
-/// A number of tasks of one class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TaskDemand {
-    pub(super) class: ClassId,
-    pub(super) count: u32,
-}
-
 /// What a job of tasks with one request needs.
 #[derive(Clone, Debug)]
 pub(super) struct Demand {
@@ -183,32 +115,27 @@ pub(super) struct Demand {
     pub(super) request: Amounts,
     /// Sum of requests of the tasks that have to be placed together.
     pub(super) min_request: Amounts,
-    /// The resource of which the request is the largest part of the cluster, and its amount: the key in `by_amount`.
-    largest_part: (usize, i64),
+    /// The resource of which the request is the largest part of the cluster, and its amount.
+    largest_part: (DimId, i64),
 }
+
+/// What a class awaits, a resource, an amount of it, and the class.
+pub(super) type AmountKey = (Awaits, DimId, i64, JobClassId);
 
 /// An equivalence class of unschedulable jobs.
 #[derive(Clone, Debug)]
 pub(super) struct JobClass {
     pub(super) key: JobClassKey,
-    /// Events that may lift the last refusal of the first job, or of a job that joined since.
-    pub(super) awaits: Awaits,
+    /// What lifts the last refusal of the first job, or of a job that joined since.
+    pub(super) hint: QueueingHint,
     /// The jobs, and stale entries of jobs that left.
     pub(super) members: Members,
     /// Number of jobs without stale entries.
-    live: usize,
-    pub(super) demand: Option<Demand>,
-    /// See [`QueueingHint::awaits_affinity`].
-    awaits_affinity: bool,
-    /// Failed tries of the first job in a row.
-    pub(super) tries: u8,
-    /// End of the back-off, which counts where many classes could be tried.
-    pub(super) backoff_until: Time,
-    pub(super) in_capacity_index: bool,
-    evicts: bool,
-    self_affinity: Option<TermId>,
+    pub(super) live: usize,
+    /// Failed tries of the first job. The back-off counts where many classes could be tried.
+    pub(super) backoff: Backoff,
     /// Place in the capacity index.
-    rank: Option<Rank>,
+    pub(super) rank: Option<Rank>,
     /// The cycle of the last try.
     pub(super) last_tried: u64,
     /// The cycle in which the first job was tried last, or the class was made.
@@ -216,60 +143,41 @@ pub(super) struct JobClass {
 }
 
 impl JobClass {
-    pub(super) fn live(&self) -> usize {
-        self.live
+    /// The key of the class in `by_amount`, if it belongs there.
+    pub(super) fn amount_key(&self, id: JobClassId) -> Option<AmountKey> {
+        let QueueingHint { awaits, demand, in_capacity_index, .. } = &self.hint;
+        let indexed = *awaits == Awaits::Nodes || (*awaits == Awaits::Capacity && !in_capacity_index);
+        let (dim, amount) = demand.as_ref().filter(|_| indexed)?.largest_part;
+        Some((*awaits, dim, amount, id))
     }
 
-    pub(super) fn queue(&self) -> QueueId {
-        self.key.queue()
-    }
-
-    pub(super) fn rank(&self) -> Option<&Rank> {
-        self.rank.as_ref()
-    }
-
-    pub(super) fn rank_mut(&mut self) -> Option<&mut Rank> {
-        self.rank.as_mut()
-    }
-
-    pub(super) fn set_rank(&mut self, rank: Rank) {
-        self.rank = Some(rank);
-    }
-
-    pub(super) fn take_rank(&mut self) -> Option<Rank> {
-        self.rank.take()
-    }
-
-    /// Whether the class is in `by_amount`.
-    pub(super) fn is_indexed_by_amount(&self) -> bool {
-        self.awaits == Awaits::Nodes || (self.awaits == Awaits::Capacity && !self.in_capacity_index)
+    /// Whether the first job is tried in each cycle.
+    pub(super) fn is_tried_each_cycle(&self) -> bool {
+        self.hint.awaits == Awaits::Any && !self.hint.in_capacity_index
     }
 
     /// Whether a demand is smaller than the one the class is known by.
     fn asks_for_more(&self, demand: Option<&Demand>) -> bool {
-        let both = self.demand.as_ref().zip(demand);
+        let both = self.hint.demand.as_ref().zip(demand);
         both.is_some_and(|(known, demand)| {
             known.min_request != demand.min_request && demand.min_request.fits(&known.min_request)
         })
     }
 
-    pub(super) fn self_affinity(&self) -> Option<TermId> {
-        self.self_affinity
-    }
-
     /// The bounds of the class, if it belongs in a capacity index.
     pub(super) fn bounds(&self) -> Option<Bounds> {
-        let ranked = self.in_capacity_index && self.live > 0 && self.awaits != Awaits::Nodes;
-        let demand = self.demand.as_ref().filter(|_| ranked)?;
+        let QueueingHint { awaits, demand, in_capacity_index, evicts, self_affinity, .. } = &self.hint;
+        let ranked = *in_capacity_index && self.live > 0 && *awaits != Awaits::Nodes;
+        let demand = demand.as_ref().filter(|_| ranked)?;
         Some(Bounds {
             request: demand.request.clone(),
             min_request: demand.min_request.clone(),
             last_tried: self.last_tried,
             last_examined: self.last_examined,
-            backoff_until: self.backoff_until,
-            any_event: self.awaits == Awaits::Any,
-            evicts: self.awaits == Awaits::Any && self.evicts,
-            self_affinity: self.self_affinity.is_some(),
+            backoff_until: self.backoff.until,
+            any_event: *awaits == Awaits::Any,
+            evicts: *awaits == Awaits::Any && *evicts,
+            self_affinity: self_affinity.is_some(),
         })
     }
 }
@@ -290,15 +198,11 @@ pub(super) struct JobClasses {
     ids: FxHashMap<JobClassKey, JobClassId>,
     /// Classes whose first job is tried in each cycle.
     pub(super) tried_each_cycle: BTreeSet<JobClassId>,
-    /// Classes that await capacity, and those that await nodes: by resource, sorted by amount ([`Demand`]).
-    pub(super) by_amount: [Vec<BTreeSet<(i64, JobClassId)>>; 2],
-    /// Number of entries in `by_amount`.
-    pub(super) demands: usize,
+    /// Classes that await capacity or nodes, by the largest part of their [`Demand`].
+    pub(super) by_amount: BTreeSet<AmountKey>,
     emptied: Vec<JobClassId>,
     pub(super) queues: FxHashMap<QueueId, QueueClasses>,
-    unschedulable: usize,
-    /// Number of unschedulable jobs that wait because binds were refused.
-    denied: usize,
+    pub(super) unschedulable: usize,
     pub(super) capacities: Capacities,
     /// Number of classes that await pods to satisfy affinity.
     pub(super) awaiting_affinity: usize,
@@ -311,18 +215,28 @@ pub(super) struct JobClasses {
 }
 
 impl JobClasses {
-    pub(super) fn unschedulable(&self) -> usize {
-        self.unschedulable
+    fn add(&mut self, key: JobClassKey, hint: QueueingHint) -> JobClassId {
+        self.awaiting_affinity += usize::from(hint.awaits_affinity);
+        self.classes_with_placed += usize::from(key.has_placed());
+        let id = self.all.insert(JobClass {
+            key,
+            hint: QueueingHint::default(),
+            members: Members::default(),
+            live: 0,
+            backoff: Backoff::default(),
+            rank: None,
+            last_tried: 0,
+            last_examined: self.indexes.cycle(),
+        });
+        self.ids.insert(key, id);
+        self.set_hint(id, hint);
+        // The class is empty until a job joins.
+        self.emptied.push(id);
+        id
     }
 
-    /// Number of unschedulable jobs that wait because binds were refused.
-    pub(super) fn denied(&self) -> usize {
-        self.denied
-    }
-
-    pub(super) fn leave(&mut self, id: JobClassId, denied: bool) {
+    pub(super) fn leave(&mut self, id: JobClassId) {
         self.unschedulable -= 1;
-        self.denied -= usize::from(denied);
         let class = &mut self.all[id];
         if let Some(queue) = self.queues.get_mut(&class.key.queue()) {
             queue.unschedulable -= 1;
@@ -331,51 +245,30 @@ impl JobClasses {
         if class.live == 0 {
             self.emptied.push(id);
         }
-        if class.in_capacity_index {
+        if class.hint.in_capacity_index {
             self.indexes.note_moved(id);
         }
     }
 
-    pub(super) fn join(&mut self, id: JobClassId, denied: bool) {
+    pub(super) fn join(&mut self, id: JobClassId) {
         self.unschedulable += 1;
-        self.denied += usize::from(denied);
         let class = &mut self.all[id];
         if let Some(queue) = self.queues.get_mut(&class.key.queue()) {
             queue.unschedulable += 1;
         }
         class.live += 1;
-        if class.in_capacity_index {
+        if class.hint.in_capacity_index {
             self.indexes.note_moved(id);
         }
     }
 
-    fn index(&mut self, id: JobClassId, add: bool) {
-        let Self { all, by_amount, demands, .. } = self;
-        let class = &all[id];
-        let waits = class.is_indexed_by_amount();
-        let Some(demand) = class.demand.as_ref().filter(|_| waits) else { return };
-        let index = &mut by_amount[usize::from(class.awaits == Awaits::Nodes)];
-        let (dim, amount) = demand.largest_part;
-        if index.len() <= dim {
-            index.resize_with(dim + 1, BTreeSet::new);
-        }
-        if add {
-            index[dim].insert((amount, id));
-            *demands += 1;
-        } else {
-            index[dim].remove(&(amount, id));
-            *demands -= 1;
-        }
-    }
-
-    fn set_awaits(&mut self, id: JobClassId, awaits: Awaits, demand: Option<Demand>) {
-        self.index(id, false);
+    /// Sets what lifts the refusal of a class, and updates what is looked up by it.
+    fn set_hint(&mut self, id: JobClassId, hint: QueueingHint) {
         let class = &mut self.all[id];
-        class.awaits = awaits;
-        class.demand = demand.or(class.demand.take());
-        let in_capacity_index = class.in_capacity_index;
-        self.index(id, true);
-        if awaits == Awaits::Any && !in_capacity_index {
+        class.amount_key(id).map(|key| self.by_amount.remove(&key));
+        class.hint = hint;
+        self.by_amount.extend(class.amount_key(id));
+        if class.is_tried_each_cycle() {
             self.tried_each_cycle.insert(id);
         } else {
             self.tried_each_cycle.remove(&id);
@@ -383,15 +276,11 @@ impl JobClasses {
         self.invalidate_bounds(id);
     }
 
-    /// Replaces the hint of an empty class.
-    fn renew(&mut self, id: JobClassId, hint: QueueingHint, demand: Option<Demand>) {
-        self.index(id, false);
-        let class = &mut self.all[id];
-        class.demand = None;
-        (class.in_capacity_index, class.evicts, class.self_affinity) =
-            (hint.in_capacity_index, hint.evicts, hint.self_affinity);
-        (class.last_tried, class.last_examined) = (0, self.indexes.cycle());
-        self.set_awaits(id, hint.awaits, demand);
+    /// Has the first job of a class tried after more events, or with less capacity.
+    fn widen_hint(&mut self, id: JobClassId, awaits: Awaits, demand: Option<Demand>) {
+        let hint = self.all[id].hint.clone();
+        let demand = demand.or_else(|| hint.demand.clone());
+        self.set_hint(id, QueueingHint { awaits, demand, ..hint });
     }
 
     pub(super) fn invalidate_bounds(&mut self, id: JobClassId) {
@@ -401,18 +290,19 @@ impl JobClasses {
         }
     }
 
-    pub(super) fn drop_emptied(&mut self) {
+    pub(super) fn drop_emptied(&mut self, timers: &mut Timers) {
         for id in std::mem::take(&mut self.emptied) {
             if self.all.get(id).is_none_or(|class| class.live > 0) {
                 continue;
             }
-            self.index(id, false);
             self.tried_each_cycle.remove(&id);
+            timers.clear(TimerKind::ClassBackoff, id);
             if let Some(class) = self.all.remove(id) {
+                class.amount_key(id).map(|key| self.by_amount.remove(&key));
                 if let Some(rank) = &class.rank {
                     self.indexes.remove(class.key.queue(), id, rank);
                 }
-                self.awaiting_affinity -= usize::from(class.awaits_affinity);
+                self.awaiting_affinity -= usize::from(class.hint.awaits_affinity);
                 self.classes_with_placed -= usize::from(class.key.has_placed());
                 self.ids.remove(&class.key);
             }
@@ -453,24 +343,19 @@ impl Backlog {
     }
 
     /// The class of a key, which a refused job is about to join. A refusal of its first job holds for all its jobs.
-    pub(super) fn ensure_class(
-        &mut self,
-        cluster: &Cluster,
-        key: JobClassKey,
-        hint: QueueingHint,
-        job: JobId,
-    ) -> JobClassId {
-        let Some(id) = self.classes.ids.get(&key).copied() else { return self.add_class(cluster, key, hint) };
+    pub(super) fn ensure_class(&mut self, key: JobClassKey, hint: QueueingHint, job: JobId) -> JobClassId {
+        let Some(id) = self.classes.ids.get(&key).copied() else { return self.classes.add(key, hint) };
         let is_first = self.row(job).first_of == Some(id);
-        let demand = hint.demand.map(|demand| demand_of(cluster, demand));
-        let class = &self.classes.all[id];
+        let classes = &mut self.classes;
+        let class = &mut classes.all[id];
         if class.live == 0 {
-            self.classes.renew(id, hint, demand);
+            (class.last_tried, class.last_examined) = (0, classes.indexes.cycle());
+            classes.set_hint(id, hint);
             return id;
         }
-        let awaits = if is_first { hint.awaits } else { hint.awaits.max(class.awaits) };
-        if awaits != class.awaits || class.asks_for_more(demand.as_ref()) {
-            self.classes.set_awaits(id, awaits, demand);
+        let awaits = if is_first { hint.awaits } else { hint.awaits.max(class.hint.awaits) };
+        if awaits != class.hint.awaits || class.asks_for_more(hint.demand.as_ref()) {
+            classes.widen_hint(id, awaits, hint.demand);
         }
         id
     }
@@ -478,56 +363,26 @@ impl Backlog {
     /// Has the first job of a class tried in each cycle: the job that was tried for the class joined another class.
     pub(super) fn try_each_cycle(&mut self, id: JobClassId) {
         let classes = &mut self.classes;
-        if classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Signature(_))) {
-            classes.set_awaits(id, Awaits::Any, None);
+        if classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Alike(_))) {
+            classes.widen_hint(id, Awaits::Any, None);
         }
-    }
-
-    fn add_class(&mut self, cluster: &Cluster, key: JobClassKey, hint: QueueingHint) -> JobClassId {
-        let QueueingHint { awaits, demand, awaits_affinity, in_capacity_index, evicts, self_affinity } = hint;
-        let demand = demand.map(|demand| demand_of(cluster, demand));
-        let stands = awaits == Awaits::Any && !in_capacity_index;
-        let classes = &mut self.classes;
-        let class = JobClass {
-            key: key.clone(),
-            awaits,
-            members: Members::default(),
-            live: 0,
-            demand,
-            awaits_affinity,
-            tries: 0,
-            backoff_until: Time(i64::MIN),
-            in_capacity_index,
-            evicts,
-            self_affinity,
-            rank: None,
-            last_tried: 0,
-            last_examined: classes.indexes.cycle(),
-        };
-        classes.awaiting_affinity += usize::from(awaits_affinity);
-        classes.classes_with_placed += usize::from(key.has_placed());
-        let id = classes.all.insert(class);
-        classes.ids.insert(key, id);
-        classes.index(id, true);
-        if stands {
-            classes.tried_each_cycle.insert(id);
-        }
-        // The class is empty until a job joins.
-        classes.emptied.push(id);
-        id
     }
 
     /// Compares all counts with a recount.
-    pub(super) fn check_classes(&self, unschedulable: &[JobRow], note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_classes(&self, cluster: &Cluster, note: &mut impl FnMut(bool, String)) {
         let classes = &self.classes;
         let live: usize = classes.all.iter().map(|(_, class)| class.live).sum();
         let of_queues: usize = classes.queues.values().map(|queue| queue.unschedulable).sum();
-        let counts =
-            [classes.unschedulable, live, of_queues].iter().all(|count| *count == unschedulable.len());
+        let is_unschedulable = |id: &JobId| matches!(self.row(*id).pool, Pool::Unschedulable(_));
+        let unschedulable = cluster.jobs.ids().filter(is_unschedulable).count();
+        let counts = [classes.unschedulable, live, of_queues].iter().all(|count| *count == unschedulable);
         note(counts, "counts of unschedulable jobs".to_owned());
-        let denied = unschedulable.iter().filter(|row| row.denied).count();
-        note(denied == classes.denied, "count of unschedulable jobs whose binds were refused".to_owned());
         classes.indexes.check(&classes.all, note);
+        let by_amount = classes.all.iter().filter_map(|(id, class)| class.amount_key(id)).collect();
+        note(classes.by_amount == by_amount, "classes by amount".to_owned());
+        let count = |holds: fn(&JobClass) -> bool| classes.all.iter().filter(|(_, it)| holds(it)).count();
+        let counts = [count(|class| class.hint.awaits_affinity), count(|class| class.key.has_placed())];
+        note(counts == [classes.awaiting_affinity, classes.classes_with_placed], "counts of classes".into());
         for (id, class) in classes.all.iter() {
             let entries = class.members.all().into_iter();
             let found = entries.filter(|entry| self.is_entry(id, *entry));
@@ -536,17 +391,21 @@ impl Backlog {
     }
 }
 
-fn demand_of(cluster: &Cluster, of: TaskDemand) -> Demand {
-    let request = cluster.classes[of.class].request.clone();
-    let mut min_request = Amounts::new();
-    for (dim, amount) in request.iter() {
-        min_request.set(dim, amount.saturating_mul(i64::from(of.count)));
+impl Demand {
+    /// The demand of a number of tasks of a class that have to be placed together.
+    pub(super) fn of(cluster: &Cluster, class: ClassId, count: u32) -> Self {
+        let request = cluster.classes[class].request.clone();
+        let mut min_request = Amounts::new();
+        for (dim, amount) in request.iter() {
+            min_request.set(dim, amount.saturating_mul(i64::from(count)));
+        }
+        // An index by the scarcer of two resources rules out more classes.
+        let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
+        let parts = request
+            .iter()
+            .map(|(dim, amount)| (part(amount, cluster.sums.allocatable.get(dim)), dim, amount));
+        let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        let largest_part = largest.map_or((DimId(0), 0), |(_, dim, amount)| (dim, amount));
+        Self { request, min_request, largest_part }
     }
-    // An index by the scarcer of two resources rules out more classes.
-    let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
-    let parts =
-        request.iter().map(|(dim, amount)| (part(amount, cluster.sums.allocatable.get(dim)), dim, amount));
-    let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-    let largest_part = largest.map_or((0, 0), |(_, dim, amount)| (usize::from(dim.0), amount));
-    Demand { request, min_request, largest_part }
 }

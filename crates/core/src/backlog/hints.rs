@@ -1,33 +1,34 @@
 //! When unschedulable jobs are tried again: the first job of a class once its queueing hint is met, or all jobs of a
 //! queue.
 use super::capacity_delta::{Capacities, CapacityDelta};
-use super::capacity_index::Largest;
+use super::class_query::Largest;
 use super::equivalence::{Awaits, JobClass, JobClassId, JobClassKey, JobClasses, QueueClasses};
 use super::pools::Backlog;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, NodeId, QueueId, TaskId};
-use phalanx_cluster::{Cluster, backoff};
+use phalanx_resource::DimId;
 
 impl JobClasses {
     fn wants_capacity(&self) -> bool {
-        self.demands > 0 || !self.indexes.is_empty()
+        !self.by_amount.is_empty() || !self.indexes.is_empty()
     }
 
     /// Classes whose demand the grown capacity may meet.
     fn classes_served_by(&self, cluster: &Cluster, delta: &CapacityDelta) -> Vec<JobClassId> {
+        let (first, last) = (JobClassId::from_index(0), JobClassId::from_index(u32::MAX as usize));
         let mut found = Vec::new();
-        for (which, most) in [&delta.free, &delta.allocatable].into_iter().enumerate() {
-            for (dim, classes) in self.by_amount[which].iter().enumerate() {
-                let most = most.get(phalanx_resource::DimId(dim as u16));
-                for (_, id) in classes.range(..=(most, JobClassId::from_index(u32::MAX as usize))) {
-                    let demand = self.all[*id].demand.as_ref();
-                    if demand
-                        .is_some_and(|it| delta.serves(cluster, &it.request, &it.min_request, which == 1))
-                    {
-                        found.push(*id);
-                    }
-                }
+        for (awaits, most) in [(Awaits::Capacity, &delta.free), (Awaits::Nodes, &delta.allocatable)] {
+            let mut from = (awaits, DimId(0), i64::MIN, first);
+            while let Some(&(_, dim, ..)) = self.by_amount.range(from..).next().filter(|it| it.0 == awaits) {
+                let served = |id: &JobClassId| {
+                    let demand = self.all[*id].hint.demand.as_ref();
+                    demand.is_some_and(|it| delta.serves(cluster, &it.request, &it.min_request, awaits))
+                };
+                let fitting = (awaits, dim, i64::MIN, first)..=(awaits, dim, most.get(dim), last);
+                found.extend(self.by_amount.range(fitting).map(|(.., id)| *id).filter(served));
+                from = (awaits, DimId(dim.0 + 1), i64::MIN, first);
             }
         }
         found.sort_unstable();
@@ -57,7 +58,7 @@ impl Backlog {
         let Some(class) = classes.all.get_mut(id) else { return };
         class.last_tried = classes.indexes.cycle();
         class.last_examined = class.last_tried;
-        if class.awaits == Awaits::Any && !class.in_capacity_index {
+        if class.is_tried_each_cycle() {
             classes.tried_each_cycle.insert(id);
         }
     }
@@ -66,14 +67,13 @@ impl Backlog {
     pub(super) fn note_failed_try(&mut self, id: JobClassId, now: Time) {
         let classes = &mut self.classes;
         let Some(class) = classes.all.get_mut(id) else { return };
-        class.tries = class.tries.saturating_add(1);
-        class.backoff_until = backoff(now, class.tries);
+        class.backoff.extend(now);
         classes.invalidate_bounds(id);
     }
 
     /// Whether a class may back off. The class of jobs behind the first job of a FIFO queue may not.
     pub(super) fn may_back_off(&self, id: JobClassId) -> bool {
-        self.classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Signature(..)))
+        self.classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Alike(_)))
     }
 
     /// Takes the queues that were added, changed or removed since the last call.
@@ -102,9 +102,9 @@ impl Backlog {
     ) -> Vec<JobClassId> {
         let classes = &self.classes;
         if classes.retry_all {
-            let waits = |class: &JobClass| class.demand.is_some() && class.is_indexed_by_amount();
-            let demanding = classes.all.iter().filter(|(_, class)| waits(class));
-            return demanding.map(|(id, _)| id).collect();
+            let mut all: Vec<JobClassId> = classes.by_amount.iter().map(|(.., id)| *id).collect();
+            all.sort_unstable();
+            return all;
         }
         delta.map_or_else(Vec::new, |delta| classes.classes_served_by(cluster, delta))
     }
@@ -116,7 +116,7 @@ impl Backlog {
 
     /// Records that a task was placed: pods with affinity to it may fit now.
     pub(crate) fn note_placed(&mut self, cluster: &Cluster, task: TaskId) {
-        self.classes.affinity_match_placed |= cluster.terms.is_meant(cluster.class_of(task));
+        self.classes.affinity_match_placed |= cluster.terms.matches_any(cluster.class_of(task));
     }
 
     /// Whether this cycle freed capacity, or placed a pod that unschedulable jobs may have affinity to.
@@ -127,7 +127,7 @@ impl Backlog {
 
     /// Drops empty classes, and records the free capacity that unschedulable jobs were refused with.
     pub(super) fn end_cycle(&mut self, cluster: &Cluster) {
-        self.classes.drop_emptied();
+        self.classes.drop_emptied(&mut self.timers);
         self.record_capacities(cluster);
     }
 

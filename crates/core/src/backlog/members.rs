@@ -4,11 +4,19 @@
 //! heap would compare a new entry with a stale one above it, and could leave the new one behind later jobs.
 use std::cmp::Ordering;
 
-use phalanx_cluster::WaitingJob;
+use phalanx_cluster::id::JobId;
+
+/// A job in an equivalence class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Member {
+    pub(super) job: JobId,
+    /// Tells this membership of the job from earlier ones.
+    pub(super) serial: u32,
+}
 
 #[derive(Clone, Debug)]
 struct Entry {
-    member: WaitingJob,
+    member: Member,
     /// The first entry below this one.
     child: Option<usize>,
     /// The next entry below the parent of this one.
@@ -30,7 +38,7 @@ impl Members {
     }
 
     /// All entries in no order, stale ones included.
-    pub(super) fn all(&self) -> Vec<WaitingJob> {
+    pub(super) fn all(&self) -> Vec<Member> {
         let (mut all, mut open) = (Vec::with_capacity(self.entries()), Vec::from_iter(self.top));
         while let Some(at) = open.pop() {
             let entry = &self.entries[at];
@@ -43,9 +51,9 @@ impl Members {
     /// The first job by an order, of those that did not leave.
     pub(super) fn first(
         &mut self,
-        lives: impl Fn(WaitingJob) -> bool,
-        order: impl Fn(WaitingJob, WaitingJob) -> Ordering,
-    ) -> Option<WaitingJob> {
+        lives: impl Fn(Member) -> bool,
+        order: impl Fn(Member, Member) -> Ordering,
+    ) -> Option<Member> {
         while let Some(top) = self.top {
             let member = self.entries[top].member;
             if lives(member) {
@@ -60,16 +68,16 @@ impl Members {
     /// Adds a job.
     pub(super) fn push(
         &mut self,
-        member: WaitingJob,
-        lives: impl Fn(WaitingJob) -> bool,
-        order: impl Fn(WaitingJob, WaitingJob) -> Ordering,
+        member: Member,
+        lives: impl Fn(Member) -> bool,
+        order: impl Fn(Member, Member) -> Ordering,
     ) {
         self.first(lives, &order);
         let new = self.entry(member);
         self.top = Some(self.top.map_or(new, |top| self.meld(top, new, &order)));
     }
 
-    fn entry(&mut self, member: WaitingJob) -> usize {
+    fn entry(&mut self, member: Member) -> usize {
         let entry = Entry { member, child: None, sibling: None };
         if let Some(at) = self.unused.pop() {
             self.entries[at] = entry;
@@ -80,7 +88,7 @@ impl Members {
     }
 
     /// Removes an entry, and stale entries right below it. Returns the entries below those.
-    fn below(&mut self, gone: usize, lives: impl Fn(WaitingJob) -> bool) -> Vec<usize> {
+    fn below(&mut self, gone: usize, lives: impl Fn(Member) -> bool) -> Vec<usize> {
         let mut open = vec![gone];
         let mut below = Vec::new();
         while let Some(at) = open.pop() {
@@ -97,11 +105,7 @@ impl Members {
 
     /// Merges heaps by their tops, in pairs first: so an amortized removal costs the logarithm of the number of
     /// entries.
-    fn merged(
-        &mut self,
-        tops: &[usize],
-        order: impl Fn(WaitingJob, WaitingJob) -> Ordering,
-    ) -> Option<usize> {
+    fn merged(&mut self, tops: &[usize], order: impl Fn(Member, Member) -> Ordering) -> Option<usize> {
         let pairs: Vec<usize> = tops
             .chunks(2)
             .map(|pair| pair.iter().copied().reduce(|a, b| self.meld(a, b, &order)).expect("not empty"))
@@ -109,7 +113,7 @@ impl Members {
         pairs.into_iter().reduce(|a, b| self.meld(a, b, &order))
     }
 
-    fn meld(&mut self, a: usize, b: usize, order: impl Fn(WaitingJob, WaitingJob) -> Ordering) -> usize {
+    fn meld(&mut self, a: usize, b: usize, order: impl Fn(Member, Member) -> Ordering) -> usize {
         let a_first = order(self.entries[a].member, self.entries[b].member).is_le();
         let (first, other) = if a_first { (a, b) } else { (b, a) };
         self.entries[other].sibling = self.entries[first].child.replace(other);
@@ -120,7 +124,7 @@ impl Members {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_cluster::id::{Id, JobId};
+    use phalanx_cluster::id::Id;
     use proptest::prelude::*;
 
     /// One operation on the members of a class.
@@ -140,12 +144,12 @@ mod tests {
         #[test]
         fn the_first_member_is_the_minimum_after_any_joins_and_leaves(steps in prop::collection::vec(step(), 0..120)) {
             let mut members = Members::default();
-            let mut live: Vec<WaitingJob> = Vec::new();
+            let mut live: Vec<Member> = Vec::new();
             for (serial, step) in (0..).zip(steps) {
-                let lives = |member: WaitingJob| live.contains(&member);
+                let lives = |member: Member| live.contains(&member);
                 match step {
                     Step::Push(rank) => {
-                        let member = WaitingJob { job: JobId::from_index(rank), serial };
+                        let member = Member { job: JobId::from_index(rank), serial };
                         members.push(member, lives, |a, b| a.cmp(&b));
                         live.push(member);
                     }

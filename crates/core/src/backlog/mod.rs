@@ -6,6 +6,7 @@
 //! does not depend on the length of the backlog, and pods go where they would go if all jobs were tried.
 mod capacity_delta;
 mod capacity_index;
+mod class_query;
 mod equivalence;
 mod hints;
 mod members;
@@ -13,12 +14,13 @@ mod pools;
 mod refusals;
 mod requeue;
 mod scans;
+mod timers;
 
+use crate::backoff::Backoff;
 use crate::order::Heap;
 use crate::session::Session;
 use equivalence::JobClassId;
-use members::Members;
-use phalanx_cluster::WaitingJob;
+use members::{Member, Members};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Dequeue, Time};
 use phalanx_cluster::id::{JobId, QueueId};
@@ -27,6 +29,7 @@ pub use pools::Pending;
 pub(crate) use refusals::Refusals;
 use requeue::{Requeue, requeue};
 pub(crate) use scans::{IndexScans, try_next_fitting};
+pub(crate) use timers::TimerKind;
 
 /// How often waiting jobs are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +70,9 @@ impl RetryLimits {
 
 /// Activates the jobs that a cycle has to try.
 pub(crate) fn begin(session: &mut Session<'_>, limits: RetryLimits) {
-    for (job, until) in session.cluster.note_denied(session.now) {
-        session.backlog.retry_at(job, until);
-    }
+    session.backlog.take_refused_binds(session.cluster, session.now);
     session.backlog.follow(session.cluster);
-    let rested = session.backlog.retry_due(session.cluster, session.now, limits.flushed_per_cycle);
+    let rested = session.backlog.retry_due(session.now, limits.flushed_per_cycle);
     let changed = session.backlog.take_changed_queues();
     session.history.begin(session.now, !changed.is_empty());
     session.failed_searches.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
@@ -115,7 +116,7 @@ fn try_classes(session: &mut Session<'_>, classes: &[JobClassId], limits: RetryL
         first = first_classes(session, classes, limits.per_cycle);
         let mut turns = limits.per_cycle;
         for id in classes {
-            let Some(until) = session.backlog.job_class(*id).map(|class| class.backoff_until) else {
+            let Some(until) = session.backlog.job_class(*id).map(|class| class.backoff.until) else {
                 continue;
             };
             if first.binary_search(id).is_ok() {
@@ -180,7 +181,7 @@ fn try_first(session: &mut Session<'_>, id: JobClassId) -> Option<JobId> {
 /// Tries the next job of the class that a served job was tried for. Returns the next job.
 pub(crate) fn try_next(session: &mut Session<'_>, job: JobId) -> Option<JobId> {
     let class = session.backlog.take_first_of(job)?;
-    session.backlog.job_class_mut(class)?.tries = 0;
+    session.backlog.job_class_mut(class)?.backoff = Backoff::default();
     try_first(session, class)
 }
 
@@ -219,7 +220,9 @@ fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, limits: RetryLimi
     // Of many jobs that had no turn, only the first are active in the next cycle.
     let crowd = waiting.len() > limits.per_cycle;
     for job in waiting {
-        if let Some(requeue) = requeue(session, job, crowd) {
+        if let Some(until) = session.backlog.refused_until(session.cluster, job, session.now) {
+            session.backlog.rest(job, until);
+        } else if let Some(requeue) = requeue(session, job, crowd) {
             add_unschedulable(session, job, requeue, limits);
         } else if may_back_off_job(session, job) {
             in_vain.push(job);
@@ -249,26 +252,27 @@ fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, li
         let blocked = session.queue_refuses(queue);
         session.backlog.set_blocked(queue, blocked);
     }
-    let class = session.backlog.ensure_class(session.cluster, requeue.key, requeue.hint, job);
+    let class = session.backlog.ensure_class(requeue.key, requeue.hint, job);
     let first_of = session.backlog.row(job).first_of;
     let in_vain = first_of == Some(class);
     if let Some(left) = first_of.filter(|_| !in_vain) {
         session.backlog.try_each_cycle(left);
     }
-    let denied = session.backlog.is_denied(job);
+    if requeue.until < Time::NEVER {
+        session.backlog.retry_at(job, requeue.until);
+    }
     let flush = Time(session.now.0.saturating_add(limits.flush_ms));
-    let serial = session.backlog.add_unschedulable(job, class, denied, requeue.until, flush);
-    let waiting = WaitingJob { job, serial };
-    session.cluster.watch_claims(waiting);
+    let member = session.backlog.add_unschedulable(job, class, flush);
+    session.backlog.watch_claims(session.cluster, member);
     if in_vain {
         session.backlog.note_failed_try(class, session.now);
     }
     let Some(it) = session.backlog.job_class_mut(class) else { return };
-    let (mut members, live) = (std::mem::take(&mut it.members), it.live());
+    let (mut members, live) = (std::mem::take(&mut it.members), it.live);
     if members.entries() > 2 * live + 16 {
         members = without_departed(session, class, &members);
     }
-    add(session, class, &mut members, waiting);
+    add(session, class, &mut members, member);
     if let Some(it) = session.backlog.job_class_mut(class) {
         it.members = members;
     }
@@ -282,7 +286,7 @@ fn without_departed(session: &Session<'_>, class: JobClassId, members: &Members)
     kept
 }
 
-fn add(session: &Session<'_>, class: JobClassId, members: &mut Members, member: WaitingJob) {
+fn add(session: &Session<'_>, class: JobClassId, members: &mut Members, member: Member) {
     let lives = |member| session.backlog.is_entry(class, member);
     members.push(member, lives, |a, b| session.job_order(a.job, b.job));
 }

@@ -4,15 +4,18 @@
 //! until the job changes. A job with a refusal that stands is *unschedulable*, in an equivalence class (`equivalence`),
 //! until something happens that may lift the refusal. A job whose try failed while many others wait is in
 //! *backoff*. All other jobs are *active*.
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::equivalence::{JobClassId, JobClasses};
+use super::members::Member;
 use super::refusals::Refusals;
+use super::timers::{TimerKind, Timers};
+use crate::backoff::Backoff;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
-use phalanx_cluster::id::{Id, JobId, QueueId};
-use phalanx_cluster::{Cluster, Job, JobChange, WaitingJob, backoff};
+use phalanx_cluster::id::{AnyClaimId, Id, JobId, QueueId};
+use phalanx_cluster::{Cluster, Job, JobChange};
+use rustc_hash::FxHashMap;
 
 /// The pool of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,18 +31,12 @@ pub(super) enum Pool {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct JobRow {
     pub(super) pool: Pool,
-    /// Tells the job's entry in a heap from its stale entries.
-    pub(super) serial: u32,
+    /// Tells the job's entry in a class from its stale entries.
+    serial: u32,
     /// The class that the job was tried for as its first job, until the next job of the class is tried.
     pub(super) first_of: Option<JobClassId>,
-    /// Failed tries in a row.
-    tries: u8,
-    /// The job's entry in `timers`.
-    timer: Option<Time>,
-    /// The job has an entry in `flush`.
-    in_flush: bool,
-    /// The job is unschedulable because binds were refused.
-    pub(super) denied: bool,
+    /// Failed tries while many others wait.
+    backoff: Backoff,
     /// A search for its places was left to the next cycle, in which the job goes first.
     placing_deferred: bool,
     /// A search for its victims was left to the next cycle, in which the job goes first.
@@ -58,11 +55,11 @@ pub(crate) struct Backlog {
     pub(super) classes: JobClasses,
     /// Why jobs wait.
     pub(crate) refusals: Refusals,
-    backoff_jobs: BinaryHeap<Reverse<(Time, JobId, u32)>>,
-    backoff_classes: BinaryHeap<Reverse<(Time, JobClassId)>>,
-    timers: BinaryHeap<Reverse<(Time, JobId)>>,
-    /// When unschedulable jobs are tried whatever happened, in the order of time.
-    flush: VecDeque<(Time, JobId)>,
+    pub(crate) timers: Timers,
+    /// The back-offs of jobs whose binds the API server refused: it will most often refuse again.
+    pub(super) refused_binds: BTreeMap<JobId, Backoff>,
+    /// Unschedulable jobs by the claims that only they use.
+    watchers: FxHashMap<AnyClaimId, Member>,
     serial: u32,
     /// Queues that were added, changed or removed since the last cycle.
     pub(super) changed_queues: Vec<QueueId>,
@@ -96,6 +93,8 @@ impl Backlog {
         for id in changes.gone {
             self.leave_class(id);
             self.refusals.clear(id);
+            self.clear_timers(id);
+            self.refused_binds.remove(&id);
             if let Some(row) = self.rows.get_mut(id.index()) {
                 *row = JobRow::default();
             }
@@ -112,21 +111,35 @@ impl Backlog {
         }
         self.changed_queues.extend(changes.queues);
         changes.freed.into_iter().for_each(|node| self.classes.capacities.note_freed(node));
-        self.activate_watchers(cluster);
+        for claim in changes.claims {
+            self.activate_watcher(claim);
+        }
     }
 
     /// Makes all jobs active.
     pub(crate) fn reset(&mut self) {
-        *self = Self { refusals: std::mem::take(&mut self.refusals), ..Self::default() };
+        use TimerKind::{ClassBackoff, Flush, Retry, Scan};
+        [ClassBackoff, Flush, Retry, Scan].into_iter().for_each(|kind| self.timers.clear_all(kind));
+        *self = Self {
+            refusals: std::mem::take(&mut self.refusals),
+            timers: std::mem::take(&mut self.timers),
+            refused_binds: std::mem::take(&mut self.refused_binds),
+            ..Self::default()
+        };
     }
 
-    /// Activates unschedulable jobs whose volume or device claim changed.
-    fn activate_watchers(&mut self, cluster: &mut Cluster) {
-        for WaitingJob { job, serial } in cluster.take_watchers() {
-            let row = self.row(job);
-            if matches!(row.pool, Pool::Unschedulable(_)) && row.serial == serial {
-                self.activate(job);
-            }
+    /// Has a job activated when one of the claims changes that only it uses.
+    pub(super) fn watch_claims(&mut self, cluster: &Cluster, member: Member) {
+        self.watchers.extend(cluster.own_claims(member.job).map(|claim| (claim, member)));
+    }
+
+    /// Activates the unschedulable job that alone uses a claim which changed.
+    fn activate_watcher(&mut self, claim: AnyClaimId) {
+        let Some(member) = self.watchers.remove(&claim) else { return };
+        if let Pool::Unschedulable(class) = self.row(member.job).pool
+            && self.is_entry(class, member)
+        {
+            self.activate(member.job);
         }
     }
 
@@ -145,14 +158,20 @@ impl Backlog {
     pub(crate) fn activate(&mut self, id: JobId) {
         if self.row(id).pool != Pool::Active {
             self.make_active(id);
-            self.row_mut(id).tries = 0;
+            self.row_mut(id).backoff = Backoff::default();
         }
     }
 
     fn leave_class(&mut self, id: JobId) {
-        let row = self.row(id);
-        if let Pool::Unschedulable(class) = row.pool {
-            self.classes.leave(class, row.denied);
+        if let Pool::Unschedulable(class) = self.row(id).pool {
+            self.classes.leave(class);
+            self.timers.clear(TimerKind::Flush, id);
+        }
+    }
+
+    fn clear_timers(&mut self, id: JobId) {
+        for kind in [TimerKind::JobBackoff, TimerKind::Retry, TimerKind::Flush] {
+            self.timers.clear(kind, id);
         }
     }
 
@@ -161,12 +180,6 @@ impl Backlog {
         let row = self.row_mut(id);
         (row.pool, row.first_of) = (Pool::Active, None);
         self.active.push(id);
-    }
-
-    /// A serial number that no heap entry has.
-    fn next_serial(&mut self) -> u32 {
-        self.serial = self.serial.wrapping_add(1);
-        self.serial
     }
 
     /// Active jobs, by id.
@@ -199,7 +212,7 @@ impl Backlog {
     }
 
     /// Whether a job's entry in a class is current.
-    pub(super) fn is_entry(&self, class: JobClassId, entry: WaitingJob) -> bool {
+    pub(super) fn is_entry(&self, class: JobClassId, entry: Member) -> bool {
         let row = self.row(entry.job);
         row.pool == Pool::Unschedulable(class) && row.serial == entry.serial
     }
@@ -207,94 +220,95 @@ impl Backlog {
     /// Takes a job out of all pools until it changes.
     pub(super) fn leave_pools(&mut self, id: JobId) {
         self.row_mut(id).pool = Pool::None;
+        self.timers.clear(TimerKind::JobBackoff, id);
+        self.timers.clear(TimerKind::Retry, id);
     }
 
-    /// Makes a job unschedulable, in a class. The job is tried at `flush` whatever happened; `until` is when its
-    /// refusal may end by itself. Returns the serial number of its entry in the class.
-    pub(super) fn add_unschedulable(
-        &mut self,
-        id: JobId,
-        class: JobClassId,
-        denied: bool,
-        until: Time,
-        flush: Time,
-    ) -> u32 {
-        let serial = self.next_serial();
-        if until < Time::NEVER {
-            self.retry_at(id, until);
-        }
-        if !self.row(id).in_flush {
-            self.flush.push_back((flush, id));
-        }
-        let row = self.row_mut(id);
-        *row = JobRow {
-            pool: Pool::Unschedulable(class),
-            serial,
-            first_of: None,
-            denied,
-            in_flush: true,
-            ..*row
-        };
-        self.classes.join(class, denied);
-        serial
+    /// Makes a job unschedulable, in a class. The job is tried at `flush` whatever happened. Returns its entry in the
+    /// class.
+    pub(super) fn add_unschedulable(&mut self, job: JobId, class: JobClassId, flush: Time) -> Member {
+        self.serial = self.serial.wrapping_add(1);
+        let serial = self.serial;
+        let row = self.row_mut(job);
+        (row.pool, row.serial, row.first_of) = (Pool::Unschedulable(class), serial, None);
+        self.timers.set(TimerKind::Flush, job, flush);
+        self.classes.join(class);
+        Member { job, serial }
     }
 
     /// Sets the time at which a job is tried at the latest.
     pub(crate) fn retry_at(&mut self, id: JobId, time: Time) {
+        self.timers.set_earlier(TimerKind::Retry, id, time);
+    }
+
+    /// Puts a job into backoff after a failed try.
+    pub(super) fn back_off(&mut self, id: JobId, now: Time) {
         let row = self.row_mut(id);
-        let time = row.timer.map_or(time, |known| known.min(time));
-        if row.timer.replace(time) != Some(time) {
-            self.timers.push(Reverse((time, id)));
-        }
+        row.backoff.extend(now);
+        let until = row.backoff.until;
+        self.rest(id, until);
     }
 
     /// Puts a job into backoff.
-    pub(super) fn back_off(&mut self, id: JobId, now: Time) {
-        let serial = self.next_serial();
-        let row = self.row_mut(id);
-        let tries = row.tries.saturating_add(1);
-        *row = JobRow { pool: Pool::Backoff, serial, first_of: None, tries, ..*row };
-        self.backoff_jobs.push(Reverse((backoff(now, tries), id, serial)));
+    pub(super) fn rest(&mut self, id: JobId, until: Time) {
+        if let Some(class) = self.take_first_of(id) {
+            self.try_each_cycle(class);
+        }
+        self.row_mut(id).pool = Pool::Backoff;
+        self.timers.set(TimerKind::JobBackoff, id, until);
+    }
+
+    /// Begins the back-offs of jobs with binds refused since the last cycle.
+    pub(super) fn take_refused_binds(&mut self, cluster: &mut Cluster, now: Time) {
+        let is_refused = |id| cluster.jobs.get(id).is_some_and(|job| job.denied.is_some());
+        self.refused_binds.retain(|id, _| is_refused(*id));
+        for id in cluster.take_denied() {
+            let backoff = self.refused_binds.entry(id).or_default();
+            // Several pods of one attempt are refused one after the other.
+            if backoff.until <= now {
+                backoff.extend(now);
+            } else {
+                backoff.restart(now);
+            }
+            self.timers.set(TimerKind::JobBackoff, id, backoff.until);
+        }
+    }
+
+    /// The end of the back-off after refused binds of a job, if it is in one.
+    pub(super) fn refused_until(&self, cluster: &Cluster, id: JobId, now: Time) -> Option<Time> {
+        cluster.jobs[id].denied.as_ref()?;
+        self.refused_binds.get(&id)?.end(now)
+    }
+
+    /// Why a job is in back-off after refused binds, if it is.
+    pub(crate) fn bind_refusal(&self, cluster: &Cluster, id: JobId, now: Time) -> Option<Refusal> {
+        self.refused_until(cluster, id, now)?;
+        cluster.jobs[id].denied.clone()
     }
 
     /// Puts a class that is tried in each cycle into backoff.
     pub(super) fn back_off_class(&mut self, class: JobClassId, until: Time) {
         self.classes.tried_each_cycle.remove(&class);
-        self.backoff_classes.push(Reverse((until, class)));
+        self.timers.set(TimerKind::ClassBackoff, class, until);
     }
 
-    /// Activates jobs whose time has come, at most `flushed` of those in `flush`. Returns the classes whose back-off is
-    /// over.
-    pub(super) fn retry_due(&mut self, cluster: &Cluster, now: Time, flushed: usize) -> Vec<JobClassId> {
-        while let Some(Reverse((_, id, serial))) =
-            self.backoff_jobs.peek().copied().filter(|it| it.0.0 <= now)
-        {
-            self.backoff_jobs.pop();
-            let row = self.row(id);
-            if row.pool == Pool::Backoff && row.serial == serial {
+    /// Activates jobs whose time has come, at most `flushed` of those that are tried whatever happened. Returns the
+    /// classes whose back-off is over.
+    pub(super) fn retry_due(&mut self, now: Time, flushed: usize) -> Vec<JobClassId> {
+        while let Some(id) = self.timers.take_due(TimerKind::JobBackoff, now) {
+            if self.row(id).pool == Pool::Backoff {
                 self.retry(id);
             }
         }
-        while let Some(Reverse((time, id))) = self.timers.peek().copied().filter(|it| it.0.0 <= now) {
-            self.timers.pop();
-            if cluster.jobs.get(id).is_some() && self.row(id).timer == Some(time) {
-                self.row_mut(id).timer = None;
-                self.retry_if_unschedulable(id);
-            }
-        }
-        for _ in 0..flushed {
-            let Some((_, id)) = self.flush.front().copied().filter(|(at, _)| *at <= now) else { break };
-            self.flush.pop_front();
-            self.row_mut(id).in_flush = false;
+        while let Some(id) = self.timers.take_due(TimerKind::Retry, now) {
             self.retry_if_unschedulable(id);
         }
-        let mut classes = Vec::new();
-        while let Some(Reverse((_, class))) = self.backoff_classes.peek().copied().filter(|it| it.0.0 <= now)
-        {
-            self.backoff_classes.pop();
-            classes.push(class);
+        for _ in 0..flushed {
+            let Some(id) = self.timers.take_due(TimerKind::Flush, now) else { break };
+            self.retry_if_unschedulable(id);
         }
-        classes
+        self.timers.clear_all(TimerKind::Scan);
+        std::iter::from_fn(|| self.timers.take_due(TimerKind::ClassBackoff, now)).collect()
     }
 
     fn retry_if_unschedulable(&mut self, id: JobId) {
@@ -305,16 +319,8 @@ impl Backlog {
 
     /// When the next job is to be tried though nothing happens.
     pub(crate) fn next_retry(&self) -> Option<Time> {
-        let off = self.backoff_jobs.peek().map(|it| it.0.0);
-        let class = self.backoff_classes.peek().map(|it| it.0.0);
-        let timer = self.timers.peek().map(|it| it.0.0);
-        let passed_over = self.classes.indexes.next_retry();
-        off.into_iter().chain(class).chain(timer).chain(passed_over).min()
-    }
-
-    /// When unschedulable jobs are tried next whatever happened.
-    pub(crate) fn next_flush(&self) -> Option<Time> {
-        self.flush.front().map(|(time, _)| *time)
+        use TimerKind::{ClassBackoff, JobBackoff, Retry, Scan};
+        [JobBackoff, ClassBackoff, Retry, Scan].into_iter().filter_map(|kind| self.timers.next(kind)).min()
     }
 
     /// Whether any job is active after a cycle.
@@ -331,20 +337,6 @@ impl Backlog {
             }
         }
         self.active = jobs;
-        self.forget_timers(cluster);
-    }
-
-    /// Drops timers of jobs without pods that wait.
-    fn forget_timers(&mut self, cluster: &Cluster) {
-        while let Some(Reverse((time, id))) = self.timers.peek().copied() {
-            let job = cluster.jobs.get(id).filter(|_| self.row(id).timer == Some(time));
-            match job {
-                Some(job) if job.waiting() > 0 => return,
-                Some(_) => self.row_mut(id).timer = None,
-                None => {}
-            }
-            self.timers.pop();
-        }
     }
 
     /// Whether a job was refused because its binds were refused.
@@ -393,15 +385,15 @@ impl Backlog {
 
     /// How many jobs are unschedulable.
     pub(crate) fn unschedulable(&self) -> usize {
-        self.classes.unschedulable()
+        self.classes.unschedulable
     }
 
     /// How many jobs wait, by pool.
     pub(crate) fn pending(&self, cluster: &Cluster) -> Pending {
-        let denied = self.classes.denied();
+        let in_backoff = |(_, id): &(Time, JobId)| self.row(*id).pool == Pool::Backoff;
         let mut pending = Pending {
-            unschedulable: self.unschedulable() - denied,
-            backoff: self.jobs_in_backoff().count() + denied,
+            unschedulable: self.unschedulable(),
+            backoff: self.timers.of(TimerKind::JobBackoff).filter(in_backoff).count(),
             ..Pending::default()
         };
         for id in self.active_jobs(cluster) {
@@ -420,26 +412,24 @@ impl Backlog {
         pending
     }
 
-    fn jobs_in_backoff(&self) -> impl Iterator<Item = JobId> {
-        self.backoff_jobs.iter().filter_map(|it| {
-            let (_, id, serial) = it.0;
-            let row = self.row(id);
-            (row.pool == Pool::Backoff && row.serial == serial).then_some(id)
-        })
-    }
-
     /// Compares the pools with the jobs of the Cluster. Notes nothing while changes were not taken in.
     pub(crate) fn check(&self, cluster: &Cluster, note: &mut impl FnMut(bool, String)) {
         if !self.follows || cluster.has_changes() {
             return;
         }
-        let rows = |id: JobId| self.row(id);
+        self.timers.check(note);
         for (id, job) in cluster.jobs.iter() {
-            let overslept = rows(id).pool == Pool::None && !self.has_nothing_pending(id, job);
+            let row = self.row(id);
+            let overslept = row.pool == Pool::None && !self.has_nothing_pending(id, job);
             note(!overslept, format!("job {} waits and is not looked at", job.key));
+            let is_unschedulable = matches!(row.pool, Pool::Unschedulable(_));
+            let flush = self.timers.get(TimerKind::Flush, id).is_some();
+            note(flush == is_unschedulable, format!("time at which job {} is flushed", job.key));
+            let returns = row.pool != Pool::Backoff || self.timers.get(TimerKind::JobBackoff, id).is_some();
+            note(returns, format!("end of the back-off of job {}", job.key));
         }
-        let unschedulable =
-            cluster.jobs.ids().map(rows).filter(|row| matches!(row.pool, Pool::Unschedulable(_)));
-        self.check_classes(&unschedulable.collect::<Vec<_>>(), note);
+        let exists = |(_, class)| self.classes.all.get(class).is_some();
+        note(self.timers.of(TimerKind::ClassBackoff).all(exists), "ends of back-offs of classes".to_owned());
+        self.check_classes(cluster, note);
     }
 }

@@ -1,15 +1,11 @@
 //! The equivalence class that a refused job joins, and its queueing hint.
-use std::sync::Arc;
-
-use super::equivalence::{
-    Awaits, JobClassKey, JobSignature, PlacedMembers, QueueingHint, ServedBy, TaskDemand, TaskRun,
-};
-use crate::session::EVICTING_ACTIONS;
-use crate::session::Session;
+use super::equivalence::{Awaits, Demand, JobClassKey, JobSignature, QueueingHint, ServedBy};
+use crate::session::{EVICTING_ACTIONS, Session};
+use phalanx_cluster::annotation::Annotations;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
 use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
 use phalanx_cluster::id::{JobId, TaskId, TermId};
-use phalanx_cluster::{Cluster, Job, Status};
+use phalanx_cluster::{Cluster, Fingerprint, Job, RequestKey, Role, Status};
 
 /// How an unschedulable job waits.
 pub(super) struct Requeue {
@@ -34,8 +30,7 @@ pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<R
     }
     let stands: Option<Vec<Time>> =
         session.tiers.every().map(|plugin| plugin.refusal_holds_until(session.cluster, id)).collect();
-    let denied = session.cluster.denied_until(id, session.now);
-    let until = stands?.into_iter().chain(denied).min().unwrap_or(Time::NEVER);
+    let until = stands?.into_iter().min().unwrap_or(Time::NEVER);
     if is_blocked(session, id) {
         return Some(Requeue::simple(JobClassKey::Blocked(job.queue), Awaits::Queue, until));
     }
@@ -58,8 +53,8 @@ pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<R
     } else {
         awaits(session, refusals, &pending, evicts)
     };
-    let signature = signature(session, id, &pending, evicts);
-    let alike = signature.tasks.len() == 1;
+    let runs = runs(session, &pending);
+    let alike = runs.len() == 1;
     let in_capacity_index = alike && needs_only_capacity(session, job, &pending);
     let demand =
         (alike && (in_capacity_index || awaits < Awaits::Any)).then(|| demand(session, id, pending[0]));
@@ -67,7 +62,8 @@ pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<R
     let awaits_affinity = pending.iter().any(|task| session.cluster.class_of(*task).carried.seeks());
     let self_affinity = pending.first().and_then(|task| self_affinity(session.cluster, *task));
     let hint = QueueingHint { awaits, demand, awaits_affinity, in_capacity_index, evicts, self_affinity };
-    Some(Requeue { key: JobClassKey::Signature(Arc::new(signature)), hint, until })
+    let key = JobClassKey::Alike(signature(session.cluster, id, &runs, evicts));
+    Some(Requeue { key, hint, until })
 }
 
 /// Pending tasks of a job.
@@ -78,15 +74,15 @@ fn pending(cluster: &Cluster, job: &Job) -> Vec<TaskId> {
 /// The required affinity term of a task that matches the task itself.
 fn self_affinity(cluster: &Cluster, first: TaskId) -> Option<TermId> {
     let class = cluster.class_of(first);
-    class.carried.affinity.iter().copied().find(|term| cluster.terms.means(*term, class))
+    class.carried.affinity.iter().copied().find(|term| cluster.terms.matches(*term, class))
 }
 
 /// What a job with tasks of one class needs: a gang that has not started `minMember` tasks, another job one.
-fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> TaskDemand {
+fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> Demand {
     let job = &session.cluster.jobs[id];
     let whole = !session.job_ready(id) && !session.job_pipelined(id);
     let class = session.cluster.tasks[first].class;
-    TaskDemand { class, count: if whole { job.min_member.max(1) } else { 1 } }
+    Demand::of(session.cluster, class, if whole { job.min_member.max(1) } else { 1 })
 }
 
 /// Whether no capacity would help, since no action gets as far as to look for any.
@@ -199,45 +195,50 @@ fn is_of_node(reason: &Unfit) -> bool {
     )
 }
 
-fn signature(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool) -> JobSignature {
-    let cluster = &*session.cluster;
-    let job = &cluster.jobs[id];
-    let placed = || PlacedMembers {
-        allocated: job.sums.allocated.clone(),
-        counts: job.counts,
-        of_roles: job.roles.iter().map(|role| role.counts).collect(),
-        only: evicts.then_some(id),
-    };
-    JobSignature {
-        queue: job.queue,
-        namespace: job.key.namespace.clone(),
-        kind: job.kind,
-        phase: job.phase,
-        min_member: job.min_member,
-        role_minimums: job.roles.iter().map(|role| role.min).collect(),
-        min_resources: job.minimum.resources.clone(),
-        min_devices: job.minimum.devices.clone(),
-        quota_request: job.minimum.quota_request.clone(),
-        priority: job.priority,
-        preemptable: job.preemptable,
-        annotations: job.annotations.clone(),
-        tasks: runs(session, pending),
-        placed: job.has_places().then(placed),
-    }
+/// A run of tasks in the order of tasks of a job that no rule can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct TaskRun<'a> {
+    asks: RequestKey,
+    devices: Option<Fingerprint>,
+    /// The pods wait behind a scheduling gate.
+    gated: bool,
+    /// Index of the role in the job.
+    role: u16,
+    priority: i32,
+    preemptable: Option<bool>,
+    never_preempts: bool,
+    annotations: &'a Annotations,
+    count: u32,
 }
 
-fn runs(session: &Session<'_>, pending: &[TaskId]) -> Vec<TaskRun> {
+fn signature(cluster: &Cluster, id: JobId, runs: &[TaskRun<'_>], evicts: bool) -> JobSignature {
+    let job = &cluster.jobs[id];
+    let of_roles = |role: &Role| (role.min, job.has_places().then_some(role.counts));
+    // Tasks that are evicted for a job may be its own, so it shares the class with no other job.
+    let placed = || (&job.sums.allocated, job.counts, evicts.then_some(id));
+    let has_placed = job.has_places();
+    let fingerprint = Fingerprint::of((
+        (&job.key.namespace, job.kind, job.phase, job.priority, job.preemptable, &job.annotations),
+        (job.min_member, &job.minimum.resources, &job.minimum.devices, &job.minimum.quota_request),
+        job.roles.iter().map(of_roles).collect::<Vec<_>>(),
+        has_placed.then(placed),
+        runs,
+    ));
+    JobSignature { queue: job.queue, has_placed, fingerprint }
+}
+
+fn runs<'a>(session: &'a Session<'_>, pending: &[TaskId]) -> Vec<TaskRun<'a>> {
     let run = |id: &TaskId| {
         let task = &session.cluster.tasks[*id];
         TaskRun {
             asks: session.cluster.request_key(*id),
-            devices: session.cluster.device_claim_keys(*id),
+            devices: session.cluster.device_claims_key(*id),
             gated: task.gated,
             role: task.role,
             priority: task.priority,
             preemptable: task.details.preemptable,
             never_preempts: task.details.never_preempts,
-            annotations: task.details.annotations.clone(),
+            annotations: &task.details.annotations,
             count: 1,
         }
     };
@@ -251,10 +252,10 @@ fn runs(session: &Session<'_>, pending: &[TaskId]) -> Vec<TaskRun> {
 }
 
 /// Joins neighbours that are equal.
-fn joined(runs: impl Iterator<Item = TaskRun>) -> Vec<TaskRun> {
-    let mut list: Vec<TaskRun> = Vec::new();
+fn joined<'a>(runs: impl Iterator<Item = TaskRun<'a>>) -> Vec<TaskRun<'a>> {
+    let mut list: Vec<TaskRun<'a>> = Vec::new();
     for run in runs {
-        match list.last_mut().filter(|last| TaskRun { count: 1, ..(**last).clone() } == run) {
+        match list.last_mut().filter(|last| TaskRun { count: 1, ..**last } == run) {
             Some(last) => last.count += 1,
             None => list.push(run),
         }

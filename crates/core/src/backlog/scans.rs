@@ -2,8 +2,9 @@
 use rustc_hash::FxHashMap;
 
 use super::capacity_delta::CapacityDelta;
-use super::capacity_index::{Cursor, Largest, Sought};
+use super::class_query::{Cursor, Largest, Sought};
 use super::equivalence::JobClassId;
+use super::timers::TimerKind;
 use super::{RetryLimits, first, try_first};
 use crate::session::{Session, job_order};
 use phalanx_cluster::event::Time;
@@ -128,7 +129,7 @@ fn try_evicting(session: &mut Session<'_>, queue: QueueId, count: usize) {
     let more = session.backlog.next_evicting(session.cluster, queue, &mut cursor, now);
     let next_turn = Time(session.now.0.saturating_add(EVICTING_INTERVAL_MS));
     if let Some(at) = more.map(|_| next_turn).into_iter().chain(cursor.next_retry).min() {
-        session.backlog.retry_index_at(at.max(next_turn));
+        session.backlog.timers.set_earlier(TimerKind::Scan, queue, at.max(next_turn));
     }
 }
 
@@ -148,7 +149,7 @@ pub(crate) fn try_next_fitting(session: &mut Session<'_>, queue: QueueId) -> Opt
     if tried.is_none() {
         scan.over = true;
         match next.map(|_| session.now).into_iter().chain(scan.cursor.next_retry).min() {
-            Some(again) => session.backlog.retry_index_at(again),
+            Some(again) => session.backlog.timers.set_earlier(TimerKind::Scan, queue, again),
             None => session.backlog.end_scan(queue),
         }
     }

@@ -311,7 +311,7 @@ impl Preemptor {
         let looks = |task: &TaskId| {
             let class = cluster.class_of(*task);
             !class.carried.is_empty()
-                || cluster.terms.outward(class).next().is_some()
+                || cluster.terms.symmetric(class).next().is_some()
                 || class.pvcs.iter().any(|claim| cluster.volumes().pvc(*claim).is_exclusive())
                 || cluster.needs_shared_devices(*task)
         };

@@ -77,7 +77,7 @@ impl Candidate {
 impl Choice {
     /// `None` when none of these tasks has a choice.
     pub(crate) fn of(cluster: &Cluster, tasks: &[TaskId]) -> Option<Self> {
-        let choice = |task: &TaskId| cluster.terms.choice(cluster.class_of(*task));
+        let choice = |task: &TaskId| cluster.terms.free_affinity(cluster.class_of(*task));
         tasks.iter().find_map(|task| choice(task).map(|term| Self { first: *task, term }))
     }
 

@@ -123,7 +123,7 @@ fn node_for(session: &mut Session<'_>, task: TaskId, kept: &mut Kept) -> Option<
 /// Whether resources are all that a task needs of a node: whether ports, volumes and other pods admit it later is not known.
 fn requests_resources_only(cluster: &Cluster, task: TaskId) -> bool {
     let class = cluster.class_of(task);
-    let alone = class.carried.is_empty() && cluster.terms.outward(class).next().is_none();
+    let alone = class.carried.is_empty() && cluster.terms.symmetric(class).next().is_none();
     alone
         && class.pvcs.is_empty()
         && class.constraints.host_ports.is_empty()

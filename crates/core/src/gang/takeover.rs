@@ -97,7 +97,7 @@ fn all_may_keep(session: &mut Session<'_>, job: JobId) -> bool {
     let refers_to_others = |task: &TaskId| {
         let class = cluster.class_of(*task);
         cluster.tasks[*task].status.has_new_place()
-            && (!class.carried.is_empty() || cluster.terms.outward(class).next().is_some())
+            && (!class.carried.is_empty() || cluster.terms.symmetric(class).next().is_some())
     };
     let affected: Vec<TaskId> = cluster.jobs[job].tasks.iter().copied().filter(refers_to_others).collect();
     affected.into_iter().all(|task| session.may_keep(task))

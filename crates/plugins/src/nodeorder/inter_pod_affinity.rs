@@ -20,7 +20,7 @@ impl TopologyScorer for InterPodAffinityScorer {
             let [used, _, nominated] = of(*term).pods;
             weight * i64::from(used + nominated)
         });
-        let drawn = cluster.terms.outward(class).map(|term| {
+        let drawn = cluster.terms.symmetric(class).map(|term| {
             let [used, _, nominated] = of(term).pull;
             used + nominated
         });

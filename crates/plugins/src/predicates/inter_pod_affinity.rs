@@ -27,7 +27,7 @@ impl TopologyFilter for InterPodAffinityFilter {
         {
             return Err(Unfit::PodAntiAffinity);
         }
-        let mut guards = cluster.terms.outward(class).filter_map(|term| cluster.terms.tally(term, node));
+        let mut guards = cluster.terms.symmetric(class).filter_map(|term| cluster.terms.tally(term, node));
         if guards.any(|tally| violates_anti_affinity(tally.guards, fit)) {
             return Err(Unfit::ExistingPodAntiAffinity);
         }
@@ -47,7 +47,7 @@ impl InterPodAffinityFilter {
             let first = || {
                 terms
                     .iter()
-                    .all(|term| see(cluster.terms.total(*term)) == 0 && cluster.terms.means(*term, class))
+                    .all(|term| see(cluster.terms.total(*term)) == 0 && cluster.terms.matches(*term, class))
             };
             here.all(|pods| pods.is_some_and(|pods| pods > 0)) || first()
         };

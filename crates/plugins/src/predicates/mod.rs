@@ -291,8 +291,8 @@ fn scopes(one: u64, other: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_cluster::Hold;
     use phalanx_cluster::event::{Disk, DiskKind, HostPort, Toleration, TolerationOperator};
+    use phalanx_cluster::{Count, Hold};
 
     fn node() -> Node {
         Node { name: "a".into(), exists: true, ready: true, ..Node::default() }
@@ -344,15 +344,15 @@ mod tests {
         let port = |ip: &str| HostPort { ip: ip.into(), protocol: "TCP".into(), port: 80 };
         let of = |ip: &str| Constraints { host_ports: vec![port(ip)], ..Constraints::default() };
         let mut busy = node();
-        busy.take_things(&of("10.0.0.1"), Hold::Releasing);
+        busy.count_ports_and_disks(&of("10.0.0.1"), Hold::Releasing, Count::In);
         let wants = |ip: &str| NodePortsFilter(Arc::new(of(ip)));
         assert_eq!(wants("0.0.0.0").check(&busy, Fit::Idle), Err(Unfit::Ports));
         assert_eq!(wants("0.0.0.0").check(&busy, Fit::FutureIdle), Ok(()));
         assert_eq!(wants("10.0.0.2").check(&busy, Fit::Idle), Ok(()));
-        busy.take_things(&of("10.0.0.1"), Hold::Used);
+        busy.count_ports_and_disks(&of("10.0.0.1"), Hold::Used, Count::In);
         assert_eq!(wants("10.0.0.1").check(&busy, Fit::FutureIdle), Err(Unfit::Ports));
-        busy.free_things(&of("10.0.0.1"), Hold::Used);
-        busy.free_things(&of("10.0.0.1"), Hold::Releasing);
+        busy.count_ports_and_disks(&of("10.0.0.1"), Hold::Used, Count::Out);
+        busy.count_ports_and_disks(&of("10.0.0.1"), Hold::Releasing, Count::Out);
         assert_eq!(busy, node());
     }
 
@@ -376,15 +376,15 @@ mod tests {
         ] {
             let of = |disk: &Disk| Constraints { disks: vec![disk.clone()], ..Constraints::default() };
             let mut busy = node();
-            busy.take_things(&of(&there), Hold::Used);
+            busy.count_ports_and_disks(&of(&there), Hold::Used, Count::In);
             let fits = |node: &Node, fit| DiskConflictFilter(Arc::new(of(&wanted))).check(node, fit).is_ok();
             assert_eq!(
                 (fits(&busy, Fit::Idle), fits(&busy, Fit::FutureIdle)),
                 (free, free),
                 "{there:?} {wanted:?}"
             );
-            busy.free_things(&of(&there), Hold::Used);
-            busy.take_things(&of(&there), Hold::Releasing);
+            busy.count_ports_and_disks(&of(&there), Hold::Used, Count::Out);
+            busy.count_ports_and_disks(&of(&there), Hold::Releasing, Count::In);
             assert_eq!(
                 (fits(&busy, Fit::Idle), fits(&busy, Fit::FutureIdle)),
                 (free, true),

@@ -17,7 +17,7 @@ impl TopologyFilter for PodTopologySpreadFilter {
         let class = &cluster.classes[self.0];
         for spread in class.carried.spread.iter().filter(|spread| spread.required) {
             let Some(tally) = cluster.terms.tally(spread.term, node) else { return Err(Unfit::SpreadLabel) };
-            let own = u32::from(cluster.terms.means(spread.term, class));
+            let own = u32::from(cluster.terms.matches(spread.term, class));
             let even = |pods: u32, nominated| {
                 pods + own <= least(cluster, spread, nominated).saturating_add(spread.max_skew)
             };

@@ -122,7 +122,7 @@ fn are_interdependent(cluster: &Cluster, items: &[Item]) -> bool {
     let looks = |item: &Item| {
         let class = cluster.class_of(item.tasks[0]);
         let shared = !class.pvcs.is_empty() || cluster.tasks[item.tasks[0]].claims.is_some();
-        shared || class.carried.restricts() || cluster.terms.outward(class).next().is_some()
+        shared || class.carried.restricts() || cluster.terms.symmetric(class).next().is_some()
     };
     items.iter().any(looks)
 }
@@ -159,7 +159,7 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
         // Claims of one task only are compared by what they request, not by their names.
         let asks = (
             cluster.request_key(*task),
-            cluster.device_claim_keys(*task),
+            cluster.device_claims_key(*task),
             session.tiers.scope_without_claims(cluster, *task),
         );
         let alike = (asks, cluster.tasks[*task].role, common);

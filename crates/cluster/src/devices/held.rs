@@ -7,6 +7,7 @@ use phalanx_resource::DimId;
 use rustc_hash::FxHashMap;
 
 use super::quota::WHOLE;
+use crate::count::Count;
 use crate::event::ClaimRequest;
 use crate::id::{ClaimId, JobId, QueueId, TaskId};
 use crate::{Cluster, Status};
@@ -41,8 +42,8 @@ struct QuotaSum {
 
 /// Devices held by queues and jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Ledger {
-    /// A queue, the queue of a job or the request of a claim has changed: the ledger is rebuilt before the next cycle.
+pub(super) struct HeldDevices {
+    /// A queue, the queue of a job or the request of a claim has changed: the sums are rebuilt before the next cycle.
     stale: bool,
     holders: FxHashMap<(Of, ClaimId), Holders>,
     sums: FxHashMap<Of, BTreeMap<Arc<str>, QuotaSum>>,
@@ -65,15 +66,14 @@ impl As {
     }
 }
 
-impl Ledger {
-    fn shift(&mut self, of: Of, claim: ClaimId, asked: &[ClaimRequest], how: As, add: bool) {
+impl HeldDevices {
+    fn shift(&mut self, of: Of, claim: ClaimId, asked: &[ClaimRequest], how: As, count: Count) {
         let holders = self.holders.entry((of, claim)).or_default();
         let before = *holders;
-        let count = match how {
+        count.step(match how {
             As::Allocated => &mut holders.allocated,
             As::Nominated => &mut holders.nominated,
-        };
-        *count = if add { *count + 1 } else { *count - 1 };
+        });
         let after = *holders;
         if after == Holders::default() {
             self.holders.remove(&(of, claim));
@@ -108,90 +108,88 @@ fn step(sum: &mut u32, count: u32, before: bool, after: bool) {
 }
 
 impl Cluster {
-    /// What the ledger says may not be so any more.
+    /// The sums may not be right any more.
     pub fn devices_moved_about(&mut self) {
-        self.devices.ledger.stale = true;
+        self.devices.held.stale = true;
     }
 
-    /// Updates the ledger when the status or the claims of a task change.
-    pub fn shift_claims(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
+    /// Counts the claims of a task whose status or claims change.
+    pub(crate) fn count_in_device_use(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
         let (from, to) = (from.and_then(As::of), to.and_then(As::of));
-        if from == to || self.devices.ledger.stale || self.tasks[id].claims.is_none() {
+        if from == to || self.devices.held.stale || self.tasks[id].claims.is_none() {
             return;
         }
-        let mut ledger = std::mem::take(&mut self.devices.ledger);
-        for (how, add) in [(from, false), (to, true)] {
+        let mut held = std::mem::take(&mut self.devices.held);
+        for (how, count) in [(from, Count::Out), (to, Count::In)] {
             if let Some(how) = how {
-                self.enter(&mut ledger, id, how, add);
+                self.enter(&mut held, id, how, count);
             }
         }
-        self.devices.ledger = ledger;
+        self.devices.held = held;
     }
 
-    fn enter(&self, ledger: &mut Ledger, id: TaskId, how: As, add: bool) {
+    fn enter(&self, held: &mut HeldDevices, id: TaskId, how: As, count: Count) {
         let queue = self.queue_of(id);
         let path = queue.into_iter().flat_map(|queue| self.queue_path(queue)).map(Of::Subtree);
         for of in path.chain(queue.map(Of::Own)).chain([Of::All]) {
             for claim in self.claims_of(id) {
-                ledger.shift(of, *claim, self.device_requests(*claim), how, add);
+                held.shift(of, *claim, self.device_requests(*claim), how, count);
             }
         }
     }
 
-    fn rebuilt_ledger(&self) -> Ledger {
-        let mut ledger = Ledger::default();
+    fn rebuilt_held_devices(&self) -> HeldDevices {
+        let mut held = HeldDevices::default();
         for id in self.claimants() {
             if let Some(how) = As::of(self.tasks[id].status) {
-                self.enter(&mut ledger, id, how, true);
+                self.enter(&mut held, id, how, Count::In);
             }
         }
-        ledger
+        held
     }
 
-    /// Rebuilds the ledger if it is stale.
-    pub fn refresh_ledger(&mut self) {
-        if self.devices.ledger.stale {
-            self.devices.ledger = self.rebuilt_ledger();
+    /// Rebuilds the sums if they are stale.
+    pub fn refresh_held_devices(&mut self) {
+        if self.devices.held.stale {
+            self.devices.held = self.rebuilt_held_devices();
         }
     }
 
-    /// Whether the ledger is stale, or equal to a rebuilt one.
-    pub(super) fn ledger_is_right(&self) -> bool {
-        self.devices.ledger.stale || self.devices.ledger == self.rebuilt_ledger()
+    /// Compares the sums with rebuilt ones, unless they are stale.
+    pub(crate) fn check_device_use(&self, note: &mut crate::check::Note<'_>) {
+        let right = self.devices.held.stale || self.devices.held == self.rebuilt_held_devices();
+        note(right, "what queues hold of devices".into());
     }
 
-    /// Reads the ledger, rebuilt for this question where it is stale, as it may be between cycles.
-    fn ask_ledger<T>(&self, ask: impl FnOnce(&Ledger) -> T) -> T {
-        if self.devices.ledger.stale { ask(&self.rebuilt_ledger()) } else { ask(&self.devices.ledger) }
+    /// Reads the sums, rebuilt for this question where they are stale, as they may be between cycles.
+    fn ask_held_devices<T>(&self, ask: impl FnOnce(&HeldDevices) -> T) -> T {
+        if self.devices.held.stale { ask(&self.rebuilt_held_devices()) } else { ask(&self.devices.held) }
     }
 
     /// How many devices of a resource's class tasks hold that have a place or are nominated, in thousandths.
     pub fn devices_held_by(&self, of: Of, dim: DimId) -> i64 {
         let class = self.device_class(dim).unwrap_or_default();
-        self.ask_ledger(|ledger| i64::from(ledger.sum(of, class).held) * WHOLE)
+        self.ask_held_devices(|held| i64::from(held.sum(of, class).held) * WHOLE)
     }
 
     /// Number of allocated and nominated tasks that hold a claim.
     pub fn claim_holders(&self, of: Of, claim: ClaimId) -> u32 {
-        self.ask_ledger(|ledger| ledger.holders(of, claim))
+        self.ask_held_devices(|held| held.holders(of, claim))
     }
 
     /// Devices by class that allocated tasks of a queue, with those below it, have or will be given.
     pub fn devices_given(&self, queue: QueueId) -> Vec<(Arc<str>, u32)> {
         let given = |(class, sum): (&Arc<str>, &QuotaSum)| (class.clone(), sum.given);
-        let all = self.ask_ledger(|ledger| {
-            ledger.sums.get(&Of::Subtree(queue)).into_iter().flatten().map(given).collect::<Vec<_>>()
+        let all = self.ask_held_devices(|held| {
+            held.sums.get(&Of::Subtree(queue)).into_iter().flatten().map(given).collect::<Vec<_>>()
         });
         all.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
     /// A job's pods have claims, or have none any more.
-    pub(super) fn count_claimant(&mut self, job: Option<JobId>, add: bool) {
-        let Some(job) = job else { return };
-        let count = self.devices.claiming.entry(job).or_default();
-        *count = if add { *count + 1 } else { *count - 1 };
-        if *count == 0 {
-            self.devices.claiming.remove(&job);
+    pub(super) fn count_claimant(&mut self, job: Option<JobId>, count: Count) {
+        if let Some(job) = job {
+            count.entry(&mut self.devices.claiming, job);
         }
     }
 
