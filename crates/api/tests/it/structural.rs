@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::definitions::definition;
 
 /// Keys that have a meaning in a definition; any other was forgotten by the generator.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 23] = [
     "additionalProperties",
     "anyOf",
     "default",
@@ -24,6 +24,9 @@ const KNOWN: [&str; 20] = [
     "x-kubernetes-int-or-string",
     "x-kubernetes-list-type",
     "x-kubernetes-map-type",
+    "x-kubernetes-preserve-unknown-fields",
+    "minLength",
+    "minItems",
     "x-kubernetes-validations",
     "maxItems",
     "maxProperties",
