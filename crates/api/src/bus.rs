@@ -1,7 +1,7 @@
 //! `bus.volcano.sh/v1alpha1`: [`Command`], and the actions and events of lifecycle policies.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
 use crate::embedded;
@@ -37,7 +37,7 @@ pub struct Command {
 pub(crate) struct CommandFields {
     /// What is to be done: AbortJob, ResumeJob, RestartJob, CompleteJob or TerminateJob for a Job, OpenQueue or CloseQueue
     /// for a Queue.
-    #[schemars(length(max = 63))]
+    #[schemars(schema_with = "commands")]
     action: Option<Action>,
     /// The Job, in the namespace of the Command, or the Queue.
     #[schemars(schema_with = "embedded::owner")]
@@ -48,6 +48,12 @@ pub(crate) struct CommandFields {
     /// Why, for people.
     #[schemars(with = "String")]
     message: Option<String>,
+}
+
+fn commands(_: &mut SchemaGenerator) -> Schema {
+    let actions =
+        ["AbortJob", "ResumeJob", "RestartJob", "CompleteJob", "TerminateJob", "OpenQueue", "CloseQueue"];
+    json_schema!({ "type": "string", "enum": actions })
 }
 
 open_enum! {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{JobSpec, rules};
 use crate::embedded;
-use crate::lenient::{null_is_default, open_enum};
+use crate::lenient::{is_default, null_is_default, open_enum};
 
 /// Jobs by the clock.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -28,7 +28,7 @@ pub struct CronJob {
 #[schemars(extend("required" = ["schedule", "jobTemplate"]))]
 pub struct CronJobSpec {
     /// When, in cron's five fields, or @hourly, @daily, @weekly, @monthly, @yearly.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
     #[schemars(schema_with = "rules::schedule")]
     pub schedule: String,
     /// The time zone of the schedule; absent means UTC.
@@ -46,7 +46,7 @@ pub struct CronJobSpec {
     #[serde(deserialize_with = "null_is_default")]
     pub suspend: bool,
     /// The Jobs.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_default")]
     pub job_template: JobTemplateSpec,
     /// Completed Jobs that are kept.
     #[serde(deserialize_with = "three")]
@@ -100,11 +100,11 @@ open_enum! {
 #[serde(default)]
 pub struct JobTemplateSpec {
     /// Their labels and annotations.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_default")]
     #[schemars(schema_with = "embedded::metadata")]
     pub metadata: ObjectMeta,
     /// What they ask for.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_default")]
     pub spec: JobSpec,
 }
 

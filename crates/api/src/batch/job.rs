@@ -42,11 +42,11 @@ pub struct JobSpec {
     pub min_available: i32,
     /// Volumes that all pods mount.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 32))]
     pub volumes: Vec<VolumeSpec>,
     /// The pods, by task.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = 128))]
     pub tasks: Vec<TaskSpec>,
     /// What happens on which event; policies of a task go before these.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
@@ -131,8 +131,8 @@ fn plugins<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Vec<St
 #[schemars(extend("required" = ["mountPath"]), extend("x-kubernetes-validations" = rules::volume()))]
 pub struct VolumeSpec {
     /// Where it is mounted in each container.
-    #[serde(deserialize_with = "null_is_default")]
-    #[schemars(length(min = 1, max = 4096), regex(pattern = r"^[^:]+$"))]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^:]+$"))]
     pub mount_path: String,
     /// An existing claim.
     #[serde(deserialize_with = "non_empty", skip_serializing_if = "Option::is_none")]

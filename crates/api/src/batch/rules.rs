@@ -144,7 +144,6 @@ pub(crate) fn job_object() -> Value {
                      + (has(t.replicas) ? size(string(t.replicas)) : 1) <= 63)",
             "optionalOldSelf": true,
             "message": format!("names of pods, such as JOB-TASK-0, must not be longer than {POD_NAME_MAX} characters"),
-            "fieldPath": ".metadata.name",
         },
         {
             "rule": "!oldSelf.hasValue() || size(self.?spec.?tasks.orValue([])) == size(oldSelf.value().?spec.?tasks.orValue([]))",
@@ -167,7 +166,6 @@ pub(crate) fn cron_job() -> Value {
         "rule": "oldSelf.hasValue() || size(self.metadata.name) <= 52",
         "optionalOldSelf": true,
         "message": "the name must not be longer than 52 characters, for the suffix of its Jobs",
-        "fieldPath": ".metadata.name",
     }])
 }
 
@@ -178,7 +176,8 @@ pub(crate) fn schedule(_: &mut SchemaGenerator) -> Schema {
         format!("{item}(,{item})*")
     };
     let month = "(0?[1-9]|1[0-2]|[Jj][Aa][Nn]|[Ff][Ee][Bb]|[Mm][Aa][Rr]|[Aa][Pp][Rr]|[Mm][Aa][Yy]|[Jj][Uu][Nn]|[Jj][Uu][Ll]|[Aa][Uu][Gg]|[Ss][Ee][Pp]|[Oo][Cc][Tt]|[Nn][Oo][Vv]|[Dd][Ee][Cc])";
-    let day = "([0-7]|[Ss][Uu][Nn]|[Mm][Oo][Nn]|[Tt][Uu][Ee]|[Ww][Ee][Dd]|[Tt][Hh][Uu]|[Ff][Rr][Ii]|[Ss][Aa][Tt])";
+    let day =
+        "([0-7]|[Ss][Uu][Nn]|[Mm][Oo][Nn]|[Tt][Uu][Ee]|[Ww][Ee][Dd]|[Tt][Hh][Uu]|[Ff][Rr][Ii]|[Ss][Aa][Tt])";
     let fields = ["[0-5]?[0-9]", "([01]?[0-9]|2[0-3])", "(0?[1-9]|[12][0-9]|3[01])", month, day].map(list);
     let nickname = "@(yearly|annually|monthly|weekly|daily|midnight|hourly|every [0-9hms.]+)";
     json_schema!({

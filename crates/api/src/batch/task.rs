@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{LifecyclePolicy, rules};
 use crate::embedded;
-use crate::lenient::{is_zero, non_empty, null_is_default, open_enum};
+use crate::lenient::{is_default, is_zero, non_empty, null_is_default, open_enum};
 use crate::v1beta1::NetworkTopologySpec;
 
 /// Pods of one template.
@@ -27,7 +27,7 @@ pub struct TaskSpec {
     #[schemars(with = "i32", range(min = 0))]
     pub min_available: Option<i32>,
     /// The pods.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_default")]
     #[schemars(schema_with = "embedded::pod_template")]
     pub template: PodTemplateSpec,
     /// What happens on which event; these go before those of the job.
@@ -72,7 +72,7 @@ open_enum! {
 pub struct DependsOn {
     /// The names of the tasks.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), inner(length(max = 63)))]
+    #[schemars(length(max = 16), inner(length(max = 63)))]
     pub name: Vec<String>,
     /// Whether all of them have to run, or any; absent means all.
     #[serde(deserialize_with = "non_empty", skip_serializing_if = "Option::is_none")]
@@ -96,11 +96,11 @@ open_enum! {
 #[schemars(extend("required" = ["totalPartitions", "partitionSize"]))]
 pub struct PartitionPolicySpec {
     /// How many.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     #[schemars(range(min = 1))]
     pub total_partitions: i32,
     /// Pods in each.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     #[schemars(range(min = 1))]
     pub partition_size: i32,
     /// How near to each other in the network the pods of one must be.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{JobFlowStatus, rules};
 use crate::batch::JobSpec;
 use crate::embedded;
-use crate::lenient::{non_empty, null_is_default, open_enum};
+use crate::lenient::{is_zero, non_empty, null_is_default, open_enum};
 
 /// Jobs one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -77,7 +77,7 @@ open_enum! {
 #[schemars(extend("required" = ["name"]))]
 pub struct Flow {
     /// The JobTemplate; the Job is named FLOW-TEMPLATE.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// What has to be before the Job is made.
@@ -131,7 +131,7 @@ pub struct HttpGet {
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// The port.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0, max = 65535))]
     pub port: i32,
     /// A header of the request.
@@ -150,7 +150,7 @@ pub struct TcpSocket {
     #[schemars(length(max = 253))]
     pub task_name: String,
     /// The port.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0, max = 65535))]
     pub port: i32,
 }
