@@ -41,7 +41,9 @@ pub(crate) fn map<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, 
 /// one. FNV-1a in base 36.
 pub(crate) fn suffix(texts: &[&str]) -> String {
     let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
-    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     let mut text = String::new();
     for _ in 0..12 {
         text.push(char::from(b"0123456789abcdefghijklmnopqrstuvwxyz"[(hash % 36) as usize]));

@@ -18,11 +18,16 @@ pub fn check(job: &Job) -> Option<String> {
     let tasks = job.spec.tasks.iter().enumerate();
     let total: i64 = job.spec.tasks.iter().map(|task| i64::from(task.replicas)).sum();
     let few = i64::from(job.spec.min_available) > total;
-    few.then(|| format!("spec.minAvailable: {} is more than the {total} replicas of all tasks", job.spec.min_available))
-        .or_else(|| tasks.clone().find_map(|(at, task)| check_task(job, at, task)))
-        .or_else(|| ring(job))
-        .or_else(|| unknown_plugin(job))
-        .or_else(|| plugin::check(job))
+    few.then(|| {
+        format!(
+            "spec.minAvailable: {} is more than the {total} replicas of all tasks",
+            job.spec.min_available
+        )
+    })
+    .or_else(|| tasks.clone().find_map(|(at, task)| check_task(job, at, task)))
+    .or_else(|| ring(job))
+    .or_else(|| unknown_plugin(job))
+    .or_else(|| plugin::check(job))
 }
 
 fn check_task(job: &Job, at: usize, task: &TaskSpec) -> Option<String> {
@@ -51,8 +56,9 @@ fn ring(job: &Job) -> Option<String> {
     let mut left: Vec<(usize, &TaskSpec)> = job.spec.tasks.iter().enumerate().collect();
     let mut free: BTreeSet<&str> = BTreeSet::new();
     loop {
-        let (ready, rest): (Vec<_>, Vec<_>) =
-            left.iter().partition(|(_, task)| depends_on(task).iter().all(|name| free.contains(name.as_str())));
+        let (ready, rest): (Vec<_>, Vec<_>) = left
+            .iter()
+            .partition(|(_, task)| depends_on(task).iter().all(|name| free.contains(name.as_str())));
         if ready.is_empty() {
             break;
         }

@@ -72,7 +72,9 @@ fn own_annotations(look: &Look<'_>, task: &TaskSpec, index: i32) -> BTreeMap<Str
         set(names::NUMA_TOPOLOGY_POLICY, policy.to_string());
     }
     let value = |key: &'static str| annotation(&job.metadata, key).map(|value| (key, value.to_owned()));
-    for (key, value) in INHERITED.iter().filter_map(|key| value(key)).chain(BUDGETS.iter().find_map(|key| value(key))) {
+    for (key, value) in
+        INHERITED.iter().filter_map(|key| value(key)).chain(BUDGETS.iter().find_map(|key| value(key)))
+    {
         set(key, value);
     }
     if look.seen.forwards {

@@ -67,7 +67,14 @@ fn delete(command: &Command) -> Change {
 }
 
 fn is_for_jobs(action: &Action) -> bool {
-    matches!(action, Action::AbortJob | Action::ResumeJob | Action::RestartJob | Action::CompleteJob | Action::TerminateJob)
+    matches!(
+        action,
+        Action::AbortJob
+            | Action::ResumeJob
+            | Action::RestartJob
+            | Action::CompleteJob
+            | Action::TerminateJob
+    )
 }
 
 /// An action that a policy wants now.
@@ -91,7 +98,7 @@ fn policies(look: &Look<'_>, outcome: &mut Outcome) -> bool {
     } else if let Some(status) = remembered {
         outcome.changes.push(look.write(status, true));
     }
-    !outcome.changes.is_empty() && (!chosen.is_empty() || outcome.changes.iter().any(|change| matches!(change, Change::Status { .. })))
+    outcome.changes.iter().any(|change| matches!(change, Change::Status { .. }))
 }
 
 /// What policies want now; and the status with the evictions to be remembered, if there are new ones.
@@ -197,6 +204,12 @@ fn decided(look: &Look<'_>, action: &Action, scopes: &[Scope]) -> JobStatus {
 /// The restart that counts already: all pods of these scopes that are left are from before it.
 fn is_under_way(look: &Look<'_>, scopes: &[Scope]) -> bool {
     let status = look.status();
-    let mut pods = look.seen.pods.iter().filter(|pod| scopes.iter().any(|scope| scope.has(pod)) && !is_discarded(status, pod));
-    *look.phase() == JobPhase::Restarting && pods.clone().next().is_some() && pods.all(|pod| pod.retry < status.retry_count)
+    let mut pods = look
+        .seen
+        .pods
+        .iter()
+        .filter(|pod| scopes.iter().any(|scope| scope.has(pod)) && !is_discarded(status, pod));
+    *look.phase() == JobPhase::Restarting
+        && pods.clone().next().is_some()
+        && pods.all(|pod| pod.retry < status.retry_count)
 }

@@ -52,7 +52,10 @@ pub(crate) trait TaskMinimum {
 
 impl TaskMinimum for TaskSpec {
     fn minimum(&self) -> i32 {
-        let partitions = self.partition_policy.as_ref().map(|policy| policy.min_partitions.saturating_mul(policy.partition_size));
+        let partitions = self
+            .partition_policy
+            .as_ref()
+            .map(|policy| policy.min_partitions.saturating_mul(policy.partition_size));
         self.min_available.or(partitions.filter(|count| *count > 0)).unwrap_or(self.replicas)
     }
 }

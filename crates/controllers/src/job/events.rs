@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use phalanx_api::batch::TaskSpec;
+use phalanx_api::batch::{JobPhase, TaskSpec};
 use phalanx_api::bus::Event;
 use phalanx_api::v1beta1::PodGroupPhase;
 
 use super::marker::{evictions, is_discarded};
-use super::{JobPod, Look, PodPhase, pod_name};
+use super::{JobPod, Look, PodPhase, group, pod_name};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,8 @@ pub(crate) fn happened<'a>(look: &'a Look<'_>) -> Vec<Happened<'a>> {
 /// The pods of a task that count, in order.
 fn counting<'a>(look: &'a Look<'_>, task: &TaskSpec) -> Vec<&'a JobPod> {
     let status = look.status();
-    let own = |pod: &&JobPod| pod.task == task.name && pod.index < task.replicas && !is_discarded(status, pod);
+    let own =
+        |pod: &&JobPod| pod.task == task.name && pod.index < task.replicas && !is_discarded(status, pod);
     let mut pods: Vec<&JobPod> = look.seen.pods.iter().filter(own).collect();
     pods.sort_by_key(|pod| pod.index);
     pods
@@ -79,7 +80,8 @@ fn evicted<'a>(look: &'a Look<'_>, task: &'a TaskSpec) -> Vec<Happened<'a>> {
     let told: Vec<(&str, Timestamp)> = evictions(look.status()).collect();
     let indexes = 0..task.replicas;
     let gone = |index: i32, at| {
-        let partition = task.partition_policy.as_ref().map(|policy| (index / policy.partition_size.max(1)).to_string());
+        let partition =
+            task.partition_policy.as_ref().map(|policy| (index / policy.partition_size.max(1)).to_string());
         let pod = Some(pod_name(&look.job, task, index));
         Happened { event: Event::PodEvicted, at, task: Some(task), pod, partition, exit_code: None }
     };
@@ -87,9 +89,11 @@ fn evicted<'a>(look: &'a Look<'_>, task: &'a TaskSpec) -> Vec<Happened<'a>> {
         let name = pod_name(&look.job, task, index);
         told.iter().find(|(pod, _)| *pod == name).map(|(_, at)| gone(index, Some(*at)))
     });
-    let there: BTreeSet<i32> = look.seen.pods.iter().filter(|pod| pod.task == task.name).map(|pod| pod.index).collect();
+    let there: BTreeSet<i32> =
+        look.seen.pods.iter().filter(|pod| pod.task == task.name).map(|pod| pod.index).collect();
     let missing = indexes.filter(|index| !there.contains(index));
-    let unknown = missing.filter(|index| !told.iter().any(|(pod, _)| *pod == pod_name(&look.job, task, *index)));
+    let unknown =
+        missing.filter(|index| !told.iter().any(|(pod, _)| *pod == pod_name(&look.job, task, *index)));
     let vanished = unknown.take(vanished(look, task)).map(|index| gone(index, None));
     remembered.chain(vanished).collect()
 }
@@ -116,12 +120,15 @@ fn completed<'a>(look: &'a Look<'_>, task: &'a TaskSpec) -> Option<Happened<'a>>
     let pods: Vec<&JobPod> = pods.collect();
     let new = pods.iter().any(|pod| pod.version == look.status().version);
     let last = pods.iter().max_by_key(|pod| (pod.ended_at, -pod.index))?;
-    (new && count(pods.iter()) >= task.replicas).then(|| of_pod(Event::TaskCompleted, last.ended_at, task, last))
+    (new && count(pods.iter()) >= task.replicas)
+        .then(|| of_pod(Event::TaskCompleted, last.ended_at, task, last))
 }
 
 /// The containers of a task restarted too often.
 fn failed<'a>(look: &'a Look<'_>, task: &'a TaskSpec) -> Option<Happened<'a>> {
-    let alive = |pod: &&JobPod| matches!(pod.phase, PodPhase::Running | PodPhase::Pending) && pod.version == look.status().version;
+    let alive = |pod: &&JobPod| {
+        matches!(pod.phase, PodPhase::Running | PodPhase::Pending) && pod.version == look.status().version
+    };
     let pods: Vec<&JobPod> = counting(look, task).into_iter().filter(alive).collect();
     let restarts: i32 = pods.iter().map(|pod| pod.restarts).sum();
     let last = pods.iter().filter(|pod| pod.restarts > 0).max_by_key(|pod| (pod.ended_at, -pod.index))?;
@@ -129,11 +136,17 @@ fn failed<'a>(look: &'a Look<'_>, task: &'a TaskSpec) -> Option<Happened<'a>> {
     failed.then(|| of_pod(Event::TaskFailed, last.ended_at, task, last))
 }
 
-/// Some pods run while others have no place.
+/// Some pods run while others have no place. A PodGroup of an earlier version tells nothing; one without a version is
+/// Volcano's, and a restart does not end its phase.
 fn unknown<'a>(look: &Look<'_>) -> Option<Happened<'a>> {
-    let status = look.seen.group?.status.as_ref()?;
-    let since = status.conditions.iter().filter_map(|condition| condition.last_transition_time.as_ref()).map(|time| time.0).max();
-    let event = Event::Unknown;
-    let happened = Happened { event, at: since, task: None, pod: None, partition: None, exit_code: None };
-    (status.phase == Some(PodGroupPhase::Unknown)).then_some(happened)
+    let group = look.seen.group?;
+    let current = match group::version(group) {
+        Some(version) => version >= look.status().version,
+        None => *look.phase() != JobPhase::Restarting,
+    };
+    let status = group.status.as_ref()?;
+    let times = status.conditions.iter().filter_map(|condition| condition.last_transition_time.as_ref());
+    let at = times.map(|time| time.0).max();
+    let happened = Happened { event: Event::Unknown, at, task: None, pod: None, partition: None, exit_code: None };
+    (current && status.phase == Some(PodGroupPhase::Unknown)).then_some(happened)
 }

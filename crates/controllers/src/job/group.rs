@@ -52,7 +52,7 @@ pub(crate) fn delete(look: &Look<'_>, outcome: &mut Outcome) {
 }
 
 /// The version of the job that it was made for. Volcano does not say.
-fn version(group: &PodGroup) -> Option<i32> {
+pub(crate) fn version(group: &PodGroup) -> Option<i32> {
     annotation(&group.metadata, names::JOB_VERSION)?.parse().ok()
 }
 
@@ -78,7 +78,11 @@ fn spec(look: &Look<'_>) -> PodGroupSpec {
     let spec = &look.job.spec;
     PodGroupSpec {
         min_member: spec.min_available,
-        min_task_member: spec.tasks.iter().map(|task| (task.name.clone(), task.min_available.unwrap_or(0))).collect(),
+        min_task_member: spec
+            .tasks
+            .iter()
+            .map(|task| (task.name.clone(), task.min_available.unwrap_or(0)))
+            .collect(),
         queue: spec.queue.clone(),
         priority_class_name: spec.priority_class_name.clone(),
         min_resources: Some(min_resources(&look.job, look.seen.priorities)),

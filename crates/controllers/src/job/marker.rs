@@ -35,7 +35,9 @@ impl Scope {
             Self::Job => true,
             Self::Task(task) => pod.task == *task,
             Self::Pod(name) => pod.name == *name,
-            Self::Partition(task, partition) => pod.task == *task && pod.partition.as_ref() == Some(partition),
+            Self::Partition(task, partition) => {
+                pod.task == *task && pod.partition.as_ref() == Some(partition)
+            }
         }
     }
 
@@ -66,9 +68,16 @@ fn is_restarted(status: &JobStatus, pod: &JobPod) -> bool {
 
 /// Forgets restarts all of whose pods are made anew or gone, but for that of the whole job, which is one entry.
 pub(crate) fn forget_restarts(status: &mut JobStatus, pods: &[JobPod]) {
-    let needed: Vec<String> = pods.iter().filter(|pod| is_restarted(status, pod)).flat_map(Scope::around).map(|scope| scope.key()).collect();
+    let needed: Vec<String> = pods
+        .iter()
+        .filter(|pod| is_restarted(status, pod))
+        .flat_map(Scope::around)
+        .map(|scope| scope.key())
+        .collect();
     let job = Scope::Job.key();
-    status.controlled_resources.retain(|key, _| !key.starts_with(RESTART) || *key == job || needed.contains(key));
+    status
+        .controlled_resources
+        .retain(|key, _| !key.starts_with(RESTART) || *key == job || needed.contains(key));
 }
 
 /// A Command was carried out.

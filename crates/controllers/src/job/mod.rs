@@ -108,7 +108,9 @@ impl Look<'_> {
 fn expire(look: &Look<'_>, outcome: &mut Outcome) -> bool {
     let ended = look.status().state.last_transition_time.as_ref().map(|time| time.0);
     let ttl = look.job.spec.ttl_seconds_after_finished;
-    let (Some(ended), Some(ttl), true) = (ended, ttl, status::is_finished(look.phase())) else { return false };
+    let (Some(ended), Some(ttl), true) = (ended, ttl, status::is_finished(look.phase())) else {
+        return false;
+    };
     let due = ended.saturating_add(i64::from(ttl).seconds()).unwrap_or(Timestamp::MAX);
     if due <= look.now {
         outcome.changes.push(Change::Delete(Target { foreground: true, ..look.target() }));

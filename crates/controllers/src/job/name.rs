@@ -13,7 +13,8 @@ pub(crate) fn pod_name(job: &Job, task: &TaskSpec, index: i32) -> String {
 pub(crate) fn task_host(job: &Job, task: &TaskSpec, index: i32) -> String {
     let spec = task.template.spec.as_ref();
     let named = |value: Option<&String>| value.filter(|text| !text.is_empty()).cloned();
-    let host = named(spec.and_then(|spec| spec.hostname.as_ref())).unwrap_or_else(|| pod_name(job, task, index));
+    let host =
+        named(spec.and_then(|spec| spec.hostname.as_ref())).unwrap_or_else(|| pod_name(job, task, index));
     let domain = named(spec.and_then(|spec| spec.subdomain.as_ref()));
     format!("{host}.{}", domain.as_deref().unwrap_or(text(job.metadata.name.as_ref())))
 }

@@ -97,7 +97,8 @@ impl JobPod {
     /// It was deleted before it ended: what its containers did after that does not count.
     pub(crate) fn was_evicted(&self) -> bool {
         let Some(deleted) = self.deleted_at else { return false };
-        !self.is_finished() || (self.phase == PodPhase::Failed && self.ended_at.is_some_and(|ended| ended >= deleted))
+        !self.is_finished()
+            || (self.phase == PodPhase::Failed && self.ended_at.is_some_and(|ended| ended >= deleted))
     }
 }
 
@@ -122,7 +123,10 @@ impl From<&Pod> for JobPod {
             created_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
             ended_at: all(&status).filter_map(ended).max(),
             ready: own.iter().all(|status| status.ready),
-            exit_code: own.first().and_then(|status| status.state.as_ref()?.terminated.as_ref()).map(|end| end.exit_code),
+            exit_code: own
+                .first()
+                .and_then(|status| status.state.as_ref()?.terminated.as_ref())
+                .map(|end| end.exit_code),
             restarts: all(&status).map(|status| status.restart_count).sum(),
             out_of_sync: annotation(metadata, OUT_OF_SYNC).is_some(),
         }

@@ -28,8 +28,11 @@ pub(crate) fn min_resources(job: &Job, priorities: &BTreeMap<String, i32>) -> Re
 /// How many pods of each task count.
 fn counts<'a>(job: &'a Job, priorities: &BTreeMap<String, i32>) -> Vec<(&'a TaskSpec, i32)> {
     let mut tasks: Vec<&TaskSpec> = job.spec.tasks.iter().collect();
-    let class = |task: &TaskSpec| task.template.spec.as_ref().and_then(|spec| spec.priority_class_name.clone());
-    tasks.sort_by_key(|task| Reverse(class(task).and_then(|name| priorities.get(&name).copied()).unwrap_or(0)));
+    let class =
+        |task: &TaskSpec| task.template.spec.as_ref().and_then(|spec| spec.priority_class_name.clone());
+    tasks.sort_by_key(|task| {
+        Reverse(class(task).and_then(|name| priorities.get(&name).copied()).unwrap_or(0))
+    });
     let needed: i32 = tasks.iter().filter_map(|task| task.min_available).sum();
     let mut left = job.spec.min_available;
     let mut take = |most: i32| {
@@ -42,7 +45,11 @@ fn counts<'a>(job: &'a Job, priorities: &BTreeMap<String, i32>) -> Vec<(&'a Task
     }
     let minimum = |task: &TaskSpec| task.min_available.unwrap_or(0);
     let first: Vec<i32> = tasks.iter().map(|task| take(minimum(task))).collect();
-    tasks.into_iter().zip(first).map(|(task, first)| (task, first + take(task.replicas - minimum(task)))).collect()
+    tasks
+        .into_iter()
+        .zip(first)
+        .map(|(task, first)| (task, first + take(task.replicas - minimum(task))))
+        .collect()
 }
 
 /// What one pod requests, or its limits.
@@ -54,7 +61,8 @@ fn pod(spec: Option<&PodSpec>, limits: bool, dims: &mut Dims) -> Amounts {
         sidecar: container.restart_policy.as_deref() == Some("Always"),
     });
     let init = init.collect();
-    let whole = spec.resources.as_ref().map(|resources| if limits { &resources.limits } else { &resources.requests });
+    let whole =
+        spec.resources.as_ref().map(|resources| if limits { &resources.limits } else { &resources.requests });
     let pod_level = whole.and_then(|list| list.as_ref().map(|list| amounts([Some(list), None], dims)));
     let overhead = amounts([spec.overhead.as_ref(), None], dims);
     PodResources { containers, init, overhead, pod_level }.total()

@@ -31,7 +31,12 @@ pub(crate) fn count(status: &mut JobStatus, pods: &[JobPod]) {
             continue;
         }
         *counts.entry(pod.phase).or_default() += 1;
-        *tasks.entry(pod.task.clone()).or_default().phase.entry(pod.phase.as_str().to_owned()).or_default() += 1;
+        *tasks
+            .entry(pod.task.clone())
+            .or_default()
+            .phase
+            .entry(pod.phase.as_str().to_owned())
+            .or_default() += 1;
     }
     let of = |phase| counts.get(&phase).copied().unwrap_or(0);
     status.pending = of(PodPhase::Pending);

@@ -50,7 +50,9 @@ fn make(look: &Look<'_>, outcome: &mut Outcome) -> Result<(), Waits> {
 fn delete_pods(look: &Look<'_>, outcome: &mut Outcome) {
     let replicas: BTreeMap<&str, i32> =
         look.job.spec.tasks.iter().map(|task| (task.name.as_str(), task.replicas)).collect();
-    let surplus = |pod: &JobPod| replicas.get(pod.task.as_str()).is_none_or(|count| pod.index >= *count || pod.index < 0);
+    let surplus = |pod: &JobPod| {
+        replicas.get(pod.task.as_str()).is_none_or(|count| pod.index >= *count || pod.index < 0)
+    };
     let gone = |pod: &&JobPod| !pod.is_terminating() && (is_discarded(look.status(), pod) || surplus(pod));
     let mut pods: Vec<&JobPod> = look.seen.pods.iter().filter(gone).collect();
     pods.sort_by(|a, b| (&a.task, b.index).cmp(&(&b.task, a.index)));
@@ -71,8 +73,11 @@ fn create_pods(look: &Look<'_>, task: &TaskSpec, outcome: &mut Outcome) -> Resul
     if *look.phase() == JobPhase::Restarting && look.status().retry_count >= look.job.spec.max_retry {
         return Ok(());
     }
-    let there: std::collections::BTreeSet<&str> = look.seen.pods.iter().map(|pod| pod.name.as_str()).collect();
-    let mut missing = (0..task.replicas).filter(|index| !there.contains(pod_name(&look.job, task, *index).as_str())).peekable();
+    let there: std::collections::BTreeSet<&str> =
+        look.seen.pods.iter().map(|pod| pod.name.as_str()).collect();
+    let mut missing = (0..task.replicas)
+        .filter(|index| !there.contains(pod_name(&look.job, task, *index).as_str()))
+        .peekable();
     if missing.peek().is_none() || !depends::may_start(look, task) {
         return Ok(());
     }
@@ -96,7 +101,9 @@ fn new_status(look: &Look<'_>, waits: Option<&Waits>) -> Option<JobStatus> {
         (status.state.reason, status.state.message) = (String::new(), String::new());
     }
     match waits {
-        Some(waits) => (status.state.reason, status.state.message) = (waits.reason.to_owned(), waits.message.clone()),
+        Some(waits) => {
+            (status.state.reason, status.state.message) = (waits.reason.to_owned(), waits.message.clone())
+        }
         None if WAITS.contains(&status.state.reason.as_str()) => {
             (status.state.reason, status.state.message) = (String::new(), String::new());
         }
@@ -111,13 +118,19 @@ fn record(look: &Look<'_>, status: &mut JobStatus) {
     volumes::record(&look.job, status);
     marker::forget_restarts(status, look.seen.pods);
     let commands = look.seen.commands;
-    marker::forget_commands(status, |name| commands.iter().any(|command| command.metadata.name.as_deref() == Some(name)));
+    marker::forget_commands(status, |name| {
+        commands.iter().any(|command| command.metadata.name.as_deref() == Some(name))
+    });
     let runs = |name: &str| {
         let mut pods = look.seen.pods.iter().filter(|pod| pod.name == name && !pod.is_terminating());
         pods.any(|pod| pod.phase == PodPhase::Running)
     };
     let exists = |name: &str| {
-        look.job.spec.tasks.iter().any(|task| (0..task.replicas).any(|index| pod_name(&look.job, task, index) == name))
+        look.job
+            .spec
+            .tasks
+            .iter()
+            .any(|task| (0..task.replicas).any(|index| pod_name(&look.job, task, index) == name))
     };
     marker::forget_evictions(status, |pod| runs(pod) || !exists(pod));
 }

@@ -14,7 +14,13 @@ use crate::change::{Change, Object, Outcome};
 use crate::meta::{controller, suffix, text};
 
 fn claim_name(job: &Job, volume: &VolumeSpec) -> String {
-    let made = || format!("{}-pvc-{}", text(job.metadata.name.as_ref()), suffix(&[text(job.metadata.uid.as_ref()), &volume.mount_path]));
+    let made = || {
+        format!(
+            "{}-pvc-{}",
+            text(job.metadata.name.as_ref()),
+            suffix(&[text(job.metadata.uid.as_ref()), &volume.mount_path])
+        )
+    };
     volume.volume_claim_name.clone().unwrap_or_else(made)
 }
 
@@ -24,18 +30,22 @@ pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) -> Result<(), Strin
         let name = claim_name(&look.job, volume);
         match &volume.volume_claim {
             _ if look.seen.claims.contains(&name) => {}
-            Some(spec) => outcome.changes.push(Change::Create(Object::Claim(Box::new(PersistentVolumeClaim {
-                metadata: ObjectMeta {
-                    name: Some(name),
-                    namespace: look.job.metadata.namespace.clone(),
-                    owner_references: Some(vec![controller(API_VERSION, "Job", &look.job.metadata)]),
-                    ..ObjectMeta::default()
-                },
-                spec: Some(spec.clone()),
-                status: None,
-            })))),
+            Some(spec) => {
+                outcome.changes.push(Change::Create(Object::Claim(Box::new(PersistentVolumeClaim {
+                    metadata: ObjectMeta {
+                        name: Some(name),
+                        namespace: look.job.metadata.namespace.clone(),
+                        owner_references: Some(vec![controller(API_VERSION, "Job", &look.job.metadata)]),
+                        ..ObjectMeta::default()
+                    },
+                    spec: Some(spec.clone()),
+                    status: None,
+                }))))
+            }
             None => {
-                return Err(format!("pvc {name} is not found, the job will be in the Pending state until the PVC is created"));
+                return Err(format!(
+                    "pvc {name} is not found, the job will be in the Pending state until the PVC is created"
+                ));
             }
         }
     }
@@ -58,7 +68,11 @@ pub(crate) fn mount(job: &Job, pod: &mut PodSpec) {
         let volumes = pod.volumes.get_or_insert_default();
         if !volumes.iter().any(|volume| volume.name == name) {
             let source = PersistentVolumeClaimVolumeSource { claim_name, read_only: None };
-            volumes.push(Volume { name: name.clone(), persistent_volume_claim: Some(source), ..Volume::default() });
+            volumes.push(Volume {
+                name: name.clone(),
+                persistent_volume_claim: Some(source),
+                ..Volume::default()
+            });
         }
         for container in &mut pod.containers {
             let mount_path = volume.mount_path.clone();

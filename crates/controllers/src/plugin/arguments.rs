@@ -16,8 +16,11 @@ impl<'a> Arguments<'a> {
     pub(crate) fn read(arguments: &'a [String], flags: &Flags) -> Self {
         let mut found = BTreeMap::new();
         let mut rest = arguments.iter().map(String::as_str);
-        while let Some(flag) = rest.next().and_then(|text| text.strip_prefix("--").or_else(|| text.strip_prefix('-'))) {
-            let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
+        while let Some(flag) =
+            rest.next().and_then(|text| text.strip_prefix("--").or_else(|| text.strip_prefix('-')))
+        {
+            let (name, value) =
+                flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
             let value = if flags.switches.contains(&name) {
                 Some(value.unwrap_or("true"))
             } else if flags.values.contains(&name) {

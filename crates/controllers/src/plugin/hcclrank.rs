@@ -35,6 +35,7 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
 /// The variable `RANK`, which the template or plugin pytorch may set.
 fn of_env(pod: &Pod) -> Option<String> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let rank = containers.flat_map(|container| container.env.iter().flatten()).find(|one| one.name == "RANK")?;
+    let rank =
+        containers.flat_map(|container| container.env.iter().flatten()).find(|one| one.name == "RANK")?;
     rank.value.clone().filter(|value| !value.is_empty())
 }

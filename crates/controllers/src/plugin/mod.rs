@@ -87,12 +87,14 @@ pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) -> Result<(), Strin
     for (plugin, arguments) in of(&look.job) {
         let Some(objects) = (plugin.objects)(&look.job, arguments, look.seen.ssh_key) else {
             let secret = objects::name(&look.job, "-ssh");
-            let there = look.seen.made.iter().any(|one| matches!(one, Object::Secret(_)) && one.name() == secret);
+            let there =
+                look.seen.made.iter().any(|one| matches!(one, Object::Secret(_)) && one.name() == secret);
             outcome.wants_ssh_key |= !there;
             continue;
         };
         for object in objects {
-            let found = look.seen.made.iter().find(|one| one.kind() == object.kind() && one.name() == object.name());
+            let found =
+                look.seen.made.iter().find(|one| one.kind() == object.kind() && one.name() == object.name());
             outcome.changes.extend(match found {
                 None => Some(Change::Create(object)),
                 Some(found) => objects::updated(found, &object).map(Change::Replace),

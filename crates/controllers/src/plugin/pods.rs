@@ -19,7 +19,11 @@ pub(crate) fn containers(pod: &mut PodSpec) -> impl Iterator<Item = &mut Contain
 pub(crate) fn open_port(container: &mut Container, name: &str, port: i32) {
     let ports = container.ports.get_or_insert_default();
     if !ports.iter().any(|one| one.container_port == port) {
-        ports.push(ContainerPort { name: Some(name.to_owned()), container_port: port, ..ContainerPort::default() });
+        ports.push(ContainerPort {
+            name: Some(name.to_owned()),
+            container_port: port,
+            ..ContainerPort::default()
+        });
     }
 }
 

@@ -52,7 +52,8 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
     let arguments = Arguments::read(arguments, &FLAGS);
     let path = arguments.text("ssh-key-file-path", ROOTS_PATH);
     let secret_name = name(made.job, SUFFIX);
-    let items = FILES.map(|file| KeyToPath { key: file.to_owned(), path: format!(".ssh/{file}"), mode: None });
+    let items =
+        FILES.map(|file| KeyToPath { key: file.to_owned(), path: format!(".ssh/{file}"), mode: None });
     let source = SecretVolumeSource {
         secret_name: Some(secret_name.clone()),
         items: Some(items.into()),

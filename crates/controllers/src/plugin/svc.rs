@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ConfigMapKeySelector, ConfigMapVolumeSource, EnvVar, EnvVarSource, Service, ServiceSpec, Volume,
+    ConfigMap, ConfigMapKeySelector, ConfigMapVolumeSource, EnvVar, EnvVarSource, Service, ServiceSpec,
+    Volume,
 };
 use k8s_openapi::api::networking::v1::{
     NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec,
@@ -21,8 +22,10 @@ use crate::meta::text;
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "svc", objects, change_pod, check: any_job };
 
-const FLAGS: Flags =
-    Flags { values: &[], switches: &["publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"] };
+const FLAGS: Flags = Flags {
+    values: &[],
+    switches: &["publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"],
+};
 const SUFFIX: &str = "-svc";
 const MOUNT_PATH: &str = "/etc/volcano";
 
@@ -87,7 +90,8 @@ fn data(job: &Job) -> BTreeMap<String, String> {
 fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
     let map = name(made.job, SUFFIX);
     let (pod, domain) = (made.pod.metadata.name.clone(), text(made.job.metadata.name.as_ref()).to_owned());
-    let env: Vec<EnvVar> = made.job.spec.tasks.iter().flat_map(variables).map(|key| from_map(&map, key)).collect();
+    let env: Vec<EnvVar> =
+        made.job.spec.tasks.iter().flat_map(variables).map(|key| from_map(&map, key)).collect();
     let spec = made.spec();
     let missing = |value: &Option<String>| value.as_ref().is_none_or(String::is_empty);
     if missing(&spec.hostname) {

@@ -42,11 +42,14 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let arguments = Arguments::read(arguments, &FLAGS);
-    let role = |task: &str| ["ps", "worker", "chief", "evaluator"].into_iter().find(|role| arguments.text(role, role) == task);
+    let role = |task: &str| {
+        ["ps", "worker", "chief", "evaluator"].into_iter().find(|role| arguments.text(role, role) == task)
+    };
     let mut cluster = Cluster::default();
     for task in tasks {
         let port = arguments.number("port", 2222);
-        let hosts = (0..task.replicas).map(|index| format!("{}:{port}", task_host(made.job, task, index))).collect();
+        let hosts =
+            (0..task.replicas).map(|index| format!("{}:{port}", task_host(made.job, task, index))).collect();
         match role(&task.name) {
             Some("ps") => cluster.ps = hosts,
             Some("worker") => cluster.worker = hosts,
