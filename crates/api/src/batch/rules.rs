@@ -146,14 +146,14 @@ pub(crate) fn job_object() -> Value {
             "message": format!("names of pods, such as JOB-TASK-0, must not be longer than {POD_NAME_MAX} characters"),
         },
         {
-            "rule": "!oldSelf.hasValue() || size(self.?spec.?tasks.orValue([])) == size(oldSelf.value().?spec.?tasks.orValue([]))",
-            "optionalOldSelf": true,
+            "rule": "!has(oldSelf.spec) || !has(oldSelf.spec.tasks) || (has(self.spec) && has(self.spec.tasks) \
+                     && size(self.spec.tasks) == size(oldSelf.spec.tasks))",
             "message": "tasks cannot be added or removed",
             "fieldPath": ".spec.tasks",
         },
         {
-            "rule": "!oldSelf.hasValue() || self.?spec.?queue.orValue('default') == oldSelf.value().?spec.?queue.orValue('default')",
-            "optionalOldSelf": true,
+            "rule": "!has(oldSelf.spec) || !has(oldSelf.spec.queue) || (has(self.spec) && has(self.spec.queue) \
+                     && self.spec.queue == oldSelf.spec.queue)",
             "message": "the queue of a job cannot be changed",
             "fieldPath": ".spec.queue",
         },

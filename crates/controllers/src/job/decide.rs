@@ -85,7 +85,8 @@ struct Wanted {
 }
 
 fn policies(look: &Look<'_>, outcome: &mut Outcome) -> bool {
-    if !is_live(look.phase()) {
+    let used_up = look.status().retry_count >= look.job.spec.max_retry;
+    if !is_live(look.phase()) || (used_up && *look.phase() == JobPhase::Restarting) {
         return false;
     }
     let (wanted, remembered) = wanted(look, outcome);

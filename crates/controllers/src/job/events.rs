@@ -147,6 +147,7 @@ fn unknown<'a>(look: &Look<'_>) -> Option<Happened<'a>> {
     let status = group.status.as_ref()?;
     let times = status.conditions.iter().filter_map(|condition| condition.last_transition_time.as_ref());
     let at = times.map(|time| time.0).max();
-    let happened = Happened { event: Event::Unknown, at, task: None, pod: None, partition: None, exit_code: None };
+    let happened =
+        Happened { event: Event::Unknown, at, task: None, pod: None, partition: None, exit_code: None };
     (current && status.phase == Some(PodGroupPhase::Unknown)).then_some(happened)
 }
