@@ -26,12 +26,6 @@ pub(crate) fn controller(api_version: &str, kind: &str, of: &ObjectMeta) -> Owne
     }
 }
 
-/// Whether `owner` is the controller of an object.
-pub(crate) fn is_controlled_by(metadata: &ObjectMeta, owner: &ObjectMeta) -> bool {
-    let owners = metadata.owner_references.iter().flatten();
-    owners.filter(|one| one.controller == Some(true)).any(|one| Some(&one.uid) == owner.uid.as_ref())
-}
-
 /// A map from texts, as labels and annotations are.
 pub(crate) fn map<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()

@@ -25,7 +25,7 @@ pub(crate) struct Cluster {
     pub(crate) failures: u32,
     /// PodGroups are admitted at once.
     pub(crate) admits: bool,
-    /// So many changes of a look are carried out, then the controller is killed.
+    /// So many writes of a look are carried out, then the controller is killed.
     pub(crate) crash_after: usize,
     pub(crate) notes: Vec<String>,
     /// Pods that were made so far.
@@ -84,7 +84,13 @@ impl Cluster {
         for _ in 0..200 {
             let outcome = self.look();
             let quiet = outcome.changes.is_empty();
-            outcome.changes.into_iter().take(self.crash_after).for_each(|change| self.apply(change));
+            let mut writes = 0;
+            for change in outcome.changes {
+                writes += usize::from(!matches!(change, Change::Note(_)));
+                if writes <= self.crash_after {
+                    self.apply(change);
+                }
+            }
             let admitted = self.admit();
             if quiet && !self.reap() && !admitted {
                 return;
