@@ -89,7 +89,7 @@ fn jobs_start_at_their_times_and_are_named_after_them() {
     assert_eq!(clock.wait(9).times(), [""; 0]);
     assert_eq!(clock.wait(1).times(), ["00:10"]);
     let job = &clock.jobs[0];
-    assert_eq!(job.metadata.name.as_deref(), Some("nightly-29916490"));
+    assert_eq!(job.metadata.name.as_deref(), Some("nightly-29923210"));
     assert_eq!((job.spec.queue.as_str(), job.metadata.labels.as_ref().unwrap()["a"].as_str()), ("q", "b"));
     let annotations = job.metadata.annotations.as_ref().unwrap();
     assert_eq!(annotations["volcano.sh/cronjob-scheduled-timestamp"], "2026-11-23T00:10:00Z");
