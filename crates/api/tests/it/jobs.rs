@@ -25,14 +25,14 @@ spec:
     replicas: 4
     minAvailable: 2
     template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}
-    policies: [{events: [TaskFailed, "*"], action: RestartTask, timeout: 1m30s}]
+    policies: [{events: [TaskFailed, "*"], action: RestartTask, timeout: 90s}]
     topologyPolicy: single-numa-node
     maxRetry: 5
     dependsOn: {name: [ps], iteration: any}
     partitionPolicy: {totalPartitions: 2, partitionSize: 2, minPartitions: 1, networkTopology: {mode: hard, highestTierName: rack}}
   policies: [{event: PodEvicted, action: RestartJob}, {exitCode: 3, action: TerminateJob}]
   plugins: {env: [], ssh: [--ssh-port=23]}
-  runningEstimate: 1h0m0s
+  runningEstimate: 3600s
   queue: gold
   maxRetry: 7
   ttlSecondsAfterFinished: 60
@@ -50,7 +50,7 @@ status:
   unknown: 6
   version: 7
   retryCount: 8
-  runningDuration: 1m0s
+  runningDuration: 60s
   controlledResources: {plugin-env: env}
   conditions: [{status: Pending, lastTransitionTime: "2026-02-03T04:05:00Z"}]
 "#;
@@ -103,11 +103,11 @@ status:
     endTimestamp: "2026-02-03T04:07:00Z"
     restartCount: 1
     runningHistories: [{startTimestamp: "2026-02-03T04:06:00Z", endTimestamp: "2026-02-03T04:07:00Z", state: Running}]
-  conditions: {c: {phase: Completed, createTime: "2026-02-03T04:06:00Z", runningDuration: 1m0s, taskStatusCount: {t: {phase: {Running: 1}}}}}
+  conditions: {c: {phase: Completed, createTime: "2026-02-03T04:06:00Z", runningDuration: 60s, taskStatusCount: {t: {phase: {Running: 1}}}}}
   state: {phase: Running}
 "#;
 
-const COMMAND: &str = r#"
+const COMMAND: &str = r"
 apiVersion: bus.volcano.sh/v1alpha1
 kind: Command
 metadata: {name: c}
@@ -115,15 +115,15 @@ action: AbortJob
 target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: train, uid: u}
 reason: r
 message: m
-"#;
+";
 
-const TEMPLATE: &str = r#"
+const TEMPLATE: &str = r"
 apiVersion: flow.volcano.sh/v1alpha1
 kind: JobTemplate
 metadata: {name: a}
 spec: {queue: gold, maxRetry: 3}
 status: {jobDependsOnList: [f-a]}
-"#;
+";
 
 /// Everything that was read is written again.
 fn round_trip<T: DeserializeOwned + Serialize>(text: &str) -> T {

@@ -18,9 +18,7 @@ impl Schedule {
         let wrong = |why: &dyn std::fmt::Display| format!("spec.schedule: {text:?}: {why}");
         if let Some(every) = text.strip_prefix("@every ") {
             let duration = kube_core::Duration::from_str(every).map_err(|error| wrong(&error))?;
-            let duration = std::time::Duration::try_from(duration)
-                .ok()
-                .and_then(|one| SignedDuration::try_from(one).ok());
+            let duration = SignedDuration::try_from(std::time::Duration::from(duration)).ok();
             let duration = duration.filter(|one| *one >= SignedDuration::from_secs(60));
             return duration.map(Self::Every).ok_or_else(|| wrong(&"expected a minute or more"));
         }

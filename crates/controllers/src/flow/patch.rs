@@ -23,7 +23,7 @@ fn merge(into: &mut Value, changes: &Value) {
                 fields.remove(key);
             }
             (Some(Value::Array(tasks)), Value::Array(changes)) if key == "tasks" => {
-                merge_tasks(tasks, changes)
+                merge_tasks(tasks, changes);
             }
             (Some(field), change) => merge(field, change),
             (None, change) => {

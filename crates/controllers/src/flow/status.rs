@@ -13,7 +13,7 @@ use super::Observed;
 pub(super) fn of(seen: &Observed<'_>, now: Timestamp, invalid: bool) -> JobFlowStatus {
     let before = seen.flow.status.clone().unwrap_or_default();
     let mut status = JobFlowStatus { state: before.state.clone(), ..JobFlowStatus::default() };
-    status.job_status_list = before.job_status_list.clone();
+    status.job_status_list.clone_from(&before.job_status_list);
     let mut jobs: Vec<&Job> = seen.jobs.iter().collect();
     jobs.sort_by_key(|job| &job.metadata.name);
     for job in jobs {
@@ -45,7 +45,7 @@ fn add(status: &mut JobFlowStatus, job: &Job, now: Timestamp) {
         task_status_count: of_job.task_status_count,
     };
     status.conditions.insert(name.clone(), condition);
-    let duration = of_job.running_duration.map(std::time::Duration::try_from).and_then(Result::ok);
+    let duration = of_job.running_duration.map(std::time::Duration::from);
     let duration = duration.and_then(|duration| SignedDuration::try_from(duration).ok());
     let ended =
         created.as_ref().zip(duration).and_then(|(created, duration)| created.0.checked_add(duration).ok());

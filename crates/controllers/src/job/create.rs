@@ -17,7 +17,7 @@ const BUDGETS: [&str; 2] = [names::JDB_MIN_AVAILABLE, names::JDB_MAX_UNAVAILABLE
 const INHERITED_LABELS: [&str; 2] = [names::PREEMPTABLE, names::COOLDOWN_TIME];
 
 /// A pod of a task.
-pub(crate) fn pod(look: &Look<'_>, task: &TaskSpec, index: i32) -> Result<Pod, String> {
+pub(crate) fn pod(look: &Look<'_>, task: &TaskSpec, index: i32) -> Pod {
     let job = &look.job;
     let template = task.template.metadata.clone().unwrap_or_default();
     let mut annotations = template.annotations.unwrap_or_default();
@@ -36,8 +36,8 @@ pub(crate) fn pod(look: &Look<'_>, task: &TaskSpec, index: i32) -> Result<Pod, S
         spec: Some(spec(look, task)),
         status: None,
     };
-    plugin::change_pod(job, task, index, &mut pod)?;
-    Ok(pod)
+    plugin::change_pod(job, task, index, &mut pod);
+    pod
 }
 
 fn spec(look: &Look<'_>, task: &TaskSpec) -> PodSpec {

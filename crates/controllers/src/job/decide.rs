@@ -176,7 +176,9 @@ fn decided(look: &Look<'_>, action: &Action, scopes: &[Scope]) -> JobStatus {
     match action {
         Action::RestartTask | Action::RestartPod | Action::RestartPartition => {
             let retry = status.retry_count;
-            scopes.iter().for_each(|scope| marker::restart(&mut status, scope, retry));
+            for scope in scopes {
+                marker::restart(&mut status, scope, retry);
+            }
         }
         _ => status.version += 1,
     }

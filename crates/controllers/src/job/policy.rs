@@ -23,7 +23,7 @@ pub(crate) fn answer(spec: &JobSpec, happened: &Happened<'_>) -> Option<Answer> 
     let task = happened.task.into_iter().flat_map(|task| &task.policies);
     let policy = task.chain(&spec.policies).find(|policy| answers(policy, happened))?;
     let action = policy.action.clone().unwrap_or_default();
-    let after = policy.timeout.map(Duration::try_from).and_then(Result::ok).filter(|after| !after.is_zero());
+    let after = policy.timeout.map(Duration::from).filter(|after| !after.is_zero());
     (action != Action::SyncJob).then_some(Answer { action, after })
 }
 

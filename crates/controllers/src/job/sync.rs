@@ -1,6 +1,6 @@
 //! A Job that lives: what is missing is made, what is too much is deleted, the pods are counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_api::batch::{JobPhase, JobStatus, TaskSpec};
 
@@ -17,7 +17,7 @@ struct Waits {
     message: String,
 }
 
-const WAITS: [&str; 3] = ["InvalidJob", "PluginError", "PVCError"];
+const WAITS: [&str; 2] = ["InvalidJob", "PVCError"];
 
 pub(crate) fn sync(look: &Look<'_>, outcome: &mut Outcome) {
     let waits = make(look, outcome).err();
@@ -35,13 +35,13 @@ fn make(look: &Look<'_>, outcome: &mut Outcome) -> Result<(), Waits> {
     let waits = |reason| move |message| Waits { reason, message };
     delete_pods(look, outcome);
     check(&look.job).map_or(Ok(()), Err).map_err(waits("InvalidJob"))?;
-    plugin::ensure(look, outcome).map_err(waits("PluginError"))?;
+    plugin::ensure(look, outcome);
     volumes::ensure(look, outcome).map_err(waits("PVCError"))?;
     if outcome.wants_ssh_key || !group::ensure(look, outcome) {
         return Ok(());
     }
     for task in &look.job.spec.tasks {
-        create_pods(look, task, outcome).map_err(waits("PluginError"))?;
+        create_pods(look, task, outcome);
     }
     Ok(())
 }
@@ -69,22 +69,20 @@ pub(crate) fn delete(look: &Look<'_>, pod: &JobPod) -> Change {
     })
 }
 
-fn create_pods(look: &Look<'_>, task: &TaskSpec, outcome: &mut Outcome) -> Result<(), String> {
+fn create_pods(look: &Look<'_>, task: &TaskSpec, outcome: &mut Outcome) {
     if *look.phase() == JobPhase::Restarting && look.status().retry_count >= look.job.spec.max_retry {
-        return Ok(());
+        return;
     }
-    let there: std::collections::BTreeSet<&str> =
-        look.seen.pods.iter().map(|pod| pod.name.as_str()).collect();
+    let there: BTreeSet<&str> = look.seen.pods.iter().map(|pod| pod.name.as_str()).collect();
     let mut missing = (0..task.replicas)
         .filter(|index| !there.contains(pod_name(&look.job, task, *index).as_str()))
         .peekable();
     if missing.peek().is_none() || !depends::may_start(look, task) {
-        return Ok(());
+        return;
     }
     for index in missing {
-        outcome.changes.push(Change::Create(Object::Pod(Box::new(create::pod(look, task, index)?))));
+        outcome.changes.push(Change::Create(Object::Pod(Box::new(create::pod(look, task, index)))));
     }
-    Ok(())
 }
 
 /// The status that the objects show, if it is another one.
@@ -102,7 +100,7 @@ fn new_status(look: &Look<'_>, waits: Option<&Waits>) -> Option<JobStatus> {
     }
     match waits {
         Some(waits) => {
-            (status.state.reason, status.state.message) = (waits.reason.to_owned(), waits.message.clone())
+            (status.state.reason, status.state.message) = (waits.reason.to_owned(), waits.message.clone());
         }
         None if WAITS.contains(&status.state.reason.as_str()) => {
             (status.state.reason, status.state.message) = (String::new(), String::new());

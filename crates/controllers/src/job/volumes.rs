@@ -4,7 +4,8 @@
 //! write more, and another claim after a crash in between.
 
 use k8s_openapi::api::core::v1::{
-    PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount,
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, PodSpec, Volume,
+    VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::batch::{API_VERSION, Job, JobStatus, VolumeSpec};
@@ -31,16 +32,7 @@ pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) -> Result<(), Strin
         match &volume.volume_claim {
             _ if look.seen.claims.contains(&name) => {}
             Some(spec) => {
-                outcome.changes.push(Change::Create(Object::Claim(Box::new(PersistentVolumeClaim {
-                    metadata: ObjectMeta {
-                        name: Some(name),
-                        namespace: look.job.metadata.namespace.clone(),
-                        owner_references: Some(vec![controller(API_VERSION, "Job", &look.job.metadata)]),
-                        ..ObjectMeta::default()
-                    },
-                    spec: Some(spec.clone()),
-                    status: None,
-                }))))
+                outcome.changes.push(Change::Create(Object::Claim(Box::new(claim(look, name, spec)))));
             }
             None => {
                 return Err(format!(
@@ -50,6 +42,19 @@ pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) -> Result<(), Strin
         }
     }
     Ok(())
+}
+
+fn claim(look: &Look<'_>, name: String, spec: &PersistentVolumeClaimSpec) -> PersistentVolumeClaim {
+    PersistentVolumeClaim {
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: look.job.metadata.namespace.clone(),
+            owner_references: Some(vec![controller(API_VERSION, "Job", &look.job.metadata)]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(spec.clone()),
+        status: None,
+    }
 }
 
 /// Records the claims among what belongs to the job.

@@ -11,10 +11,10 @@ pub(super) const PLUGIN: Plugin = Plugin { name: "hcclrank", objects: nothing, c
 
 const FLAGS: Flags = Flags { values: &["master", "worker"], switches: &[] };
 
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
+fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
     let arguments = Arguments::read(arguments, &FLAGS);
     if annotation(&made.pod.metadata, HCCL_RANK_INDEX).is_some_and(|rank| !rank.is_empty()) {
-        return Ok(());
+        return;
     }
     let (master, worker) = (arguments.text("master", "master"), arguments.text("worker", "worker"));
     let own = || {
@@ -29,7 +29,6 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
     if let Some(rank) = rank {
         made.pod.metadata.annotations.get_or_insert_default().insert(HCCL_RANK_INDEX.to_owned(), rank);
     }
-    Ok(())
 }
 
 /// The variable `RANK`, which the template or plugin pytorch may set.

@@ -21,9 +21,9 @@ use crate::job::{Look, SshKey};
 /// A job plugin.
 struct Plugin {
     name: &'static str,
-    /// What it makes for a job. `None` where it needs a key pair that is not there.
-    objects: fn(&Job, &[String], Option<&SshKey>) -> Option<Vec<Object>>,
-    change_pod: fn(&mut Made<'_>, &[String]) -> Result<(), String>,
+    /// What it makes for a job, with a key pair if there is one.
+    objects: fn(&Job, &[String], Option<&SshKey>) -> Vec<Object>,
+    change_pod: fn(&mut Made<'_>, &[String]),
     /// What is wrong with the job for it.
     check: fn(&Job, &[String]) -> Option<String>,
 }
@@ -58,8 +58,8 @@ impl Made<'_> {
     }
 }
 
-fn nothing(_: &Job, _: &[String], _: Option<&SshKey>) -> Option<Vec<Object>> {
-    Some(Vec::new())
+fn nothing(_: &Job, _: &[String], _: Option<&SshKey>) -> Vec<Object> {
+    Vec::new()
 }
 
 fn any_job(_: &Job, _: &[String]) -> Option<String> {
@@ -77,31 +77,26 @@ pub(crate) fn check(job: &Job) -> Option<String> {
 }
 
 /// Changes a pod as the plugins want.
-pub(crate) fn change_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Pod) -> Result<(), String> {
+pub(crate) fn change_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Pod) {
     let mut made = Made { job, task, index, pod };
-    of(job).try_for_each(|(plugin, arguments)| (plugin.change_pod)(&mut made, arguments))
+    for (plugin, arguments) in of(job) {
+        (plugin.change_pod)(&mut made, arguments);
+    }
 }
 
 /// Makes what is missing, and keeps the hosts of the job in step.
-pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) -> Result<(), String> {
-    for (plugin, arguments) in of(&look.job) {
-        let Some(objects) = (plugin.objects)(&look.job, arguments, look.seen.ssh_key) else {
-            let secret = objects::name(&look.job, "-ssh");
-            let there =
-                look.seen.made.iter().any(|one| matches!(one, Object::Secret(_)) && one.name() == secret);
-            outcome.wants_ssh_key |= !there;
-            continue;
-        };
-        for object in objects {
-            let found =
-                look.seen.made.iter().find(|one| one.kind() == object.kind() && one.name() == object.name());
-            outcome.changes.extend(match found {
-                None => Some(Change::Create(object)),
-                Some(found) => objects::updated(found, &object).map(Change::Replace),
-            });
-        }
+pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) {
+    outcome.wants_ssh_key = look.seen.ssh_key.is_none() && ssh::lacks_key(&look.job, look.seen.made);
+    for object in of(&look.job)
+        .flat_map(|(plugin, arguments)| (plugin.objects)(&look.job, arguments, look.seen.ssh_key))
+    {
+        let found =
+            look.seen.made.iter().find(|one| one.kind() == object.kind() && one.name() == object.name());
+        outcome.changes.extend(match found {
+            None => Some(Change::Create(object)),
+            Some(found) => objects::updated(found, &object).map(Change::Replace),
+        });
     }
-    Ok(())
 }
 
 /// Deletes what plugins made.

@@ -18,12 +18,12 @@ fn check(job: &Job, arguments: &[String]) -> Option<String> {
     missing.then(|| format!("spec.plugins.mpi: there is no master task {master}"))
 }
 
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
+fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
     let arguments = Arguments::read(arguments, &FLAGS);
     let port = arguments.number("port", 22);
     let worker = made.task(arguments.text("worker", "worker"));
     let env = if made.task.name == arguments.text("master", "master") {
-        let Some(worker) = worker else { return Ok(()) };
+        let Some(worker) = worker else { return };
         vec![variable("MPI_HOST", hosts(made.job, worker).join(","))]
     } else {
         Vec::new()
@@ -34,5 +34,4 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
             add_env(container, &env);
         }
     }
-    Ok(())
 }

@@ -15,11 +15,11 @@ const FLAGS: Flags = Flags {
 };
 const WAIT: &str = "wait-for-master";
 
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
+fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
     let arguments = Arguments::read(arguments, &FLAGS);
     let (master, worker) = (arguments.text("master", "master"), arguments.text("worker", "worker"));
     let port = arguments.number("port", 23456);
-    let Some(address) = made.task(master).map(|task| task_host(made.job, task, 0)) else { return Ok(()) };
+    let Some(address) = made.task(master).map(|task| task_host(made.job, task, 0)) else { return };
     let of_both = made.job.spec.tasks.iter().filter(|task| task.name == master || task.name == worker);
     let size: i32 = of_both.map(|task| task.replicas).sum();
     let mut env = vec![
@@ -39,7 +39,6 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
         open_port(container, "pytorchjob-port", port);
         add_env(container, &env);
     }
-    Ok(())
 }
 
 /// A container that ends when the master listens.

@@ -34,7 +34,7 @@ fn check(job: &Job, arguments: &[String]) -> Option<String> {
     missing.then(|| format!("spec.plugins.ray: there is no head task {head}"))
 }
 
-fn objects(job: &Job, arguments: &[String], _: Option<&SshKey>) -> Option<Vec<Object>> {
+fn objects(job: &Job, arguments: &[String], _: Option<&SshKey>) -> Vec<Object> {
     let arguments = Arguments::read(arguments, &FLAGS);
     let mut labels = selector(job);
     labels.insert(names::TASK_SPEC.to_owned(), arguments.text("head", "head").to_owned());
@@ -47,13 +47,13 @@ fn objects(job: &Job, arguments: &[String], _: Option<&SshKey>) -> Option<Vec<Ob
     });
     let spec = ServiceSpec { selector: Some(labels), ports: Some(ports.into()), ..ServiceSpec::default() };
     let service = Service { metadata: metadata(job, "-head-svc"), spec: Some(spec), status: None };
-    Some(vec![Object::Service(Box::new(service))])
+    vec![Object::Service(Box::new(service))]
 }
 
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
+fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
     let arguments = Arguments::read(arguments, &FLAGS);
     let Some(head) = made.task(arguments.text("head", "head")) else {
-        return check(made.job, &[]).map_or(Ok(()), Err);
+        return;
     };
     let (task, ports) = (made.task.name.clone(), ports(&arguments));
     let [gcs, dashboard, client] = ports.map(|(_, port)| port);
@@ -62,7 +62,9 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
     let is_worker = task == arguments.text("worker", "worker");
     for container in &mut made.spec().containers {
         let command = if is_head && container.name == arguments.text("headContainer", "head") {
-            ports.iter().for_each(|(name, port)| open_port(container, name, *port));
+            for (name, port) in ports {
+                open_port(container, name, port);
+            }
             format!(
                 "ray start --head --block --dashboard-host=0.0.0.0 --port={gcs} --dashboard-port={dashboard} \
                  --ray-client-server-port={client}"
@@ -74,5 +76,4 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
         };
         container.command = Some(vec!["sh".to_owned(), "-c".to_owned(), command]);
     }
-    Ok(())
 }

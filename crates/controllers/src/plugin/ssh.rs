@@ -22,19 +22,28 @@ const SUFFIX: &str = "-ssh";
 const ROOTS_PATH: &str = "/root/.ssh";
 const FILES: [&str; 4] = ["id_rsa", "id_rsa.pub", "authorized_keys", "config"];
 
-fn objects(job: &Job, arguments: &[String], key: Option<&SshKey>) -> Option<Vec<Object>> {
+/// The Secret of a job is missing, and its arguments bring no key for it.
+pub(super) fn lacks_key(job: &Job, made: &[Object]) -> bool {
+    let needs =
+        |arguments: &Vec<String>| Arguments::read(arguments, &FLAGS).text("ssh-private-key", "").is_empty();
+    let name = name(job, SUFFIX);
+    let there = made.iter().any(|one| matches!(one, Object::Secret(_)) && one.name() == name);
+    !there && job.spec.plugins.get("ssh").is_some_and(needs)
+}
+
+fn objects(job: &Job, arguments: &[String], key: Option<&SshKey>) -> Vec<Object> {
     let arguments = Arguments::read(arguments, &FLAGS);
     let given = arguments.text("ssh-private-key", "");
     let (private, public) = match key {
         _ if !given.is_empty() => (given, arguments.text("ssh-public-key", "")),
         Some(key) => (key.private.as_str(), key.public.as_str()),
-        None => return None,
+        None => return Vec::new(),
     };
     let config = config(job, arguments.number("ssh-port", 22));
     let contents = [private, public, public, &config].map(|text| ByteString(text.as_bytes().to_vec()));
     let data: BTreeMap<String, ByteString> = FILES.map(str::to_owned).into_iter().zip(contents).collect();
     let secret = Secret { metadata: metadata(job, SUFFIX), data: Some(data), ..Secret::default() };
-    Some(vec![Object::Secret(Box::new(secret))])
+    vec![Object::Secret(Box::new(secret))]
 }
 
 fn config(job: &Job, port: i32) -> String {
@@ -48,7 +57,7 @@ fn config(job: &Job, port: i32) -> String {
 }
 
 /// The key may be read by others where it is not root's, or the user could not read it.
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
+fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
     let arguments = Arguments::read(arguments, &FLAGS);
     let path = arguments.text("ssh-key-file-path", ROOTS_PATH);
     let secret_name = name(made.job, SUFFIX);
@@ -62,5 +71,4 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
     };
     let volume = Volume { name: secret_name, secret: Some(source), ..Volume::default() };
     mount(made.spec(), volume, path, Some(".ssh"));
-    Ok(())
 }

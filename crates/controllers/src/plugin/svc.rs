@@ -29,7 +29,7 @@ const FLAGS: Flags = Flags {
 const SUFFIX: &str = "-svc";
 const MOUNT_PATH: &str = "/etc/volcano";
 
-fn objects(job: &Job, arguments: &[String], _: Option<&SshKey>) -> Option<Vec<Object>> {
+fn objects(job: &Job, arguments: &[String], _: Option<&SshKey>) -> Vec<Object> {
     let arguments = Arguments::read(arguments, &FLAGS);
     let hosts = ConfigMap { metadata: metadata(job, SUFFIX), data: Some(data(job)), ..ConfigMap::default() };
     let mut objects = vec![
@@ -39,7 +39,7 @@ fn objects(job: &Job, arguments: &[String], _: Option<&SshKey>) -> Option<Vec<Ob
     if !arguments.switch("disable-network-policy", false) {
         objects.push(Object::NetworkPolicy(Box::new(policy(job))));
     }
-    Some(objects)
+    objects
 }
 
 fn service(job: &Job, not_ready: bool) -> Service {
@@ -87,7 +87,7 @@ fn data(job: &Job) -> BTreeMap<String, String> {
     data
 }
 
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
+fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
     let map = name(made.job, SUFFIX);
     let (pod, domain) = (made.pod.metadata.name.clone(), text(made.job.metadata.name.as_ref()).to_owned());
     let env: Vec<EnvVar> =
@@ -106,7 +106,6 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) -> Result<(), String> {
     let source = ConfigMapVolumeSource { name: map.clone(), ..ConfigMapVolumeSource::default() };
     let volume = Volume { name: map, config_map: Some(source), ..Volume::default() };
     mount(spec, volume, MOUNT_PATH, None);
-    Ok(())
 }
 
 fn from_map(map: &str, key: String) -> EnvVar {

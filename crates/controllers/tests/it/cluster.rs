@@ -247,5 +247,5 @@ impl Cluster {
 }
 
 fn indent(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}\n")).collect()
+    text.lines().flat_map(|line| ["  ", line, "\n"]).collect()
 }

@@ -48,10 +48,10 @@ impl Clock {
                 self.jobs.push(*job);
             }
             Change::Delete(target) => {
-                self.jobs.retain(|job| job.metadata.name.as_ref() != Some(&target.name))
+                self.jobs.retain(|job| job.metadata.name.as_ref() != Some(&target.name));
             }
             Change::Status { object: Object::CronJob(cron), .. } if !self.crashes => {
-                self.cron.status = cron.status
+                self.cron.status = cron.status;
             }
             Change::Status { .. } => {}
             Change::Note(note) => self.notes.push(note.message),
@@ -60,7 +60,7 @@ impl Clock {
     }
 
     /// All Jobs that run end so.
-    fn end(&mut self, phase: JobPhase) {
+    fn end(&mut self, phase: &JobPhase) {
         let time = Some(Time(self.now));
         for job in self.jobs.iter_mut().filter(|job| job.status.is_none()) {
             let state = JobState {
@@ -94,7 +94,7 @@ fn jobs_start_at_their_times_and_are_named_after_them() {
     let annotations = job.metadata.annotations.as_ref().unwrap();
     assert_eq!(annotations["volcano.sh/cronjob-scheduled-timestamp"], "2026-11-23T00:10:00Z");
     assert_eq!(clock.cron.status.as_ref().unwrap().active.len(), 1);
-    clock.end(JobPhase::Completed);
+    clock.end(&JobPhase::Completed);
     clock.wait(1);
     let status = clock.cron.status.clone().unwrap();
     assert_eq!(
@@ -117,7 +117,7 @@ fn a_controller_that_was_killed_before_its_status_makes_no_second_job() {
     let mut clock = Clock::new("schedule: '*/10 * * * *'");
     clock.crashes = true;
     assert_eq!(clock.wait(12).times(), ["00:10"]);
-    clock.end(JobPhase::Completed);
+    clock.end(&JobPhase::Completed);
     assert_eq!(clock.wait(3).times(), ["00:10"]);
     clock.crashes = false;
     clock.wait(0);
@@ -133,7 +133,7 @@ fn jobs_at_the_same_time() {
         let mut clock = Clock::new(&format!("schedule: '*/10 * * * *', concurrencyPolicy: {policy}"));
         assert_eq!(clock.wait(10).wait(11).times(), expected, "{policy}");
         if policy == "Forbid" {
-            clock.end(JobPhase::Completed);
+            clock.end(&JobPhase::Completed);
             assert_eq!(clock.wait(1).times(), ["00:10", "00:20"], "what was left out starts late");
         }
     }
@@ -167,7 +167,7 @@ fn old_jobs_are_deleted() {
         JobPhase::Completed,
     ] {
         clock.wait(10);
-        clock.end(phase);
+        clock.end(&phase);
         clock.wait(0);
     }
     assert_eq!(clock.times(), ["00:30", "00:50"]);

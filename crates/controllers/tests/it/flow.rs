@@ -50,7 +50,7 @@ impl Flows {
                 match change {
                     Change::Create(Object::Job(job)) => self.jobs.push(*job),
                     Change::Delete(target) => {
-                        self.jobs.retain(|job| job.metadata.name.as_ref() != Some(&target.name))
+                        self.jobs.retain(|job| job.metadata.name.as_ref() != Some(&target.name));
                     }
                     Change::Status { object: Object::JobFlow(flow), .. } => self.flow.status = flow.status,
                     Change::Note(note) => self.notes.push(note.message),

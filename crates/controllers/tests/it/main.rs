@@ -1,4 +1,5 @@
 //! Behaviour of the controllers on a cluster in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod cluster;
 mod cron;

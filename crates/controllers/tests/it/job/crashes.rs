@@ -3,8 +3,10 @@
 use super::{running, spec};
 use crate::cluster::Cluster;
 
-/// What happens to a job that runs.
-const STORIES: [(&str, fn(&mut Cluster)); 8] = [
+/// Fields of a job, and what happens to it while it runs.
+type Story = (&'static str, fn(&mut Cluster));
+
+const STORIES: [Story; 8] = [
     ("policies: [{event: PodFailed, action: RestartJob}]", |cluster| cluster.fail("worker-0", 1)),
     ("policies: [{event: PodFailed, action: RestartTask}]", |cluster| cluster.fail("worker-0", 1)),
     ("policies: [{event: PodFailed, action: RestartPod}]", |cluster| {
