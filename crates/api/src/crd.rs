@@ -5,7 +5,10 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::v1beta1::{self, GROUP, PodGroupSpec, PodGroupStatus, QueueSpec, QueueStatus, VERSION};
+use crate::batch::{self, CronJobSpec, CronJobStatus, JobSpec, JobStatus};
+use crate::bus::{self, CommandFields};
+use crate::flow::{self, JobFlowSpec, JobFlowStatus, JobTemplateStatus};
+use crate::v1beta1::{self, PodGroupSpec, PodGroupStatus, QueueSpec, QueueStatus};
 
 /// Stands at the top of each rendered file.
 const HEADER: &str = "# Generated from the Rust types by `phalanx crds`; do not edit.\n";
@@ -13,6 +16,11 @@ const HEADER: &str = "# Generated from the Rust types by `phalanx crds`; do not 
 /// The definitions as files: name and YAML text. The same text for every call and build.
 pub fn crds() -> Vec<(&'static str, String)> {
     vec![
+        ("batch.volcano.sh_cronjobs.yaml", CRON_JOB.yaml()),
+        ("batch.volcano.sh_jobs.yaml", JOB.yaml()),
+        ("bus.volcano.sh_commands.yaml", COMMAND.yaml()),
+        ("flow.volcano.sh_jobflows.yaml", JOB_FLOW.yaml()),
+        ("flow.volcano.sh_jobtemplates.yaml", JOB_TEMPLATE.yaml()),
         ("scheduling.volcano.sh_podgroups.yaml", POD_GROUP.yaml()),
         ("scheduling.volcano.sh_queues.yaml", QUEUE.yaml()),
     ]
@@ -21,6 +29,8 @@ pub fn crds() -> Vec<(&'static str, String)> {
 /// What a definition says beside the schemas of spec and status.
 pub(crate) struct Definition {
     pub(crate) name: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
     pub(crate) plural: &'static str,
     pub(crate) short_names: &'static [&'static str],
     kind: &'static str,
@@ -29,10 +39,18 @@ pub(crate) struct Definition {
     description: &'static str,
     columns: &'static [Column],
     status_subresource: bool,
-    spec: fn(&mut SchemaGenerator) -> schemars::Schema,
-    status: fn(&mut SchemaGenerator) -> schemars::Schema,
+    body: Body,
     /// CEL rules on the whole object.
     rules: fn() -> Option<Value>,
+}
+
+type Schemed = fn(&mut SchemaGenerator) -> schemars::Schema;
+
+/// What an object holds beside its metadata.
+enum Body {
+    SpecAndStatus(Schemed, Schemed),
+    /// Fields of its own.
+    Fields(Schemed),
 }
 
 /// A column of `kubectl get`.
@@ -50,6 +68,8 @@ const fn column(name: &'static str, kind: &'static str, path: &'static str) -> C
 
 pub(crate) const POD_GROUP: Definition = Definition {
     name: "podgroups.scheduling.volcano.sh",
+    group: v1beta1::GROUP,
+    version: v1beta1::VERSION,
     plural: "podgroups",
     short_names: &["pg", "podgroup-v1beta1"],
     kind: "PodGroup",
@@ -64,13 +84,14 @@ pub(crate) const POD_GROUP: Definition = Definition {
         Column { name: "QUEUE", kind: "string", path: ".spec.queue", wide: true },
     ],
     status_subresource: false,
-    spec: PodGroupSpec::json_schema,
-    status: PodGroupStatus::json_schema,
+    body: Body::SpecAndStatus(PodGroupSpec::json_schema, PodGroupStatus::json_schema),
     rules: || None,
 };
 
 pub(crate) const QUEUE: Definition = Definition {
     name: "queues.scheduling.volcano.sh",
+    group: v1beta1::GROUP,
+    version: v1beta1::VERSION,
     plural: "queues",
     short_names: &["q", "queue-v1beta1"],
     kind: "Queue",
@@ -85,12 +106,110 @@ pub(crate) const QUEUE: Definition = Definition {
         column("AGE", "date", ".metadata.creationTimestamp"),
     ],
     status_subresource: true,
-    spec: QueueSpec::json_schema,
-    status: QueueStatus::json_schema,
+    body: Body::SpecAndStatus(QueueSpec::json_schema, QueueStatus::json_schema),
     rules: || Some(v1beta1::queue_rules()),
 };
 
+pub(crate) const JOB: Definition = Definition {
+    name: "jobs.batch.volcano.sh",
+    group: batch::GROUP,
+    version: batch::VERSION,
+    plural: "jobs",
+    short_names: &["vcjob", "vj"],
+    kind: "Job",
+    singular: "job",
+    scope: "Namespaced",
+    description: "Pods in tasks that start together and are restarted by policies.",
+    columns: &[
+        column("STATUS", "string", ".status.state.phase"),
+        column("minAvailable", "integer", ".status.minAvailable"),
+        column("RUNNINGS", "integer", ".status.running"),
+        column("AGE", "date", ".metadata.creationTimestamp"),
+        Column { name: "QUEUE", kind: "string", path: ".spec.queue", wide: true },
+    ],
+    status_subresource: true,
+    body: Body::SpecAndStatus(JobSpec::json_schema, JobStatus::json_schema),
+    rules: || Some(batch::rules::job_object()),
+};
+
+pub(crate) const CRON_JOB: Definition = Definition {
+    name: "cronjobs.batch.volcano.sh",
+    group: batch::GROUP,
+    version: batch::VERSION,
+    plural: "cronjobs",
+    short_names: &["cronvcjob", "cronvj"],
+    kind: "CronJob",
+    singular: "cronjob",
+    scope: "Namespaced",
+    description: "Jobs by the clock.",
+    columns: &[
+        column("SCHEDULE", "string", ".spec.schedule"),
+        column("SUSPEND", "boolean", ".spec.suspend"),
+        column("LAST SCHEDULE", "date", ".status.lastScheduleTime"),
+        column("AGE", "date", ".metadata.creationTimestamp"),
+    ],
+    status_subresource: true,
+    body: Body::SpecAndStatus(CronJobSpec::json_schema, CronJobStatus::json_schema),
+    rules: || Some(batch::rules::cron_job()),
+};
+
+pub(crate) const COMMAND: Definition = Definition {
+    name: "commands.bus.volcano.sh",
+    group: bus::GROUP,
+    version: bus::VERSION,
+    plural: "commands",
+    short_names: &[],
+    kind: "Command",
+    singular: "command",
+    scope: "Namespaced",
+    description: "What somebody wants done with a Job or Queue, once.",
+    columns: &[],
+    status_subresource: false,
+    body: Body::Fields(CommandFields::json_schema),
+    rules: || None,
+};
+
+pub(crate) const JOB_FLOW: Definition = Definition {
+    name: "jobflows.flow.volcano.sh",
+    group: flow::GROUP,
+    version: flow::VERSION,
+    plural: "jobflows",
+    short_names: &["jf"],
+    kind: "JobFlow",
+    singular: "jobflow",
+    scope: "Namespaced",
+    description: "Jobs one after the other.",
+    columns: &[
+        column("Status", "string", ".status.state.phase"),
+        column("Age", "date", ".metadata.creationTimestamp"),
+    ],
+    status_subresource: true,
+    body: Body::SpecAndStatus(JobFlowSpec::json_schema, JobFlowStatus::json_schema),
+    rules: || None,
+};
+
+pub(crate) const JOB_TEMPLATE: Definition = Definition {
+    name: "jobtemplates.flow.volcano.sh",
+    group: flow::GROUP,
+    version: flow::VERSION,
+    plural: "jobtemplates",
+    short_names: &["jt"],
+    kind: "JobTemplate",
+    singular: "jobtemplate",
+    scope: "Namespaced",
+    description: "A Job to be made by JobFlows.",
+    columns: &[],
+    status_subresource: true,
+    body: Body::SpecAndStatus(JobSpec::json_schema, JobTemplateStatus::json_schema),
+    rules: || None,
+};
+
 impl Definition {
+    /// Group and version as they stand in `apiVersion`.
+    pub(crate) fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
     pub(crate) fn typed(&self) -> CustomResourceDefinition {
         serde_json::from_value(self.json()).expect("a definition has the shape of its type")
     }
@@ -110,7 +229,7 @@ impl Definition {
                 "annotations": { "helm.sh/resource-policy": "keep" },
             },
             "spec": {
-                "group": GROUP,
+                "group": self.group,
                 "names": {
                     "kind": self.kind,
                     "listKind": format!("{}List", self.kind),
@@ -128,7 +247,7 @@ impl Definition {
         let columns: Vec<Value> = self.columns.iter().map(Column::json).collect();
         let subresources = if self.status_subresource { json!({ "status": {} }) } else { json!({}) };
         json!({
-            "name": VERSION,
+            "name": self.version,
             "served": true,
             "storage": true,
             "additionalPrinterColumns": columns,
@@ -145,10 +264,19 @@ impl Definition {
                 "apiVersion": { "type": "string" },
                 "kind": { "type": "string" },
                 "metadata": { "type": "object" },
-                "spec": structural(self.spec),
-                "status": without_defaults(structural(self.status)),
             },
         });
+        match self.body {
+            Body::SpecAndStatus(spec, status) => {
+                root["properties"]["spec"] = structural(spec);
+                root["properties"]["status"] = without_defaults(structural(status));
+            }
+            Body::Fields(fields) => {
+                for (name, schema) in structural(fields)["properties"].as_object().into_iter().flatten() {
+                    root["properties"][name] = schema.clone();
+                }
+            }
+        }
         if let Some(rules) = (self.rules)() {
             root["x-kubernetes-validations"] = rules;
         }

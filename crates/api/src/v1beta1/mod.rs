@@ -8,12 +8,10 @@
 //!
 //! Not to be confused with Kubernetes' own `scheduling.k8s.io` PodGroup.
 
-mod lenient;
 mod podgroup;
 mod queue;
-mod resource;
-mod rules;
-mod schema;
+pub(crate) mod rules;
+pub(crate) mod schema;
 
 use std::collections::BTreeMap;
 

@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::lenient::{is_zero, non_empty, null_is_default, open_enum};
 use super::{DEFAULT_QUEUE, ResourceList, rules, schema};
+use crate::lenient::{is_zero, non_empty, null_is_default, open_enum};
 
 /// A gang: pods that name it in the annotation `scheduling.k8s.io/group-name` start together or
 /// not at all.

@@ -4,8 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::lenient::{is_default, is_zero, non_empty, null_is_default, open_enum};
 use super::{ResourceList, rules, schema};
+use crate::lenient::{is_default, is_zero, non_empty, null_is_default, open_enum};
 
 /// A share of the cluster; cluster-scoped.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -52,7 +52,7 @@ pub(super) fn whole_numbers() -> Value {
 }
 
 /// On a network topology: one way only to say the highest tier.
-pub(super) fn one_highest_tier() -> Value {
+pub(crate) fn one_highest_tier() -> Value {
     json!([{
         "rule": "!has(self.highestTierAllowed) || !has(self.highestTierName) || self.highestTierName == ''",
         "message": "highestTierAllowed and highestTierName exclude each other",

@@ -10,11 +10,11 @@ const UNSIGNED: &str = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE]
 
 /// The text of a Kubernetes object name (DNS subdomain), or none: "" stands for absent, and Volcano's definitions
 /// took it up to version 1.13.
-pub(super) const OBJECT_NAME: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
+pub(crate) const OBJECT_NAME: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
 
 /// An enumeration of a status, in which "" stands for absent, and which Volcano's definitions did not bound up to
 /// version 1.13.
-pub(super) fn or_empty<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub(crate) fn or_empty<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = T::json_schema(generator);
     if let Some(Value::Array(values)) = schema.get_mut("enum") {
         values.push(json!(""));
@@ -23,12 +23,12 @@ pub(super) fn or_empty<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema
 }
 
 /// [`ResourceList`](super::ResourceList): quantities as text or number, as the API server stores them.
-pub(super) fn resource_list(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn resource_list(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "additionalProperties": quantity("[+-]?") })
 }
 
 /// A resource list whose values Volcano's admission checks too: none below zero, some whole.
-pub(super) fn checked_resource_list(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn checked_resource_list(_: &mut SchemaGenerator) -> Schema {
     let mut amount = quantity(r"\+?");
     amount["minimum"] = json!(0);
     json_schema!({
@@ -47,6 +47,6 @@ fn quantity(sign: &str) -> Value {
 }
 
 /// Go's plain `int`: an integer without a format.
-pub(super) fn tier(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn tier(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "minimum": 0 })
 }

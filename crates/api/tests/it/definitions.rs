@@ -50,14 +50,34 @@ fn names_and_scopes_equal_those_of_volcano() {
             "singular": "queue", "shortNames": ["q", "queue-v1beta1"],
         })
     );
+    for (kind, plural, short) in [
+        ("Job", "jobs.batch.volcano.sh", json!(["vcjob", "vj"])),
+        ("CronJob", "cronjobs.batch.volcano.sh", json!(["cronvcjob", "cronvj"])),
+        ("Command", "commands.bus.volcano.sh", json!([])),
+        ("JobFlow", "jobflows.flow.volcano.sh", json!(["jf"])),
+        ("JobTemplate", "jobtemplates.flow.volcano.sh", json!(["jt"])),
+    ] {
+        let definition = definition(kind);
+        assert_eq!(
+            (&definition["metadata"]["name"], &definition["spec"]["scope"]),
+            (&json!(plural), &json!("Namespaced"))
+        );
+        assert_eq!(definition["spec"]["names"]["shortNames"], short, "{kind}");
+        assert_eq!(definition["spec"]["versions"][0]["name"], "v1alpha1", "{kind}");
+    }
     assert_eq!(definition("PodGroup")["spec"]["scope"], "Namespaced");
     assert_eq!(definition("Queue")["spec"]["scope"], "Cluster");
 }
 
 #[test]
-fn only_queues_have_a_status_subresource() {
+fn all_but_podgroups_and_commands_have_a_status_subresource() {
     let subresources = |kind: &str| definition(kind)["spec"]["versions"][0]["subresources"].clone();
-    assert_eq!(subresources("PodGroup"), json!({}));
+    for kind in ["PodGroup", "Command"] {
+        assert_eq!(subresources(kind), json!({}), "{kind}");
+    }
+    for kind in ["Job", "CronJob", "JobFlow", "JobTemplate"] {
+        assert_eq!(subresources(kind), json!({ "status": {} }), "{kind}");
+    }
     assert_eq!(subresources("Queue"), json!({ "status": {} }));
 }
 
@@ -111,7 +131,7 @@ fn invalid_amounts_of_a_queue_have_the_messages_of_volcano() {
 
 #[test]
 fn helm_uninstall_keeps_the_crds() {
-    for kind in ["PodGroup", "Queue"] {
+    for kind in ["PodGroup", "Queue", "Job", "CronJob", "Command", "JobFlow", "JobTemplate"] {
         let metadata = &definition(kind)["metadata"];
         assert_eq!(metadata["annotations"]["helm.sh/resource-policy"], "keep");
     }

@@ -3,4 +3,5 @@
 
 mod decode;
 mod definitions;
+mod jobs;
 mod structural;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::definitions::definition;
 
 /// Keys that have a meaning in a definition; any other was forgotten by the generator.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 23] = [
     "additionalProperties",
     "anyOf",
     "default",
@@ -24,19 +24,19 @@ const KNOWN: [&str; 20] = [
     "x-kubernetes-int-or-string",
     "x-kubernetes-list-type",
     "x-kubernetes-map-type",
+    "x-kubernetes-preserve-unknown-fields",
+    "minLength",
+    "minItems",
     "x-kubernetes-validations",
     "maxItems",
     "maxProperties",
 ];
 
 #[test]
-fn the_schema_of_podgroup_is_structural() {
-    check(&root("PodGroup"), "");
-}
-
-#[test]
-fn the_schema_of_queue_is_structural() {
-    check(&root("Queue"), "");
+fn the_schemas_are_structural() {
+    for kind in ["PodGroup", "Queue", "Job", "CronJob", "Command", "JobFlow", "JobTemplate"] {
+        check(&root(kind), "");
+    }
 }
 
 fn root(kind: &str) -> Value {
@@ -74,7 +74,7 @@ fn check_type(fields: &Map<String, Value>, path: &str) {
             "{path}: both properties and additionalProperties"
         ),
         Some("array") => assert!(fields.contains_key("items"), "{path}: an array of what?"),
-        Some("string" | "integer" | "boolean") => {}
+        Some("string" | "integer" | "boolean" | "number") => {}
         other => panic!("{path}: type {other:?}"),
     }
 }
@@ -84,6 +84,7 @@ fn check_default(fields: &Map<String, Value>, path: &str) {
     let Some(default) = fields.get("default") else { return };
     match fields["type"].as_str().unwrap() {
         "string" => assert!(default.is_string(), "{path}: default {default}"),
+        "boolean" => assert!(default.is_boolean(), "{path}: default {default}"),
         "integer" => assert!(default.as_i64() >= fields["minimum"].as_i64(), "{path}: default {default}"),
         other => panic!("{path}: a default for {other}"),
     }

@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("phalanx-core", &["phalanx-cluster", "phalanx-framework", "phalanx-plugins", "phalanx-resource"]),
     ("phalanx-conf", &["phalanx-cluster", "phalanx-core", "phalanx-framework", "phalanx-plugins"]),
     ("phalanx-api", &["phalanx-cluster"]),
+    ("phalanx-controllers", &["phalanx-api", "phalanx-resource"]),
     (
         "phalanx-cache",
         &["phalanx-api", "phalanx-cel", "phalanx-cluster", "phalanx-framework", "phalanx-resource"],

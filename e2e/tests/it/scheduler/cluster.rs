@@ -299,11 +299,22 @@ impl Cluster {
 
 /// PodGroups (of namespace default) or Queues as plain JSON.
 pub(super) fn volcano(client: &Client, kind: &str) -> Api<DynamicObject> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", kind));
+    let (group, version) = api_version(kind).split_once('/').unwrap_or_default();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     if kind == "Queue" {
         Api::all_with(client.clone(), &resource)
     } else {
         Api::default_namespaced_with(client.clone(), &resource)
+    }
+}
+
+/// Group and version of one of Volcano's kinds.
+pub(super) fn api_version(kind: &str) -> &'static str {
+    match kind {
+        "Job" | "CronJob" => "batch.volcano.sh/v1alpha1",
+        "Command" => "bus.volcano.sh/v1alpha1",
+        "JobFlow" | "JobTemplate" => "flow.volcano.sh/v1alpha1",
+        _ => "scheduling.volcano.sh/v1beta1",
     }
 }
 

@@ -10,6 +10,7 @@ mod devices;
 mod evictions;
 mod faults;
 mod gangs;
+mod job_definitions;
 mod leases;
 mod outside;
 mod places;

@@ -59,10 +59,10 @@ macro_rules! open_enum {
         }
     };
 }
-pub(super) use open_enum;
+pub(crate) use open_enum;
 
 /// Null counts as absent; for fields whose default is their type's.
-pub(super) fn null_is_default<'de, D, T>(from: D) -> Result<T, D::Error>
+pub(crate) fn null_is_default<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -71,7 +71,7 @@ where
 }
 
 /// Null and "" count as absent: Go clients cannot tell them apart.
-pub(super) fn non_empty<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+pub(crate) fn non_empty<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: From<String>,
@@ -82,11 +82,11 @@ where
 
 /// For counts that are omitted when zero.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-pub(super) fn is_zero(count: &i32) -> bool {
+pub(crate) fn is_zero(count: &i32) -> bool {
     *count == 0
 }
 
 /// For nested objects that are omitted when nothing in them is set.
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,0 +1,203 @@
+//! What the schemas of Job and CronJob check beyond types: enumerations, patterns and CEL rules.
+//!
+//! As for queues, a rule sees one object, and the API server bounds its estimated cost; hence the limits on the lengths
+//! of lists. What a rule cannot say is said by the controller in the status: dependencies of tasks that form a ring.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use super::PLUGINS;
+
+/// Actions that users may name in a policy.
+const ACTIONS: [&str; 8] = [
+    "AbortJob",
+    "RestartJob",
+    "RestartTask",
+    "RestartPod",
+    "RestartPartition",
+    "TerminateJob",
+    "CompleteJob",
+    "ResumeJob",
+];
+
+/// Events that users may name in a policy.
+const EVENTS: [&str; 8] =
+    ["*", "PodPending", "PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated"];
+
+/// The longest name of a pod, which is its host name too.
+const POD_NAME_MAX: usize = 63;
+
+pub(crate) fn policy_action(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ACTIONS, "maxLength": 63 })
+}
+
+pub(crate) fn policy_event(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": EVENTS, "maxLength": 63 })
+}
+
+pub(crate) fn policy_events(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": policy_event(generator), "maxItems": 16 })
+}
+
+/// On a policy.
+pub(crate) fn policy() -> Value {
+    let events = "(has(self.events) && size(self.events) > 0)";
+    json!([
+        {
+            "rule": format!("(has(self.event) || {events}) != has(self.exitCode)"),
+            "message": "either an event or an exitCode must be given, and not both",
+        },
+        {
+            "rule": "!has(self.exitCode) || self.exitCode != 0",
+            "message": "0 is not an exit code of a failure",
+            "fieldPath": ".exitCode",
+        },
+        {
+            "rule": "!((has(self.event) && self.event == 'PodPending') || (has(self.events) && 'PodPending' in self.events)) \
+                     || has(self.timeout)",
+            "message": "PodPending needs a timeout",
+        },
+    ])
+}
+
+/// On a volume.
+pub(crate) fn volume() -> Value {
+    json!([{
+        "rule": "(has(self.volumeClaimName) && self.volumeClaimName != '') != has(self.volumeClaim)",
+        "message": "either volumeClaimName (a claim that exists) or volumeClaim (one that is made) must be given",
+    }])
+}
+
+/// On a task.
+pub(crate) fn task() -> Value {
+    let replicas = "(has(self.replicas) ? self.replicas : 0)";
+    json!([
+        {
+            "rule": format!("!has(self.minAvailable) || self.minAvailable <= {replicas}"),
+            "message": "minAvailable must not be greater than replicas",
+            "fieldPath": ".minAvailable",
+        },
+        {
+            "rule": format!(
+                "!has(self.partitionPolicy) \
+                 || self.partitionPolicy.totalPartitions * self.partitionPolicy.partitionSize == {replicas}"
+            ),
+            "message": "replicas must equal totalPartitions * partitionSize",
+            "fieldPath": ".partitionPolicy",
+        },
+        {
+            "rule": "!has(self.partitionPolicy) || !has(self.minAvailable) || self.partitionPolicy.minPartitions == 0 \
+                     || self.partitionPolicy.minPartitions * self.partitionPolicy.partitionSize == self.minAvailable",
+            "message": "minAvailable must equal minPartitions * partitionSize",
+            "fieldPath": ".minAvailable",
+        },
+        {
+            "rule": "!has(self.dependsOn) || !has(self.dependsOn.name) || !has(self.name) || !(self.name in self.dependsOn.name)",
+            "message": "a task cannot depend on itself",
+            "fieldPath": ".dependsOn.name",
+        },
+    ])
+}
+
+/// On the spec of a job.
+pub(crate) fn job() -> Value {
+    let plugins = PLUGINS.join("', '");
+    json!([
+        {
+            "rule": "!has(self.minAvailable) || !has(self.tasks) \
+                     || self.minAvailable <= self.tasks.map(t, has(t.replicas) ? t.replicas : 0).sum()",
+            "message": "minAvailable must not be greater than the replicas of all tasks",
+            "fieldPath": ".minAvailable",
+        },
+        {
+            "rule": "!has(self.tasks) || self.tasks.all(t, !has(t.name) || self.tasks.exists_one(o, has(o.name) && o.name == t.name))",
+            "message": "names of tasks must be unique",
+            "fieldPath": ".tasks",
+        },
+        {
+            "rule": "!has(self.tasks) || self.tasks.all(t, !has(t.dependsOn) || !has(t.dependsOn.name) \
+                     || t.dependsOn.name.all(n, self.tasks.exists(o, has(o.name) && o.name == n)))",
+            "message": "dependsOn must name tasks of the job",
+            "fieldPath": ".tasks",
+        },
+        {
+            "rule": format!("!has(self.plugins) || self.plugins.all(n, n in ['{plugins}'])"),
+            "message": format!("plugins are {}", PLUGINS.join(", ")),
+            "fieldPath": ".plugins",
+        },
+        {
+            "rule": "!has(self.volumes) || self.volumes.all(v, self.volumes.exists_one(o, o.mountPath == v.mountPath))",
+            "message": "each mountPath can be used once",
+            "fieldPath": ".volumes",
+        },
+    ])
+}
+
+/// On a stored job: tasks are neither added nor removed, and the queue stays.
+///
+/// At the root nothing is ratcheted: names are checked when the job is created.
+pub(crate) fn job_object() -> Value {
+    json!([
+        {
+            "rule": "oldSelf.hasValue() || !has(self.spec) || !has(self.spec.tasks) || self.spec.tasks.all(t, \
+                     size(self.metadata.name) + 2 + size(has(t.name) ? t.name : 'default000') \
+                     + (has(t.replicas) ? size(string(t.replicas)) : 1) <= 63)",
+            "optionalOldSelf": true,
+            "message": format!("names of pods, such as JOB-TASK-0, must not be longer than {POD_NAME_MAX} characters"),
+        },
+        {
+            "rule": "!has(oldSelf.spec) || !has(oldSelf.spec.tasks) || (has(self.spec) && has(self.spec.tasks) \
+                     && size(self.spec.tasks) == size(oldSelf.spec.tasks))",
+            "message": "tasks cannot be added or removed",
+            "fieldPath": ".spec.tasks",
+        },
+        {
+            "rule": "!has(oldSelf.spec) || !has(oldSelf.spec.queue) || (has(self.spec) && has(self.spec.queue) \
+                     && self.spec.queue == oldSelf.spec.queue)",
+            "message": "the queue of a job cannot be changed",
+            "fieldPath": ".spec.queue",
+        },
+    ])
+}
+
+/// On a CronJob: its Jobs are named after it.
+pub(crate) fn cron_job() -> Value {
+    json!([{
+        "rule": "oldSelf.hasValue() || size(self.metadata.name) <= 52",
+        "optionalOldSelf": true,
+        "message": "the name must not be longer than 52 characters, for the suffix of its Jobs",
+    }])
+}
+
+/// Cron's five fields, or a nickname.
+pub(crate) fn schedule(_: &mut SchemaGenerator) -> Schema {
+    let list = |value: &str| {
+        let item = format!(r"(\*|\?|{value}(-{value})?)(/[1-9][0-9]*)?");
+        format!("{item}(,{item})*")
+    };
+    let month = "(0?[1-9]|1[0-2]|[Jj][Aa][Nn]|[Ff][Ee][Bb]|[Mm][Aa][Rr]|[Aa][Pp][Rr]|[Mm][Aa][Yy]|[Jj][Uu][Nn]|[Jj][Uu][Ll]|[Aa][Uu][Gg]|[Ss][Ee][Pp]|[Oo][Cc][Tt]|[Nn][Oo][Vv]|[Dd][Ee][Cc])";
+    let day =
+        "([0-7]|[Ss][Uu][Nn]|[Mm][Oo][Nn]|[Tt][Uu][Ee]|[Ww][Ee][Dd]|[Tt][Hh][Uu]|[Ff][Rr][Ii]|[Ss][Aa][Tt])";
+    let fields = ["[0-5]?[0-9]", "([01]?[0-9]|2[0-3])", "(0?[1-9]|[12][0-9]|3[01])", month, day].map(list);
+    let nickname = "@(yearly|annually|monthly|weekly|daily|midnight|hourly|every [0-9hms.]+)";
+    json_schema!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 253,
+        "pattern": format!(r"^({nickname}|{})$", fields.join(r"\s+")),
+    })
+}
+
+/// A name of the time zone database.
+pub(crate) fn time_zone(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 64,
+        "pattern": r"^[A-Za-z_][A-Za-z0-9._+-]*(/[A-Za-z0-9_][A-Za-z0-9._+-]*)*$",
+        "x-kubernetes-validations": [{
+            "rule": "self.lowerAscii() != 'local'",
+            "message": "the time zone must be a name of the time zone database",
+        }],
+    })
+}

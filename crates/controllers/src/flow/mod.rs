@@ -1,0 +1,161 @@
+//! The JobFlow controller: Jobs one after the other; and the status of JobTemplates.
+
+mod patch;
+mod probe;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use phalanx_api::batch::{Job, JobPhase};
+use phalanx_api::flow::{
+    CREATED_BY_JOB_FLOW, CREATED_BY_JOB_TEMPLATE, Flow, FlowPhase, GROUP, JobFlow, JobFlowSpec, JobTemplate,
+    JobTemplateStatus, RetainPolicy, VERSION,
+};
+
+use crate::change::{Change, Kind, Note, Object, Outcome, Target};
+use crate::meta::{controller, map, text};
+
+pub use probe::ProbeRequest;
+
+/// A JobFlow and its Jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// The JobFlow.
+    pub flow: &'a JobFlow,
+    /// The JobTemplates of its namespace.
+    pub templates: &'a BTreeMap<String, JobTemplate>,
+    /// The Jobs that were made for it.
+    pub jobs: &'a [Job],
+    /// Requests of [`Look::probes`] that were answered as wanted.
+    pub passed: &'a BTreeSet<ProbeRequest>,
+}
+
+/// What a look at a JobFlow came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Look {
+    /// The changes.
+    pub outcome: Outcome,
+    /// What the pods have to be asked before the next Jobs are made.
+    pub probes: BTreeSet<ProbeRequest>,
+}
+
+/// Looks at a JobFlow.
+pub fn reconcile(seen: &Observed<'_>, now: Timestamp) -> Look {
+    let mut look = Look::default();
+    let phase = seen.flow.status.as_ref().and_then(|status| status.state.phase.clone());
+    if seen.flow.metadata.deletion_timestamp.is_some() || phase == Some(FlowPhase::Failed) {
+        return look;
+    }
+    if phase == Some(FlowPhase::Succeed) {
+        if seen.flow.spec.job_retain_policy == Some(RetainPolicy::Delete) {
+            let there = seen.jobs.iter().filter(|job| job.metadata.deletion_timestamp.is_none());
+            look.outcome
+                .changes
+                .extend(there.map(|job| Change::Delete(Target::of(Kind::Job, &job.metadata))));
+        }
+        return look;
+    }
+    let ring = ring(&seen.flow.spec);
+    match &ring {
+        Some(message) => look.outcome.changes.push(note(seen, "InvalidJobFlow", message.clone())),
+        None => seen.flow.spec.flows.iter().for_each(|flow| make(seen, flow, &mut look)),
+    }
+    let status = status::of(seen, now, ring.is_some());
+    if Some(&status) != seen.flow.status.as_ref() {
+        let object = Object::JobFlow(Box::new(JobFlow { status: Some(status), ..seen.flow.clone() }));
+        look.outcome.changes.push(Change::Status { object, urgent: true });
+    }
+    look
+}
+
+fn note(seen: &Observed<'_>, reason: &'static str, message: String) -> Change {
+    Change::Note(Note { on: Target::of(Kind::JobFlow, &seen.flow.metadata), warning: true, reason, message })
+}
+
+/// `FLOW-TEMPLATE`.
+fn job_name(flow: &JobFlow, name: &str) -> String {
+    format!("{}-{name}", text(flow.metadata.name.as_ref()))
+}
+
+fn job<'a>(seen: &Observed<'a>, name: &str) -> Option<&'a Job> {
+    let name = job_name(seen.flow, name);
+    seen.jobs.iter().find(|job| job.metadata.name.as_ref() == Some(&name))
+}
+
+/// Makes the Job of a step whose dependencies are met.
+fn make(seen: &Observed<'_>, flow: &Flow, look: &mut Look) {
+    if job(seen, &flow.name).is_some() || !is_ready(seen, flow, look) {
+        return;
+    }
+    let made = match seen.templates.get(&flow.name) {
+        Some(template) => new_job(seen.flow, flow, template),
+        None => Err(format!("there is no JobTemplate {}", flow.name)),
+    };
+    look.outcome.changes.push(match made {
+        Ok(job) => Change::Create(Object::Job(Box::new(job))),
+        Err(message) => note(seen, "FailedCreate", message),
+    });
+}
+
+/// All targets have completed or, with a probe, passed it.
+fn is_ready(seen: &Observed<'_>, flow: &Flow, look: &mut Look) -> bool {
+    let Some(depends_on) = &flow.depends_on else { return true };
+    let targets: Vec<Option<&Job>> = depends_on.targets.iter().map(|name| job(seen, name)).collect();
+    let Some(probe) = &depends_on.probe else {
+        let completed =
+            |job: &Job| job.status.as_ref().is_some_and(|one| one.state.phase == Some(JobPhase::Completed));
+        return targets.into_iter().all(|job| job.is_some_and(completed));
+    };
+    let Some(targets) = targets.into_iter().collect::<Option<Vec<&Job>>>() else { return false };
+    let asked = probe::requests(probe, &targets);
+    let missing: Vec<ProbeRequest> = asked.into_iter().filter(|one| !seen.passed.contains(one)).collect();
+    let ready = missing.is_empty() && probe::phases_are_right(probe, &targets);
+    look.probes.extend(missing);
+    ready
+}
+
+fn new_job(of: &JobFlow, flow: &Flow, template: &JobTemplate) -> Result<Job, String> {
+    let namespace = text(of.metadata.namespace.as_ref());
+    let full = |name: &str| format!("{namespace}.{name}");
+    let (flow_name, template_name) = (full(text(of.metadata.name.as_ref())), full(&flow.name));
+    let marks = map([(CREATED_BY_JOB_FLOW, &flow_name), (CREATED_BY_JOB_TEMPLATE, &template_name)]);
+    let metadata = ObjectMeta {
+        name: Some(job_name(of, &flow.name)),
+        namespace: of.metadata.namespace.clone(),
+        labels: Some(marks.clone()),
+        annotations: Some(marks),
+        owner_references: Some(vec![controller(&format!("{GROUP}/{VERSION}"), "JobFlow", &of.metadata)]),
+        ..ObjectMeta::default()
+    };
+    let changes = flow.patch.as_ref().map(|patch| &patch.job_spec);
+    Ok(Job { metadata, spec: patch::patched(&template.spec, changes)?, status: None })
+}
+
+/// Steps that wait for each other, or for steps that are not there.
+fn ring(spec: &JobFlowSpec) -> Option<String> {
+    let targets = |flow: &Flow| flow.depends_on.clone().unwrap_or_default().targets;
+    let mut left: Vec<&Flow> = spec.flows.iter().collect();
+    let mut free: BTreeSet<String> = BTreeSet::new();
+    while let Some(at) = left.iter().position(|flow| targets(flow).iter().all(|name| free.contains(name))) {
+        free.insert(left.remove(at).name.clone());
+    }
+    let names: Vec<&str> = left.iter().map(|flow| flow.name.as_str()).collect();
+    (!left.is_empty()).then(|| {
+        format!("spec.flows: these wait for each other or for what is not there: {}", names.join(", "))
+    })
+}
+
+/// Looks at a JobTemplate: the status names the Jobs that were made from it.
+pub fn reconcile_template(template: &JobTemplate, jobs: &[Job]) -> Outcome {
+    let mut names: Vec<String> = jobs.iter().filter_map(|job| job.metadata.name.clone()).collect();
+    names.sort();
+    let mut outcome = Outcome::default();
+    if names != template.status.clone().unwrap_or_default().job_depends_on_list {
+        let status = Some(JobTemplateStatus { job_depends_on_list: names });
+        let object = Object::JobTemplate(Box::new(JobTemplate { status, ..template.clone() }));
+        outcome.changes.push(Change::Status { object, urgent: false });
+    }
+    outcome
+}

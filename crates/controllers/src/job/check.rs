@@ -1,0 +1,77 @@
+//! What is wrong with a Job that slipped past the API server's checks.
+
+use std::collections::BTreeSet;
+
+use phalanx_api::batch::{Job, PLUGINS, TaskSpec};
+
+use crate::meta::text;
+use crate::plugin;
+
+/// The longest name of a pod: it is its host name too.
+const POD_NAME_MAX: usize = 63;
+
+/// The first problem, with the path of the field. The Job has its defaults.
+pub fn check(job: &Job) -> Option<String> {
+    if job.spec.tasks.is_empty() {
+        return Some("spec.tasks: none given".to_owned());
+    }
+    let tasks = job.spec.tasks.iter().enumerate();
+    let total: i64 = job.spec.tasks.iter().map(|task| i64::from(task.replicas)).sum();
+    let few = i64::from(job.spec.min_available) > total;
+    few.then(|| {
+        format!(
+            "spec.minAvailable: {} is more than the {total} replicas of all tasks",
+            job.spec.min_available
+        )
+    })
+    .or_else(|| tasks.clone().find_map(|(at, task)| check_task(job, at, task)))
+    .or_else(|| ring(job))
+    .or_else(|| unknown_plugin(job))
+    .or_else(|| plugin::check(job))
+}
+
+fn check_task(job: &Job, at: usize, task: &TaskSpec) -> Option<String> {
+    let path = format!("spec.tasks[{at}]");
+    let earlier = &job.spec.tasks[..at];
+    let longest = super::pod_name(job, task, (task.replicas - 1).max(0));
+    let minimum = task.min_available.unwrap_or(0);
+    let unknown = depends_on(task).iter().find(|name| !job.spec.tasks.iter().any(|task| task.name == **name));
+    if earlier.iter().any(|other| other.name == task.name) {
+        Some(format!("{path}.name: {} is the name of another task too", task.name))
+    } else if longest.len() > POD_NAME_MAX {
+        Some(format!("{path}.name: the name {longest} of a pod is longer than {POD_NAME_MAX} characters"))
+    } else if minimum > task.replicas {
+        Some(format!("{path}.minAvailable: {minimum} is more than the {} replicas", task.replicas))
+    } else {
+        unknown.map(|name| format!("{path}.dependsOn.name: there is no task {name}"))
+    }
+}
+
+fn depends_on(task: &TaskSpec) -> &[String] {
+    task.depends_on.as_ref().map_or(&[], |depends_on| &depends_on.name)
+}
+
+/// Tasks that wait for each other: taken away are those that depend only on tasks that are taken away.
+fn ring(job: &Job) -> Option<String> {
+    let mut left: Vec<(usize, &TaskSpec)> = job.spec.tasks.iter().enumerate().collect();
+    let mut free: BTreeSet<&str> = BTreeSet::new();
+    loop {
+        let (ready, rest): (Vec<_>, Vec<_>) = left
+            .iter()
+            .partition(|(_, task)| depends_on(task).iter().all(|name| free.contains(name.as_str())));
+        if ready.is_empty() {
+            break;
+        }
+        free.extend(ready.iter().map(|(_, task)| task.name.as_str()));
+        left = rest;
+    }
+    let names: Vec<&str> = left.iter().map(|(_, task)| task.name.as_str()).collect();
+    let (at, _) = left.first()?;
+    Some(format!("spec.tasks[{at}].dependsOn: tasks wait for each other: {}", names.join(", ")))
+}
+
+fn unknown_plugin(job: &Job) -> Option<String> {
+    let name = job.spec.plugins.keys().find(|name| !PLUGINS.contains(&name.as_str()))?;
+    let of = text(job.metadata.name.as_ref());
+    Some(format!("spec.plugins: {name} of job {of} is none of {}", PLUGINS.join(", ")))
+}

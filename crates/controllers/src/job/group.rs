@@ -1,0 +1,105 @@
+//! The PodGroup of a Job.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use phalanx_api::batch::{API_VERSION, TaskSpec};
+use phalanx_api::names;
+use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec};
+
+use super::Look;
+use super::requests::min_resources;
+use crate::change::{Change, Kind, Object, Outcome, Target};
+use crate::meta::{annotation, controller, map, text};
+
+/// The name of the PodGroup that is there, or of that which is made.
+pub(crate) fn name(look: &Look<'_>) -> String {
+    let metadata = &look.job.metadata;
+    let own = || format!("{}-{}", text(metadata.name.as_ref()), text(metadata.uid.as_ref()));
+    look.seen.group.and_then(|group| group.metadata.name.clone()).unwrap_or_else(own)
+}
+
+/// Makes the PodGroup or keeps it in step; returns whether pods may be made.
+pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) -> bool {
+    let spec = spec(look);
+    let Some(group) = look.seen.group else {
+        outcome.changes.push(Change::Create(Object::PodGroup(Box::new(new(look, spec)))));
+        return false;
+    };
+    if group.metadata.deletion_timestamp.is_some() {
+        return false;
+    }
+    if version(group).is_some_and(|version| version < look.status().version) {
+        outcome.changes.push(Change::Delete(Target::of(Kind::PodGroup, &group.metadata)));
+        return false;
+    }
+    // The queue of a job does not change, and what others add to the group stays.
+    let spec = PodGroupSpec {
+        queue: group.spec.queue.clone(),
+        network_topology: group.spec.network_topology.clone(),
+        ..spec
+    };
+    if spec != group.spec {
+        let changed = PodGroup { spec, ..group.clone() };
+        outcome.changes.push(Change::Replace(Object::PodGroup(Box::new(changed))));
+    }
+    let phase = group.status.as_ref().and_then(|status| status.phase.as_ref());
+    phase.is_some_and(|phase| *phase != PodGroupPhase::Pending)
+}
+
+/// Deletes the PodGroup of a job that makes no pods any more.
+pub(crate) fn delete(look: &Look<'_>, outcome: &mut Outcome) {
+    let there = look.seen.group.filter(|group| group.metadata.deletion_timestamp.is_none());
+    outcome.changes.extend(there.map(|group| Change::Delete(Target::of(Kind::PodGroup, &group.metadata))));
+}
+
+/// The version of the job that it was made for. Volcano does not say.
+pub(crate) fn version(group: &PodGroup) -> Option<i32> {
+    annotation(&group.metadata, names::JOB_VERSION)?.parse().ok()
+}
+
+fn new(look: &Look<'_>, spec: PodGroupSpec) -> PodGroup {
+    let of = &look.job.metadata;
+    let mut annotations = of.annotations.clone().unwrap_or_default();
+    annotations.insert(names::JOB_VERSION.to_owned(), look.status().version.to_string());
+    PodGroup {
+        metadata: ObjectMeta {
+            name: Some(name(look)),
+            namespace: of.namespace.clone(),
+            annotations: Some(annotations),
+            labels: of.labels.clone(),
+            owner_references: Some(vec![controller(API_VERSION, "Job", of)]),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
+    }
+}
+
+fn spec(look: &Look<'_>) -> PodGroupSpec {
+    let spec = &look.job.spec;
+    PodGroupSpec {
+        min_member: spec.min_available,
+        min_task_member: spec
+            .tasks
+            .iter()
+            .map(|task| (task.name.clone(), task.min_available.unwrap_or(0)))
+            .collect(),
+        queue: spec.queue.clone(),
+        priority_class_name: spec.priority_class_name.clone(),
+        min_resources: Some(min_resources(&look.job, look.seen.priorities)),
+        network_topology: spec.network_topology.clone(),
+        sub_group_policy: spec.tasks.iter().filter_map(sub_group).collect(),
+    }
+}
+
+fn sub_group(task: &TaskSpec) -> Option<SubGroupPolicySpec> {
+    let policy = task.partition_policy.as_ref()?;
+    let labels = map([(names::TASK_SPEC, &task.name)]);
+    Some(SubGroupPolicySpec {
+        name: Some(task.name.clone()),
+        network_topology: policy.network_topology.clone(),
+        sub_group_size: policy.partition_size,
+        min_sub_groups: policy.min_partitions,
+        label_selector: Some(LabelSelector { match_labels: Some(labels), match_expressions: None }),
+        match_label_keys: vec![names::PARTITION_ID.to_owned()],
+    })
+}

@@ -1,0 +1,47 @@
+//! Metadata of the objects that controllers make.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+/// A text of the metadata that every stored object has.
+pub(crate) fn text(value: Option<&String>) -> &str {
+    value.map_or("", String::as_str)
+}
+
+/// An annotation, or nothing.
+pub(crate) fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// The reference by which an object makes itself the controller of another one.
+pub(crate) fn controller(api_version: &str, kind: &str, of: &ObjectMeta) -> OwnerReference {
+    OwnerReference {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: text(of.name.as_ref()).to_owned(),
+        uid: text(of.uid.as_ref()).to_owned(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// A map from texts, as labels and annotations are.
+pub(crate) fn map<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// Twelve letters and digits that depend on the texts only: where Volcano draws a suffix, a second try has to find the same
+/// one. FNV-1a in base 36.
+pub(crate) fn suffix(texts: &[&str]) -> String {
+    let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
+    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut text = String::new();
+    for _ in 0..12 {
+        text.push(char::from(b"0123456789abcdefghijklmnopqrstuvwxyz"[(hash % 36) as usize]));
+        hash /= 36;
+    }
+    text
+}

@@ -1,0 +1,119 @@
+//! Job plugins: what they make for a job, and what they change in its pods. One file each, one table.
+
+mod arguments;
+mod env;
+mod hcclrank;
+mod mpi;
+mod objects;
+mod pods;
+mod pytorch;
+mod ray;
+mod ssh;
+mod svc;
+mod tensorflow;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use phalanx_api::batch::{Job, JobStatus, TaskSpec};
+
+use crate::change::{Change, Object, Outcome};
+use crate::job::{Look, SshKey};
+
+/// A job plugin.
+struct Plugin {
+    name: &'static str,
+    /// What it makes for a job, with a key pair if there is one.
+    objects: fn(&Job, &[String], Option<&SshKey>) -> Vec<Object>,
+    change_pod: fn(&mut Made<'_>, &[String]),
+    /// What is wrong with the job for it.
+    check: fn(&Job, &[String]) -> Option<String>,
+}
+
+/// In the order in which pods are changed: `hcclrank` reads what `pytorch` sets.
+const PLUGINS: [&Plugin; 8] = [
+    &svc::PLUGIN,
+    &ssh::PLUGIN,
+    &env::PLUGIN,
+    &pytorch::PLUGIN,
+    &tensorflow::PLUGIN,
+    &mpi::PLUGIN,
+    &ray::PLUGIN,
+    &hcclrank::PLUGIN,
+];
+
+/// A pod that is being made.
+struct Made<'a> {
+    job: &'a Job,
+    task: &'a TaskSpec,
+    index: i32,
+    pod: &'a mut Pod,
+}
+
+impl Made<'_> {
+    fn spec(&mut self) -> &mut PodSpec {
+        self.pod.spec.get_or_insert_default()
+    }
+
+    fn task(&self, name: &str) -> Option<&TaskSpec> {
+        self.job.spec.tasks.iter().find(|task| task.name == name)
+    }
+}
+
+fn nothing(_: &Job, _: &[String], _: Option<&SshKey>) -> Vec<Object> {
+    Vec::new()
+}
+
+fn any_job(_: &Job, _: &[String]) -> Option<String> {
+    None
+}
+
+/// The plugins of a job, with their arguments.
+fn of(job: &Job) -> impl Iterator<Item = (&'static Plugin, &[String])> {
+    PLUGINS.into_iter().filter_map(|plugin| Some((plugin, job.spec.plugins.get(plugin.name)?.as_slice())))
+}
+
+/// The first thing that is wrong with a job for one of its plugins.
+pub(crate) fn check(job: &Job) -> Option<String> {
+    of(job).find_map(|(plugin, arguments)| (plugin.check)(job, arguments))
+}
+
+/// Changes a pod as the plugins want.
+pub(crate) fn change_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Pod) {
+    let mut made = Made { job, task, index, pod };
+    for (plugin, arguments) in of(job) {
+        (plugin.change_pod)(&mut made, arguments);
+    }
+}
+
+/// Makes what is missing, and keeps the hosts of the job in step.
+pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) {
+    outcome.wants_ssh_key = look.seen.ssh_key.is_none() && ssh::lacks_key(&look.job, look.seen.made);
+    for object in of(&look.job)
+        .flat_map(|(plugin, arguments)| (plugin.objects)(&look.job, arguments, look.seen.ssh_key))
+    {
+        let found =
+            look.seen.made.iter().find(|one| one.kind() == object.kind() && one.name() == object.name());
+        outcome.changes.extend(match found {
+            None => Some(Change::Create(object)),
+            Some(found) => objects::updated(found, &object).map(Change::Replace),
+        });
+    }
+}
+
+/// Deletes what plugins made.
+pub(crate) fn delete(look: &Look<'_>, outcome: &mut Outcome) {
+    let there = look.seen.made.iter().filter(|object| object.metadata().deletion_timestamp.is_none());
+    outcome.changes.extend(there.map(|object| Change::Delete(object.target())));
+}
+
+/// Records the plugins among what belongs to the job.
+pub(crate) fn record(job: &Job, status: &mut JobStatus) {
+    for (plugin, _) in of(job) {
+        status.controlled_resources.insert(format!("plugin-{}", plugin.name), plugin.name.to_owned());
+    }
+}
+
+pub(crate) fn forget(job: &Job, status: &mut JobStatus) {
+    for (plugin, _) in of(job) {
+        status.controlled_resources.remove(&format!("plugin-{}", plugin.name));
+    }
+}

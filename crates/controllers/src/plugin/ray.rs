@@ -1,0 +1,79 @@
+//! `ray`: the commands that start a Ray cluster, its ports, and a Service for its head.
+
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use phalanx_api::batch::Job;
+use phalanx_api::names;
+
+use super::arguments::{Arguments, Flags};
+use super::objects::{metadata, selector};
+use super::pods::open_port;
+use super::{Made, Plugin};
+use crate::change::Object;
+use crate::job::{SshKey, task_host};
+
+pub(super) const PLUGIN: Plugin = Plugin { name: "ray", objects, change_pod, check };
+
+const FLAGS: Flags = Flags {
+    values: &["head", "headContainer", "worker", "workerContainer", "port", "dashboardPort", "clientPort"],
+    switches: &[],
+};
+
+/// Names of ports, the flags that change them, and their numbers.
+const PORTS: [(&str, &str, i32); 3] =
+    [("gcs", "port", 6379), ("dashboard", "dashboardPort", 8265), ("client-server", "clientPort", 10001)];
+
+fn ports(arguments: &Arguments<'_>) -> [(&'static str, i32); 3] {
+    PORTS.map(|(name, flag, default)| (name, arguments.number(flag, default)))
+}
+
+fn check(job: &Job, arguments: &[String]) -> Option<String> {
+    let arguments = Arguments::read(arguments, &FLAGS);
+    let head = arguments.text("head", "head");
+    let missing = !job.spec.tasks.iter().any(|task| task.name == head);
+    missing.then(|| format!("spec.plugins.ray: there is no head task {head}"))
+}
+
+fn objects(job: &Job, arguments: &[String], _: Option<&SshKey>) -> Vec<Object> {
+    let arguments = Arguments::read(arguments, &FLAGS);
+    let mut labels = selector(job);
+    labels.insert(names::TASK_SPEC.to_owned(), arguments.text("head", "head").to_owned());
+    let ports = ports(&arguments).map(|(name, port)| ServicePort {
+        name: Some(name.to_owned()),
+        port,
+        target_port: Some(IntOrString::String(name.to_owned())),
+        protocol: Some("TCP".to_owned()),
+        ..ServicePort::default()
+    });
+    let spec = ServiceSpec { selector: Some(labels), ports: Some(ports.into()), ..ServiceSpec::default() };
+    let service = Service { metadata: metadata(job, "-head-svc"), spec: Some(spec), status: None };
+    vec![Object::Service(Box::new(service))]
+}
+
+fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
+    let arguments = Arguments::read(arguments, &FLAGS);
+    let Some(head) = made.task(arguments.text("head", "head")) else {
+        return;
+    };
+    let (task, ports) = (made.task.name.clone(), ports(&arguments));
+    let [gcs, dashboard, client] = ports.map(|(_, port)| port);
+    let address = task_host(made.job, head, 0);
+    let is_head = task == head.name;
+    let is_worker = task == arguments.text("worker", "worker");
+    for container in &mut made.spec().containers {
+        let command = if is_head && container.name == arguments.text("headContainer", "head") {
+            for (name, port) in ports {
+                open_port(container, name, port);
+            }
+            format!(
+                "ray start --head --block --dashboard-host=0.0.0.0 --port={gcs} --dashboard-port={dashboard} \
+                 --ray-client-server-port={client}"
+            )
+        } else if is_worker && container.name == arguments.text("workerContainer", "worker") {
+            format!("ray start --block --address={address}:{gcs}")
+        } else {
+            continue;
+        };
+        container.command = Some(vec!["sh".to_owned(), "-c".to_owned(), command]);
+    }
+}

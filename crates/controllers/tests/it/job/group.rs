@@ -1,0 +1,107 @@
+//! The PodGroup of a job.
+
+use serde_json::{Value, json};
+
+use super::{running, spec};
+use crate::cluster::Cluster;
+
+fn group(cluster: &Cluster) -> Value {
+    serde_json::to_value(cluster.group.as_ref().unwrap()).unwrap()
+}
+
+#[test]
+fn the_group_says_what_the_job_needs() {
+    let mut cluster = Cluster::new(&spec(
+        "queue: gold\npriorityClassName: high\nminAvailable: 2\nnetworkTopology: {mode: soft, highestTierAllowed: 2}",
+    ));
+    cluster.settle();
+    let group = group(&cluster);
+    assert_eq!(group["metadata"]["name"], "train-j1");
+    assert_eq!(group["metadata"]["annotations"]["volcano.sh/job-version"], "0");
+    assert_eq!(
+        group["spec"],
+        json!({
+            "minMember": 2, "minTaskMember": {"master": 1, "worker": 2}, "queue": "gold", "priorityClassName": "high",
+            "minResources": {"cpu": "1", "requests.cpu": "1", "pods": "2", "count/pods": "2"},
+            "networkTopology": {"mode": "soft", "highestTierAllowed": 2},
+        })
+    );
+}
+
+#[test]
+fn partitions_are_subgroups() {
+    let mut cluster = Cluster::new(
+        "tasks: [{name: w, replicas: 4, partitionPolicy: {totalPartitions: 2, partitionSize: 2, minPartitions: 1, \
+         networkTopology: {highestTierName: rack}}}]",
+    );
+    cluster.settle();
+    let spec = &group(&cluster)["spec"];
+    assert_eq!((&spec["minMember"], &spec["minTaskMember"]), (&json!(2), &json!({"w": 2})));
+    assert_eq!(
+        spec["subGroupPolicy"],
+        json!([{
+            "name": "w", "subGroupSize": 2, "minSubGroups": 1, "matchLabelKeys": ["volcano.sh/partition-id"],
+            "labelSelector": {"matchLabels": {"volcano.sh/task-spec": "w"}},
+            "networkTopology": {"mode": "hard", "highestTierName": "rack"},
+        }])
+    );
+}
+
+#[test]
+fn the_group_follows_the_job() {
+    let mut cluster = running("");
+    let job = cluster.job.as_mut().unwrap();
+    job.spec.min_available = 1;
+    job.spec.priority_class_name = Some("urgent".to_owned());
+    cluster.settle();
+    let group = group(&cluster);
+    assert_eq!(
+        (&group["spec"]["minMember"], &group["spec"]["priorityClassName"]),
+        (&json!(1), &json!("urgent"))
+    );
+    assert_eq!(group["spec"]["minResources"]["cpu"], "500m");
+    assert_eq!(group["status"]["phase"], "Inqueue", "the status stays");
+}
+
+/// Requests of tasks with priorities: the minimum is made of those that are placed first.
+#[test]
+fn the_minimum_is_that_of_the_first_pods() {
+    let task = |name: &str, class: &str, replicas: i32, min: &str, cpu: i32| {
+        format!(
+            "- {{name: {name}, replicas: {replicas}{min}, template: {{spec: {{priorityClassName: {class}, containers: [{{name: \
+             c, resources: {{limits: {{cpu: {cpu}}}}}}}]}}}}}}\n"
+        )
+    };
+    for (min_available, a, b, expected) in [
+        (3, "", "", "12"),
+        (1, "", "", "10"),
+        (2, "", "", "11"),
+        // The minimum of each task goes before the rest of the first.
+        (2, ", minAvailable: 1", ", minAvailable: 1", "11"),
+        (3, ", minAvailable: 0", ", minAvailable: 1", "12"),
+    ] {
+        let tasks = task("a", "low", 2, a, 1) + &task("b", "high", 1, b, 10);
+        let mut cluster = Cluster::new(&format!("minAvailable: {min_available}\ntasks:\n{tasks}"));
+        cluster.priorities = [("low".to_owned(), 1), ("high".to_owned(), 9)].into();
+        cluster.settle();
+        let minimum = &group(&cluster)["spec"]["minResources"];
+        assert_eq!(
+            (&minimum["cpu"], &minimum["limits.cpu"]),
+            (&json!(expected), &json!(expected)),
+            "{min_available} {a} {b}"
+        );
+    }
+}
+
+#[test]
+fn a_group_of_volcano_without_a_version_is_kept() {
+    let mut cluster = running("");
+    let group = cluster.group.as_mut().unwrap();
+    group.metadata.annotations = None;
+    group.metadata.name = Some("train".to_owned());
+    cluster.command("RestartJob");
+    cluster.settle();
+    assert_eq!(cluster.group.as_ref().unwrap().metadata.name.as_deref(), Some("train"));
+    let annotations = cluster.pod("worker-0").metadata.annotations.as_ref().unwrap();
+    assert_eq!(annotations["scheduling.k8s.io/group-name"], "train");
+}

@@ -1,0 +1,8 @@
+//! Behaviour of the controllers on a cluster in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod cluster;
+mod cron;
+mod flow;
+mod job;
+mod queue;
