@@ -40,7 +40,9 @@ impl Cluster {
 
     fn recount_in_groups(&mut self, tasks: &[TaskId]) {
         if self.indexes.groups.wanted {
-            tasks.iter().for_each(|task| self.move_in_groups(*task, self.limit_of(*task)));
+            for task in tasks {
+                self.move_in_groups(*task, self.limit_of(*task));
+            }
         }
     }
 

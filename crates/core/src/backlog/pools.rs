@@ -119,7 +119,9 @@ impl Backlog {
     /// Makes all jobs active.
     pub(crate) fn reset(&mut self) {
         use TimerKind::{ClassBackoff, Flush, Retry, Scan};
-        [ClassBackoff, Flush, Retry, Scan].into_iter().for_each(|kind| self.timers.clear_all(kind));
+        for kind in [ClassBackoff, Flush, Retry, Scan] {
+            self.timers.clear_all(kind);
+        }
         *self = Self {
             refusals: std::mem::take(&mut self.refusals),
             timers: std::mem::take(&mut self.timers),
