@@ -54,6 +54,8 @@ pub struct Session<'w> {
     pub(crate) cut_short: bool,
     /// A job was admitted after `allocate` ran: the next cycle places its pods.
     pub(crate) admitted_late: bool,
+    /// Plain placing has had its turn in this cycle, or never has.
+    pub(crate) allocated: bool,
     /// Who was asked of those that wait for plain placing.
     pub(crate) scans: IndexScans,
     /// Which jobs evicted which.
@@ -91,6 +93,7 @@ impl<'w> Session<'w> {
             search_time: SearchTime::new(outside.stopwatch),
             cut_short: false,
             admitted_late: false,
+            allocated: !conf.has_action("allocate"),
             scans: IndexScans::default(),
             history: EvictionHistory::default(),
             bounds: FeasibilityBounds::default(),

@@ -29,6 +29,7 @@ pub(super) const DEF: ActionDef = ActionDef {
 };
 
 fn run(session: &mut Session<'_>) {
+    session.allocated = true;
     admit_without_enqueue(session);
     let mut jobs = session.waiting_jobs();
     jobs.retain(|job| may_be_placed(session, *job));

@@ -56,8 +56,15 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
     let mut planner = EvictionPlanner::new(session, mode);
     let passed_over = |job: &JobId| session.backlog.is_eviction_deferred(*job);
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
+    // Gangs that fit without evictions are left in it, so that their room counts once, and are for allocate to place.
+    let mut statement = session.statement();
     for jobs in [first, rest] {
-        planner.serve_all(session, jobs);
+        planner.serve_all(statement.session(), jobs);
+    }
+    let is_left = !statement.plan().places.is_empty();
+    drop(statement);
+    if is_left {
+        session.cluster.note_news();
     }
     session.bounds = planner.bounds;
 }
@@ -324,7 +331,7 @@ impl EvictionPlanner {
     }
 }
 
-/// Does what a plan says.
+/// Does what a plan says. A plan without victims is left in the statement around it where allocate comes later.
 fn commit(session: &mut Session<'_>, preemptor: &Preemptor, plan: &Plan) {
     let Preemptor { job, mode, .. } = *preemptor;
     let why = Arc::new(mode.cause(session, job));
@@ -332,10 +339,14 @@ fn commit(session: &mut Session<'_>, preemptor: &Preemptor, plan: &Plan) {
     let losers: BTreeSet<JobId> = plan.victims.iter().filter_map(lost).collect();
     let mut statement = session.statement();
     statement.apply(plan);
-    if mode != EvictionMode::WithinJob {
-        statement.note_displaced(job, &losers.iter().copied().collect::<Vec<JobId>>());
+    if plan.victims.is_empty() && !statement.session().allocated {
+        statement.leave();
+    } else {
+        if mode != EvictionMode::WithinJob {
+            statement.note_displaced(job, &losers.iter().copied().collect::<Vec<JobId>>());
+        }
+        plan::commit(statement, job, &why);
     }
-    plan::commit(statement, job, &why);
     for loser in losers {
         // A gang that is not whole any more has no use for its reservation.
         if loser != job && !session.job_pipelined(loser) {

@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use crate::session::Session;
 use crate::steps::Steps;
 use phalanx_cluster::diagnosis::{NoEviction, Untried};
-use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use phalanx_cluster::{Budgets, Cluster};
 use phalanx_framework::plugin::{EvictionKind, Plugin};
 use phalanx_framework::tiers::TierVictims;

@@ -1,11 +1,11 @@
-//! Strategy *ordered*: all potential victims in order; where those are not enough and few, every set of them, the smallest
-//! first.
+//! Strategy *ordered*: all potential victims in order; where those are not enough, all but the pods that the gang asks to be
+//! near; where there are few, every set of them, the smallest first.
 //!
 //! Guarantees: a plan is found if the potential victims that may be evicted together in order leave room. Of at most [`FEW`]
 //! potential victims, a set is found if plugins permit one, in the order or in its reverse, that leaves room.
 use std::collections::BTreeSet;
 
-use super::{JobId, NoEviction, Offer, Plan, Unit, Victim, VictimSearch, is_surplus};
+use super::{ClassId, JobId, NoEviction, Offer, Plan, TermId, Unit, Victim, VictimSearch, is_surplus};
 use crate::eviction::dry_run::is_all;
 
 /// Potential victims of which every set is tried.
@@ -15,7 +15,7 @@ pub(super) const FEW: usize = 10;
 const MOST_PLACES: usize = 10_000;
 
 impl VictimSearch<'_, '_> {
-    /// Those on nodes that could take a task, then all.
+    /// Those on nodes that could take a task, then all, then all but company.
     pub(super) fn ordered(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         if offer.useful.len() < offer.offered.len() {
             let found = self.try_allowed(&offer.useful)?;
@@ -23,7 +23,31 @@ impl VictimSearch<'_, '_> {
                 return Ok(found);
             }
         }
-        self.try_list(&offer.allowed)
+        let found = self.try_list(&offer.allowed)?;
+        if found.is_some() { Ok(found) } else { self.without_company(offer) }
+    }
+
+    /// All but the pods that tasks of the preemptor ask to be with, or to be spread beside: some have to stay for them.
+    fn without_company(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
+        let cluster = &*self.session.cluster;
+        if !self.preemptor.seeks(cluster) {
+            return Ok(None);
+        }
+        let classes: BTreeSet<ClassId> =
+            self.preemptor.tasks.iter().map(|task| cluster.tasks[*task].class).collect();
+        let sought = |class: &ClassId| {
+            let carried = &cluster.classes[*class].carried;
+            let even = carried.spread.iter().filter(|spread| spread.required).map(|spread| spread.term);
+            carried.affinity.iter().copied().chain(even).collect::<Vec<TermId>>()
+        };
+        let terms: BTreeSet<TermId> = classes.iter().flat_map(sought).collect();
+        self.steps.scan(terms.len() * offer.offered.len())?;
+        let is_company = |victim: &&Victim| {
+            terms.iter().any(|term| cluster.terms.means(*term, cluster.class_of(victim.task)))
+        };
+        let others: Vec<Victim> =
+            offer.offered.iter().filter(|victim| !is_company(victim)).copied().collect();
+        self.try_allowed(&others)
     }
 
     /// Every set of a few, where not all may go together, or where it matters which pods stay.
