@@ -43,7 +43,7 @@ impl VictimSearch<'_, '_> {
         let terms: BTreeSet<TermId> = classes.iter().flat_map(sought).collect();
         self.steps.scan(terms.len() * offer.offered.len())?;
         let is_company = |victim: &&Victim| {
-            terms.iter().any(|term| cluster.terms.means(*term, cluster.class_of(victim.task)))
+            terms.iter().any(|term| cluster.terms.matches(*term, cluster.class_of(victim.task)))
         };
         let others: Vec<Victim> =
             offer.offered.iter().filter(|victim| !is_company(victim)).copied().collect();
