@@ -28,7 +28,11 @@ pub(crate) fn misspelt(metadata: &ObjectMeta) -> Vec<Invalid> {
 fn meant(key: &str) -> Option<&'static str> {
     let (domain, name) = key.split_once('/')?;
     if domain == OURS {
-        return (key != names::RUN_SECONDS).then_some(names::RUN_SECONDS);
+        let own = [names::RUN_SECONDS, names::EXIT_CODES];
+        let is_near =
+            |known: &&str| known.split_once('/').is_some_and(|(_, known)| nearest(&[known], name).is_some());
+        let near = own.into_iter().find(is_near).unwrap_or(names::RUN_SECONDS);
+        return (!own.contains(&key)).then_some(near);
     }
     let ours = DOMAINS.contains(&domain);
     if !(ours || domain.contains("volcano")) || names::ALL.contains(&key) {
@@ -70,6 +74,7 @@ mod tests {
             ("volcano.io/something-new", None),
             ("phalanx.sh/run-second", Some("phalanx.sh/run-seconds")),
             ("phalanx.sh/duration", Some("phalanx.sh/run-seconds")),
+            ("phalanx.sh/exit-code", Some("phalanx.sh/exit-codes")),
             ("example.com/preemtable", None),
             ("app", None),
         ] {

@@ -26,6 +26,8 @@ pub struct SimulatedPod {
     pub info: PodInfo,
     /// The run time in milliseconds (`phalanx.sh/run-seconds`); without it the pod runs for ever.
     pub run_ms: Option<i64>,
+    /// The exit code of its containers (`phalanx.sh/exit-codes`); the pod fails unless it is 0.
+    pub exit_code: i32,
     /// Claims of its ephemeral volumes.
     pub pvcs: Vec<PvcInfo>,
     /// The time from its deletion to its end in milliseconds (`terminationGracePeriodSeconds`).
@@ -186,6 +188,34 @@ impl ApiServer {
         }
     }
 
+    /// A controller deletes a pod.
+    pub(crate) fn delete_pod(&mut self, uid: &Arc<str>, now: Time) {
+        let Some(known) = self.pods.get(uid).filter(|known| !known.info.life.deleting) else { return };
+        let ended = matches!(known.info.life.phase, PodPhase::Succeeded | PodPhase::Failed);
+        let grace = if known.info.life.node.is_some() && !ended { known.grace_ms } else { 0 };
+        self.steps += 1;
+        self.nominated.remove(uid);
+        self.change(uid, |pod| pod.info.life.deleting = true);
+        self.agenda.put(after(now, grace), Step::Remove(uid.clone()));
+    }
+
+    /// A controller deletes a PodGroup.
+    pub(crate) fn delete_group(&mut self, key: &Key) {
+        if self.groups.remove(key).is_some() {
+            self.echoes.push(Event::PodGroupGone(key.clone()));
+        }
+    }
+
+    /// A pod by its UID.
+    pub(crate) fn pod(&self, uid: &str) -> Option<&SimulatedPod> {
+        self.pods.get(uid)
+    }
+
+    /// A PodGroup by its name.
+    pub(crate) fn group(&self, key: &Key) -> Option<&PodGroupInfo> {
+        self.groups.get(key)
+    }
+
     /// Pods as they are now.
     pub(crate) fn pods(&self) -> impl Iterator<Item = &PodInfo> {
         self.pods.values().map(|pod| &pod.info)
@@ -271,7 +301,10 @@ impl ApiServer {
                 }
             }
             Step::Finish(uid) => {
-                self.change(uid, |pod| pod.info.life.phase = PodPhase::Succeeded);
+                self.change(uid, |pod| {
+                    pod.info.life.phase =
+                        if pod.exit_code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
+                });
                 self.plan_detach(uid, at);
                 self.echoes.extend(self.claims.release(uid));
                 if let Some(next) = self.pods.get(uid).and_then(|pod| self.makers.follow(pod, at)) {
@@ -369,6 +402,7 @@ mod tests {
         SimulatedPod {
             info,
             run_ms: Some(5_000),
+            exit_code: 0,
             pvcs: vec![],
             grace_ms: 30_000,
             templates: vec![],

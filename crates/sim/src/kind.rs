@@ -101,6 +101,8 @@ pub(crate) enum Sort<'a> {
     Plain(Kind),
     /// Its pods are created.
     Workload(Workload),
+    /// A Job of Volcano: its controller is simulated.
+    Vcjob,
     /// A list: its items are read; with the kind of items that do not name one.
     List(Option<&'a str>),
     /// The object is ignored.
@@ -122,9 +124,10 @@ impl<'a> Sort<'a> {
             return Sort::Workload(*workload);
         }
         match (version, kind) {
+            VCJOB => Sort::Vcjob,
             ("v1", "List") => Sort::List(None),
             (version, kind) => match kind.strip_suffix("List").map(|item| (item, Sort::of(version, item))) {
-                Some((item, Sort::Plain(_) | Sort::Workload(_))) => Sort::List(Some(item)),
+                Some((item, Sort::Plain(_) | Sort::Workload(_) | Sort::Vcjob)) => Sort::List(Some(item)),
                 _ => slip(version, kind).unwrap_or(Sort::Unknown),
             },
         }
@@ -153,6 +156,9 @@ pub(crate) fn near(kind: &str, version: &str) -> Option<&'static str> {
     let names: Vec<&str> = known().filter(|(known, _)| *known == version).map(|(_, name)| name).collect();
     phalanx_conf::nearest(&names, kind)
 }
+
+/// The Job of Volcano.
+const VCJOB: (&str, &str) = (phalanx_api::batch::API_VERSION, "Job");
 
 /// The kinds with a pod template.
 const WORKLOADS: [(&str, &str, Workload); 4] = [
@@ -204,7 +210,8 @@ mod tests {
             ("scheduling.x-k8s.io/v1alpha1", "PodGroup", Sort::Unknown),
             ("batch/v1", "Job", Sort::Workload(Workload::Job)),
             ("batch/v1", "JobList", Sort::List(Some("Job"))),
-            ("batch.volcano.sh/v1alpha1", "Job", Sort::Unknown),
+            ("batch.volcano.sh/v1alpha1", "Job", Sort::Vcjob),
+            ("batch.volcano.sh/v1alpha1", "JobList", Sort::List(Some("Job"))),
             ("apps/v1", "StatefulSet", Sort::Workload(Workload::Replicated)),
             ("scheduling.volcano.sh/v1alpha9", "PodGroup", queue_like("PodGroup")),
             ("v1", "PodGroup", queue_like("PodGroup")),

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use phalanx_api::batch::Job;
 use phalanx_cache::Names;
 use phalanx_cluster::event::{
     AttachmentInfo, ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, NamespaceInfo, NodeInfo,
@@ -19,6 +20,7 @@ use crate::budget::Budget;
 use crate::document::{self, Document};
 use crate::printable::printable;
 use crate::reader::{Read, Reader};
+use crate::vcjob;
 
 /// The begin of the simulation of a cluster without any creation time: 2000-01-01T00:00:00Z.
 const EPOCH: Time = Time(946_684_800_000);
@@ -61,6 +63,8 @@ pub enum Object {
     Claim(ClaimInfo),
     /// The template of a ResourceClaim.
     ClaimTemplate(ClaimInfo),
+    /// A Job of Volcano without a status: its controller is simulated.
+    Job(Box<Job>),
 }
 
 /// Options: the schedulerName of simulated pods, and the queue of jobs that name none.
@@ -77,6 +81,8 @@ pub struct Manifests {
     pub left: BTreeMap<String, usize>,
     /// A time after the creation of all objects.
     pub end: Time,
+    /// The names that they were read with.
+    pub names: Names,
 }
 
 /// Reads manifests, given as file name and text. Returns the objects, or all problems by file and line.
@@ -108,7 +114,13 @@ pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manif
     let notes = empty.into_iter().chain(notes).collect();
     add_queues(&mut entries, &options.default_queue);
     let end = settle_times(&mut entries);
-    Ok(Manifests { objects: entries.into_iter().map(|entry| entry.object).collect(), notes, left, end })
+    Ok(Manifests {
+        objects: entries.into_iter().map(|entry| entry.object).collect(),
+        notes,
+        left,
+        end,
+        names: options.clone(),
+    })
 }
 
 /// A note for each file without objects: a failed command before a pipe leaves an empty file.
@@ -207,6 +219,7 @@ fn set_created(object: &mut Object, time: Time) {
         Object::Queue(queue) => queue.created = time,
         Object::PodGroup(group) => group.created = time,
         Object::Pod(pod) => pod.info.created = time,
+        Object::Job(job) => job.metadata.creation_timestamp = Some(vcjob::meta_time(time)),
         _ => {}
     }
 }

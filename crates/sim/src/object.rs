@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate};
-use phalanx_api::names::{COOLDOWN_TIME, RUN_SECONDS};
+use phalanx_api::names::{COOLDOWN_TIME, EXIT_CODES, JOB_RETRY_COUNT, RUN_SECONDS};
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, is_name, slim};
 use phalanx_cluster::event::{Event, NodeUsage, PodInfo, PodPhase, PodRef, PvcInfo, Time};
@@ -290,6 +290,7 @@ impl Converter {
             pvcs: self.pvcs_of(value, &info)?,
             info,
             run_ms: run_ms(&pod)?,
+            exit_code: exit_code(&pod)?,
             grace_ms: grace_ms(value)?,
             templates: templates(&pod),
             maker: None,
@@ -357,6 +358,20 @@ fn run_ms(pod: &slim::Pod) -> Result<Option<i64>, Invalid> {
     millis.ok_or_else(|| {
         invalid(&field, &format!("found {text:?}, expected a number of seconds from 0 to {SECONDS_MAX}"))
     })
+}
+
+/// How the pod ends, by the retry of its job that it was made in.
+fn exit_code(pod: &slim::Pod) -> Result<i32, Invalid> {
+    let text = |key| pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(key));
+    let Some(list) = text(EXIT_CODES) else { return Ok(0) };
+    let codes: Result<Vec<i32>, _> =
+        list.split(',').map(|code| code.trim().parse::<u8>().map(i32::from)).collect();
+    let field = format!("metadata.annotations.{EXIT_CODES}");
+    let codes = codes.map_err(|_| {
+        invalid(&field, &format!("found {list:?}, expected numbers from 0 to 255 with commas"))
+    })?;
+    let retry = text(JOB_RETRY_COUNT).and_then(|retry| retry.parse::<usize>().ok()).unwrap_or(0);
+    Ok(codes.get(retry).or(codes.last()).copied().unwrap_or(0))
 }
 
 fn grace_ms(pod: &Value) -> Result<i64, Invalid> {

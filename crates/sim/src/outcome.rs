@@ -20,6 +20,7 @@ pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServe
         eviction_causes: api_server.evictions.iter().map(eviction).collect(),
         nominations: api_server.nominations(),
         pod_groups: groups(core, api_server),
+        jobs: BTreeMap::new(),
         pods: single_pods(core, api_server),
         queues: core.queues.iter().map(|queue| (queue.name.to_string(), queue_outcome(queue))).collect(),
         stats: Stats {

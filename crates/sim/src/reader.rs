@@ -20,6 +20,7 @@ use crate::object_check;
 use crate::place::Place;
 use crate::replacement::Maker;
 use crate::schema::{Checked, Schemas, UnknownField};
+use crate::vcjob;
 use crate::workload::{self, Workload};
 
 /// The number of problems after which reading ends: more would scroll the first out of sight.
@@ -41,6 +42,9 @@ pub(crate) struct Reader<'d> {
     /// The default PriorityClass and its place.
     default_class: Option<String>,
     faults: Vec<BadInput>,
+    /// The place of each Job of Volcano.
+    jobs: BTreeMap<String, String>,
+    names: Names,
 }
 
 /// The objects and notes.
@@ -65,6 +69,8 @@ impl<'d> Reader<'d> {
             left: BTreeMap::new(),
             default_class: None,
             faults,
+            jobs: BTreeMap::new(),
+            names: names.clone(),
         }
     }
 
@@ -116,6 +122,7 @@ impl<'d> Reader<'d> {
         match Sort::of(&version, &kind) {
             Sort::Plain(kind) => self.plain(place, kind, Value::Object(map)),
             Sort::Workload(workload) => self.workload(place, &kind, workload, Value::Object(map)),
+            Sort::Vcjob => self.vcjob(place, Value::Object(map)),
             Sort::List(item) => self.list(place, item.map(|item| (version.as_str(), item)), map)?,
             Sort::Unknown => self.notes.ignore(place, format!("{kind} ({version})")),
             Sort::Slip { version: meant, kind: name } if kind == name => {
@@ -191,6 +198,39 @@ impl<'d> Reader<'d> {
             if let Object::Pod(pod) = &mut entry.object {
                 pod.maker = Some(maker.clone());
             }
+        }
+    }
+
+    /// The Job of Volcano, and what is wrong with it or its templates.
+    fn vcjob(&mut self, place: &Place<'d>, mut value: Value) {
+        let Identity { label, dated, wrong, key } = object::identify(&mut value, "Job", true);
+        if !value["status"]["state"]["phase"].is_null() {
+            let problem =
+                "found a status: the job's pods and PodGroup are read, and its controller is not simulated"
+                    .to_owned();
+            return self
+                .notes
+                .odd(Kind::Pod, "Job status", problem, |problem| place.fault(&label, "status", problem));
+        }
+        let mut wrong = wrong;
+        let spot = format!("document {} of {}", place.document.number, place.document.file);
+        if let Some(first) = self.jobs.insert(key.clone(), spot).filter(|_| !key.is_empty()) {
+            wrong.push(Invalid {
+                field: "metadata.name".to_owned(),
+                problem: format!("found Job {key} again, expected it once; it is in {first}"),
+            });
+        }
+        let job = vcjob::read(&value, &self.names).map_err(|one| wrong.push(one)).ok();
+        for (at, pod) in vcjob::samples(&value) {
+            let template = place.inner(&format!("spec.tasks[{at}].template."));
+            if let Err(more) = self.examine(&template, Kind::Pod, &label, pod, Vec::new()) {
+                self.tell(&template, &label, more);
+                return;
+            }
+        }
+        match job.filter(|_| wrong.is_empty()) {
+            Some(job) => self.entries.push(Entry { object: Object::Job(Box::new(job)), dated }),
+            None => self.tell(place, &label, wrong),
         }
     }
 

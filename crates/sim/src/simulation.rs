@@ -18,6 +18,7 @@ use crate::manifests::{Manifests, Object};
 use crate::outcome;
 use crate::quota;
 use crate::report::Report;
+use crate::vcjob::Jobs;
 
 /// The period of cycles.
 pub const PERIOD_MS: i64 = 1_000;
@@ -74,6 +75,7 @@ pub struct Simulation {
     scheduler: Scheduler,
     cluster: Cluster,
     api_server: ApiServer,
+    jobs: Jobs,
     started: Time,
     now: Time,
     cycles: u32,
@@ -96,12 +98,14 @@ impl Simulation {
         let mut api_server = ApiServer::default();
         api_server.claims = Claims::of(&mut manifests.objects);
         let (mut pods, mut last, mut made) = (0, Vec::new(), Vec::new());
+        let mut jobs = Jobs::new(manifests.names);
         for object in manifests.objects {
             match object {
                 Object::Node(node) => api_server.add_node(node),
                 Object::Queue(queue) => api_server.add_queue(queue),
                 Object::PodGroup(group) => api_server.add_group(group),
                 Object::PriorityClass { name, value, global_default, .. } => {
+                    jobs.add_class(&name, value);
                     api_server.announce(Event::PriorityClass { name, value, global_default });
                 }
                 Object::Volume(volume) => api_server.add_volume(*volume),
@@ -125,6 +129,7 @@ impl Simulation {
                 Object::DeviceClass(class) => last.push(class.into()),
                 Object::Slice(slice) => last.push(slice.into()),
                 // Claims from templates are among the claims of the cluster.
+                Object::Job(job) => jobs.add(*job),
                 Object::Claim(_) | Object::ClaimTemplate(_) | Object::ScopedQuota => {}
             }
         }
@@ -144,6 +149,7 @@ impl Simulation {
                 ..ClusterOptions::default()
             }),
             api_server,
+            jobs,
             started: now,
             now,
             cycles: 0,
@@ -173,6 +179,7 @@ impl Simulation {
             let next = later(self.now, PERIOD_MS);
             let step = self.api_server.next_step();
             let wake = self.wake.filter(|_| wakes < WAKES_MAX);
+            let step = step.into_iter().chain(self.jobs.next()).min();
             let waits = !decided && step.is_none() && wake.is_none();
             let turn = self.turn.filter(|_| waits && turns < TURNS_MAX);
             turns += u32::from(turn.is_some());
@@ -202,6 +209,7 @@ impl Simulation {
     /// The report so far.
     pub fn report(&self) -> Report {
         let mut report = outcome::report(&self.core_report(), &self.cluster, &self.api_server);
+        report.jobs = self.jobs.outcomes();
         report.stats.cycles = self.cycles;
         report.stats.pods = self.pods;
         report.stats.session_seconds = self.session_seconds;
@@ -217,8 +225,9 @@ impl Simulation {
         &self.api_server
     }
 
-    /// Runs one cycle; returns whether it decided anything.
+    /// Runs the controllers and one cycle; returns whether they decided anything.
     fn cycle(&mut self, clock: &mut dyn FnMut() -> f64) -> bool {
+        let worked = self.jobs.run(&mut self.api_server, self.now);
         for event in self.api_server.take_echoes() {
             self.cluster.apply(event);
         }
@@ -233,7 +242,7 @@ impl Simulation {
         if let Some(last) = outcome.decisions.last() {
             self.last = describe(last);
         }
-        !outcome.decisions.is_empty()
+        worked || !outcome.decisions.is_empty()
     }
 }
 

@@ -13,6 +13,7 @@ const AROUND_CORE: &[&str] = &[
     "phalanx-cache",
     "phalanx-cluster",
     "phalanx-conf",
+    "phalanx-controllers",
     "phalanx-core",
     "phalanx-framework",
     "phalanx-resource",

@@ -101,7 +101,7 @@ fn a_resource_of_a_node_that_no_pod_can_request_is_reported() {
 #[test]
 fn an_ignored_workload_gets_a_note_on_which_objects_to_give_instead() {
     let of = |api: &str, kind: &str| format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\n");
-    let kinds = of("batch.volcano.sh/v1alpha1", "Job")
+    let kinds = of("batch.volcano.sh/v1alpha1", "CronJob")
         + &of("apps/v1", "DaemonSet")
         + &of("v1", "Service")
         + &of("v1", "Nodes");
@@ -110,7 +110,7 @@ fn an_ignored_workload_gets_a_note_on_which_objects_to_give_instead() {
     let told: Vec<&str> =
         ran.stderr.lines().filter_map(|line| Some(line.split_once("object of kind ")?.1)).collect();
     let expected = [
-        "Job (batch.volcano.sh/v1alpha1), whose pods and PodGroup Volcano's Job controller makes, expected those: kubectl get pods,podgroups -A -o yaml",
+        "CronJob (batch.volcano.sh/v1alpha1), whose Jobs its controller makes, expected those",
         "DaemonSet (apps/v1), whose pods its controller makes, expected those: kubectl get pods -A -o yaml",
         "Service (v1), which scheduling does not read",
         "Nodes (v1), which scheduling does not read (did you mean Node?)",

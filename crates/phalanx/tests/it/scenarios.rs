@@ -49,6 +49,8 @@ struct Expected {
     problems: BTreeMap<String, String>,
     /// Figures and problems of queues.
     queues: BTreeMap<String, Queue>,
+    /// Jobs of Volcano.
+    jobs: BTreeMap<String, Job>,
     /// Figures of the run.
     stats: BTreeMap<String, f64>,
     /// Texts in the notes on stderr.
@@ -75,6 +77,13 @@ struct Queue {
     allocated: BTreeMap<String, String>,
     deserved: BTreeMap<String, String>,
     problem: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Job {
+    phase: String,
+    retries: u64,
 }
 
 impl OneOf {
@@ -246,6 +255,19 @@ impl Diff {
         for (group, phase) in &expected.phases {
             let found = report["podGroups"][full(group)]["phase"].as_str().unwrap_or("none");
             self.equal(&format!("phase of {group}"), phase, found);
+        }
+        for (name, job) in &expected.jobs {
+            let found = &report["jobs"][full(name)];
+            self.equal(
+                &format!("phase of job {name}"),
+                &job.phase,
+                found["phase"].as_str().unwrap_or("none"),
+            );
+            self.equal(
+                &format!("retries of job {name}"),
+                &job.retries.to_string(),
+                &found["retries"].to_string(),
+            );
         }
         for (figure, value) in &expected.stats {
             let found = &report["stats"][figure];

@@ -23,6 +23,9 @@ pub struct Report {
     pub nominations: BTreeMap<String, String>,
     /// PodGroups, by `namespace/name`.
     pub pod_groups: BTreeMap<String, GroupOutcome>,
+    /// Jobs of Volcano, by `namespace/name`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub jobs: BTreeMap<String, JobOutcome>,
     /// Waiting pods without a PodGroup, by `namespace/name`.
     pub pods: BTreeMap<String, PodOutcome>,
     /// Queues, by name.
@@ -103,6 +106,22 @@ impl GroupOutcome {
     pub fn placed(&self) -> u32 {
         self.nodes.values().sum()
     }
+}
+
+/// The outcome of a Job of Volcano.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobOutcome {
+    /// The phase.
+    pub phase: String,
+    /// How often it or a part of it was restarted.
+    pub retries: i32,
+    /// Why it gets no pods; empty for others.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Its pods that exist: waiting, running, succeeded, failed.
+    #[serde(skip)]
+    pub pods: [i32; 4],
 }
 
 /// The outcome of a waiting pod without a PodGroup.

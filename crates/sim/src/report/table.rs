@@ -14,7 +14,14 @@ const NODES_MAX: usize = 4;
 impl Report {
     /// The report as tables.
     pub fn to_table(&self) -> String {
-        let parts = [self.gangs(), self.single_pods(), self.queue_table(), self.evicted(), self.waiting()];
+        let parts = [
+            self.job_table(),
+            self.gangs(),
+            self.single_pods(),
+            self.queue_table(),
+            self.evicted(),
+            self.waiting(),
+        ];
         let mut text: String =
             parts.into_iter().filter(|part| !part.is_empty()).map(|part| part + "\n").collect();
         text.push_str(&self.summary());
@@ -44,6 +51,19 @@ impl Report {
             vec![name.clone(), group.queue.clone(), group.phase.clone(), min, placed, waiting, spread(group)]
         });
         columns(&["PODGROUP", "QUEUE", "PHASE", "MIN", "PLACED", "WAITING", "NODES"], rows.collect())
+    }
+
+    fn job_table(&self) -> String {
+        if self.jobs.is_empty() {
+            return String::new();
+        }
+        let rows = self.jobs.iter().map(|(name, job)| {
+            let mut cells = vec![name.clone(), job.phase.clone(), job.retries.to_string()];
+            cells.extend(job.pods.map(|count| count.to_string()));
+            cells.push(job.message.clone());
+            cells
+        });
+        columns(&["JOB", "PHASE", "RETRIES", "WAITING", "RUNNING", "SUCCEEDED", "FAILED", ""], rows.collect())
     }
 
     fn single_pods(&self) -> String {

@@ -1,0 +1,279 @@
+//! Jobs of Volcano: their controller, in virtual time.
+//!
+//! The functions are those of the live controllers. A Job that has a status comes from a cluster, with its pods and its
+//! PodGroup: these are read as they are, and the Job is left alone.
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
+use phalanx_api::batch::Job;
+use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupStatus};
+use phalanx_cache::{Invalid, Names, decode};
+use phalanx_cluster::event::{Key, PodPhase as Phase, Time};
+use phalanx_controllers::job::{JobPod, Observed, PodPhase, SshKey, check, reconcile, with_defaults};
+use phalanx_controllers::{Change, Kind as Made, Object as Changed, Outcome, Target};
+use serde_json::{Value, json};
+
+use crate::api_server::ApiServer;
+use crate::kind::Kind;
+use crate::manifests::Object;
+use crate::object::Converter;
+use crate::report::JobOutcome;
+
+/// A job that takes more looks at one time than this would never end.
+const LOOKS_MAX: u32 = 100;
+
+pub(crate) fn timestamp(time: Time) -> Timestamp {
+    Timestamp::from_millisecond(time.0).unwrap_or(Timestamp::MAX)
+}
+
+pub(crate) fn meta_time(time: Time) -> MetaTime {
+    MetaTime(timestamp(time))
+}
+
+/// Reads a Job. Its pods are for the first of our names where nobody is named.
+pub(crate) fn read(value: &Value, names: &Names) -> Result<Job, Invalid> {
+    let mut job: Job = decode(value)?;
+    let scheduler = names.schedulers.first().map_or("volcano", String::as_str);
+    if job.spec.scheduler_name.is_empty() {
+        scheduler.clone_into(&mut job.spec.scheduler_name);
+    }
+    match check(&with_defaults(&job, scheduler)) {
+        Some(problem) => {
+            let (field, problem) = problem.split_once(": ").unwrap_or(("spec", &problem));
+            Err(Invalid { field: field.to_owned(), problem: problem.to_owned() })
+        }
+        None => Ok(job),
+    }
+}
+
+/// A pod of each task, to be checked before the simulation.
+pub(crate) fn samples(job: &Value) -> Vec<(usize, Value)> {
+    let tasks = job["spec"]["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let sample = |(at, task): (usize, &Value)| {
+        let template = &task["template"];
+        let mut metadata = template["metadata"].as_object().cloned().unwrap_or_default();
+        metadata.insert("name".into(), json!("sample"));
+        metadata.insert("namespace".into(), job["metadata"]["namespace"].clone());
+        (at, json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}))
+    };
+    tasks.iter().enumerate().map(sample).collect()
+}
+
+/// A Job and what belongs to it.
+#[derive(Debug)]
+struct Kept {
+    job: Job,
+    group: Option<PodGroup>,
+    /// Pods by UID. Their phases are those of the API server.
+    pods: BTreeMap<Arc<str>, JobPod>,
+    made: Vec<Changed>,
+    /// When to look again.
+    next: Option<Timestamp>,
+}
+
+/// All Jobs of Volcano, and their controller.
+pub(crate) struct Jobs {
+    jobs: BTreeMap<String, Kept>,
+    converter: Converter,
+    names: Names,
+    classes: BTreeMap<String, i32>,
+    claims: BTreeSet<String>,
+    /// The number of objects that were made, for their UIDs.
+    count: u64,
+}
+
+impl Jobs {
+    pub(crate) fn new(names: Names) -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            converter: Converter::new(names.clone()),
+            names,
+            classes: BTreeMap::new(),
+            claims: BTreeSet::new(),
+            count: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, mut job: Job) {
+        let metadata = &mut job.metadata;
+        let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
+        let key = format!("{}/{}", namespace.unwrap_or_default(), name.clone().unwrap_or_default());
+        metadata.uid = name.map(|name| format!("job-{name}"));
+        // Claims of the job are there: a claim that is missing is told of its pods.
+        self.claims.extend(job.spec.volumes.iter().filter_map(|volume| volume.volume_claim_name.clone()));
+        self.jobs.insert(key, Kept { job, group: None, pods: BTreeMap::new(), made: Vec::new(), next: None });
+    }
+
+    pub(crate) fn add_class(&mut self, name: &str, value: i32) {
+        self.classes.insert(name.to_owned(), value);
+    }
+
+    /// When a controller has to look again.
+    pub(crate) fn next(&self) -> Option<Time> {
+        let next = self.jobs.values().filter_map(|kept| kept.next).min()?;
+        Some(Time(next.as_millisecond()))
+    }
+
+    /// Looks at all Jobs until nothing changes; returns whether anything did.
+    pub(crate) fn run(&mut self, api_server: &mut ApiServer, now: Time) -> bool {
+        let keys: Vec<String> = self.jobs.keys().cloned().collect();
+        let mut worked = false;
+        for key in keys {
+            for _ in 0..LOOKS_MAX {
+                let outcome = self.look(&key, api_server, now);
+                if outcome.changes.is_empty() {
+                    break;
+                }
+                worked = true;
+                outcome.changes.into_iter().for_each(|change| self.apply(&key, change, api_server, now));
+            }
+        }
+        worked
+    }
+
+    /// What became of the Jobs.
+    pub(crate) fn outcomes(&self) -> BTreeMap<String, JobOutcome> {
+        let outcome = |kept: &Kept| {
+            let status = kept.job.status.clone().unwrap_or_default();
+            JobOutcome {
+                phase: status.state.phase.map(|phase| phase.to_string()).unwrap_or_default(),
+                retries: status.retry_count,
+                message: status.state.message,
+                pods: [status.pending, status.running, status.succeeded, status.failed],
+            }
+        };
+        self.jobs.iter().map(|(key, kept)| (key.clone(), outcome(kept))).collect()
+    }
+
+    fn look(&mut self, key: &str, api_server: &ApiServer, now: Time) -> Outcome {
+        let Some(kept) = self.jobs.get_mut(key) else { return Outcome::default() };
+        kept.observe(api_server, now);
+        let pods: Vec<JobPod> = kept.pods.values().cloned().collect();
+        let ssh_key = SshKey { private: "simulated".to_owned(), public: "simulated".to_owned() };
+        let outcome = reconcile(
+            &Observed {
+                job: &kept.job,
+                pods: &pods,
+                group: kept.group.as_ref(),
+                commands: &[],
+                made: &kept.made,
+                claims: &self.claims,
+                priorities: &self.classes,
+                ssh_key: Some(&ssh_key),
+                scheduler_name: self.names.schedulers.first().map_or("volcano", String::as_str),
+                forwards: false,
+                failures: 0,
+            },
+            timestamp(now),
+        );
+        kept.next = outcome.next;
+        outcome
+    }
+
+    fn apply(&mut self, key: &str, change: Change, api_server: &mut ApiServer, now: Time) {
+        let Some(kept) = self.jobs.get_mut(key) else { return };
+        match change {
+            Change::Create(Changed::Pod(pod)) => {
+                self.count += 1;
+                let mut value = json!(*pod);
+                value["metadata"]["uid"] =
+                    json!(format!("{}/{}", pod.metadata.name.unwrap_or_default(), self.count));
+                value["metadata"]["creationTimestamp"] = json!(meta_time(now));
+                kept.create_pod(&mut value, &mut self.converter, api_server, now);
+            }
+            Change::Create(Changed::PodGroup(group)) | Change::Replace(Changed::PodGroup(group)) => {
+                let mut value = json!(*group);
+                value["metadata"]["creationTimestamp"] = json!(meta_time(now));
+                if let Ok(Object::PodGroup(info)) = self.converter.convert(Kind::PodGroup, &mut value) {
+                    api_server.add_group(info);
+                    kept.group = Some(*group);
+                }
+            }
+            Change::Create(Changed::Claim(claim)) => self.claims.extend(claim.metadata.name),
+            Change::Create(object) => kept.made.push(object),
+            Change::Replace(object) => {
+                kept.made.retain(|one| one.target() != object.target());
+                kept.made.push(object);
+            }
+            Change::Delete(target) if target.kind == Made::Job => {
+                self.jobs.remove(key);
+            }
+            Change::Delete(target) => kept.delete(&target, api_server, now),
+            Change::Status { object: Changed::Job(job), .. } => kept.job.status = job.status,
+            Change::Status { .. } | Change::Note(_) => {}
+        }
+    }
+}
+
+impl Kept {
+    /// Reads off the API server what became of the pods and of the PodGroup.
+    fn observe(&mut self, api_server: &ApiServer, now: Time) {
+        let now = timestamp(now);
+        self.pods.retain(|uid, _| api_server.pod(uid).is_some());
+        for (uid, pod) in &mut self.pods {
+            let Some(found) = api_server.pod(uid) else { continue };
+            let life = &found.info.life;
+            pod.phase = match life.phase {
+                Phase::Pending => PodPhase::Pending,
+                Phase::Running => PodPhase::Running,
+                Phase::Succeeded => PodPhase::Succeeded,
+                Phase::Failed => PodPhase::Failed,
+                Phase::Unknown => PodPhase::Unknown,
+            };
+            pod.ready = pod.phase == PodPhase::Running;
+            if life.deleting {
+                pod.deleted_at.get_or_insert(now);
+            }
+            if pod.is_finished() {
+                // What ends while it is being deleted did so before, or at once.
+                pod.ended_at.get_or_insert(now);
+                pod.exit_code = Some(found.exit_code);
+            }
+        }
+        if let Some(group) = &mut self.group {
+            let key = group_key(group);
+            let phase =
+                api_server.group(&key).map(|info| PodGroupPhase::from(info.status.phase.as_str().to_owned()));
+            group.status = Some(PodGroupStatus { phase, ..PodGroupStatus::default() });
+        }
+    }
+
+    fn create_pod(
+        &mut self,
+        value: &mut Value,
+        converter: &mut Converter,
+        api_server: &mut ApiServer,
+        now: Time,
+    ) {
+        let Ok(pod) = serde_json::from_value::<k8s_openapi::api::core::v1::Pod>(value.clone()) else {
+            return;
+        };
+        if let Ok(Object::Pod(simulated)) = converter.convert(Kind::Pod, value) {
+            self.pods.insert(simulated.info.pod.uid.clone(), JobPod::from(&pod));
+            for claim in simulated.pvcs.clone() {
+                api_server.add_pvc(claim);
+            }
+            api_server.steps += 1;
+            api_server.add_pod(*simulated, now);
+        }
+    }
+
+    fn delete(&mut self, target: &Target, api_server: &mut ApiServer, now: Time) {
+        match target.kind {
+            Made::Pod => api_server.delete_pod(&target.uid.as_str().into(), now),
+            Made::PodGroup => {
+                if let Some(group) = self.group.take() {
+                    api_server.delete_group(&group_key(&group));
+                }
+            }
+            _ => self.made.retain(|one| one.target() != *target),
+        }
+    }
+}
+
+fn group_key(group: &PodGroup) -> Key {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    Key::new(&text(&group.metadata.namespace), &text(&group.metadata.name))
+}
