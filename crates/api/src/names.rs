@@ -233,8 +233,9 @@ pub const ALL: &[&str] = &[
 mod tests {
     #[test]
     fn all_keys_are_listed() {
-        let text = include_str!("names.rs");
-        let keys = text.lines().filter(|line| line.starts_with("pub const ") && line.contains(": &str"));
+        let texts = [include_str!("names.rs"), include_str!("../../cluster/src/annotation.rs")];
+        let lines = texts.iter().flat_map(|text| text.lines());
+        let keys = lines.filter(|line| line.starts_with("pub const ") && line.contains(": &str"));
         assert_eq!(super::ALL.len(), keys.count() - 1, "all but the prefix");
     }
 }
