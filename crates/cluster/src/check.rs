@@ -12,58 +12,61 @@ use crate::id::{Id, JobId, NodeId, QueueId, Slots, TaskId};
 /// Takes what a check compared: whether it is right, and what it is.
 pub(crate) type Note<'a> = dyn FnMut(bool, String) + 'a;
 
-/// How an index follows a move of a task.
-pub(crate) enum OnMove {
-    /// It does not depend on where tasks are; events keep it up to date.
-    Nothing,
-    /// Counts what a task takes of a node, out before a change and in after it.
-    Node(fn(&mut Cluster, TaskId, NodeId, Hold, Count)),
-    /// Counts a task from one status to another, after the change.
-    Status(fn(&mut Cluster, TaskId, Option<Status>, Option<Status>)),
-}
+/// Counts what a task takes of a node, out before a move and in after it.
+type OnNode = fn(&mut Cluster, TaskId, NodeId, Hold, Count);
+/// Counts a task from one status to another, after the move.
+type OnStatus = fn(&mut Cluster, TaskId, Option<Status>, Option<Status>);
 
-/// One index, which moves of tasks and events keep up to date.
-pub(crate) struct Index {
+/// One index, and how it follows a move of a task.
+pub(crate) struct Index<M> {
     name: &'static str,
-    pub(crate) on_move: OnMove,
+    pub(crate) on_move: M,
     /// Rebuilds the index from the objects and compares.
     check: fn(&Cluster, &mut Note<'_>),
 }
 
-impl Index {
-    const fn new(name: &'static str, on_move: OnMove, check: fn(&Cluster, &mut Note<'_>)) -> Self {
+impl<M> Index<M> {
+    const fn new(name: &'static str, on_move: M, check: fn(&Cluster, &mut Note<'_>)) -> Self {
         Self { name, on_move, check }
     }
 }
 
-/// All indexes and sums of the Cluster.
-pub(crate) const INDEXES: &[Index] = &[
-    Index::new("terms", OnMove::Node(Cluster::count_terms), Cluster::check_terms),
-    Index::new("node resources", OnMove::Node(Cluster::count_request), Cluster::check_node_resources),
-    Index::new("devices", OnMove::Node(Cluster::count_device_claims), Cluster::check_devices),
-    Index::new("volumes", OnMove::Node(Cluster::count_volumes), Cluster::check_volumes),
-    Index::new("jobs", OnMove::Status(Cluster::count_in_job), Cluster::check_jobs),
-    Index::new("queue sums", OnMove::Status(Cluster::count_in_queue), Cluster::check_queues),
-    Index::new("devices of queues", OnMove::Status(Cluster::count_in_device_use), Cluster::check_device_use),
-    Index::new("node groups", OnMove::Status(Cluster::count_in_group), Cluster::check_groups),
-    Index::new("host ports and disks", OnMove::Nothing, Cluster::check_ports_and_disks),
-    Index::new("tasks by node", OnMove::Nothing, Cluster::check_tasks_by_node),
-    Index::new("tasks by job", OnMove::Nothing, Cluster::check_tasks_by_job),
-    Index::new("queue tree", OnMove::Nothing, Cluster::check_tree),
-    Index::new("cluster sums", OnMove::Nothing, Cluster::check_totals),
-    Index::new("names", OnMove::Nothing, Cluster::check_names),
-    Index::new("classes", OnMove::Nothing, Cluster::check_classes),
-    Index::new("images", OnMove::Nothing, Cluster::check_images),
-    Index::new("queue gates", OnMove::Nothing, Cluster::check_queue_gates),
-    Index::new("kept places", OnMove::Nothing, Cluster::check_placeholders),
-    Index::new("marks", OnMove::Nothing, Cluster::check_marks),
-    Index::new("running jobs", OnMove::Nothing, Cluster::check_running_jobs),
-    Index::new("priorities", OnMove::Nothing, Cluster::check_priorities),
-    Index::new("pod disruption budgets", OnMove::Nothing, |cluster, note| cluster.pdbs.check(note)),
-    Index::new("inqueue requests", OnMove::Nothing, Cluster::check_inqueue),
-    Index::new("usage figures", OnMove::Nothing, Cluster::check_usage),
-    Index::new("refused evictions", OnMove::Nothing, Cluster::check_refused),
-    Index::new("cooldowns", OnMove::Nothing, Cluster::check_cooling),
+/// Indexes of what tasks take of nodes. The lists are apart so that the compiler can call what a move asks for directly.
+pub(crate) const OF_NODES: [Index<OnNode>; 4] = [
+    Index::new("terms", Cluster::count_terms, Cluster::check_terms),
+    Index::new("node resources", Cluster::count_request, Cluster::check_node_resources),
+    Index::new("devices", Cluster::count_device_claims, Cluster::check_devices),
+    Index::new("volumes", Cluster::count_volumes, Cluster::check_volumes),
+];
+
+/// Indexes of tasks by status.
+pub(crate) const OF_STATUSES: [Index<OnStatus>; 4] = [
+    Index::new("jobs", Cluster::count_in_job, Cluster::check_jobs),
+    Index::new("queue sums", Cluster::count_in_queue, Cluster::check_queues),
+    Index::new("devices of queues", Cluster::count_in_device_use, Cluster::check_device_use),
+    Index::new("node groups", Cluster::count_in_group, Cluster::check_groups),
+];
+
+/// Indexes that do not depend on where tasks are, or that the mover keeps itself.
+const OTHERS: [Index<()>; 18] = [
+    Index::new("host ports and disks", (), Cluster::check_ports_and_disks),
+    Index::new("tasks by node", (), Cluster::check_tasks_by_node),
+    Index::new("tasks by job", (), Cluster::check_tasks_by_job),
+    Index::new("queue tree", (), Cluster::check_tree),
+    Index::new("cluster sums", (), Cluster::check_totals),
+    Index::new("names", (), Cluster::check_names),
+    Index::new("classes", (), Cluster::check_classes),
+    Index::new("images", (), Cluster::check_images),
+    Index::new("queue gates", (), Cluster::check_queue_gates),
+    Index::new("kept places", (), Cluster::check_placeholders),
+    Index::new("marks", (), Cluster::check_marks),
+    Index::new("running jobs", (), Cluster::check_running_jobs),
+    Index::new("priorities", (), Cluster::check_priorities),
+    Index::new("pod disruption budgets", (), |cluster, note| cluster.pdbs.check(note)),
+    Index::new("inqueue requests", (), Cluster::check_inqueue),
+    Index::new("usage figures", (), Cluster::check_usage),
+    Index::new("refused evictions", (), Cluster::check_refused),
+    Index::new("cooldowns", (), Cluster::check_cooling),
 ];
 
 impl Cluster {
@@ -71,10 +74,12 @@ impl Cluster {
     /// index.
     pub fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        for index in INDEXES {
-            (index.check)(self, &mut |right, what| {
+        let checks = OF_NODES.iter().map(|index| (index.name, index.check));
+        let checks = checks.chain(OF_STATUSES.iter().map(|index| (index.name, index.check)));
+        for (name, check) in checks.chain(OTHERS.iter().map(|index| (index.name, index.check))) {
+            check(self, &mut |right, what| {
                 if !right {
-                    problems.push(format!("{}: {what}", index.name));
+                    problems.push(format!("{name}: {what}"));
                 }
             });
         }

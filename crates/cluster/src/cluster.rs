@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::allowance::Allowances;
 use crate::changed::ChangeLog;
-use crate::check::{INDEXES, OnMove};
+use crate::check::{OF_NODES, OF_STATUSES};
 use crate::count::Count;
 use crate::devices::Devices;
 use crate::event::{Key, Time};
@@ -334,20 +334,16 @@ impl Cluster {
     /// Counts a task in or out of each index of what tasks take of nodes.
     pub(crate) fn count_on_node(&mut self, id: TaskId, count: Count) {
         let Task { node: Some(node), status, .. } = self.tasks[id] else { return };
-        for index in INDEXES {
-            if let OnMove::Node(on_move) = index.on_move {
-                on_move(self, id, node, status.hold(), count);
-            }
+        for index in OF_NODES {
+            (index.on_move)(self, id, node, status.hold(), count);
         }
         self.touch_node(node);
     }
 
     /// Counts a task by its status in each index of jobs and queues.
     pub(crate) fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        for index in INDEXES {
-            if let OnMove::Status(on_move) = index.on_move {
-                on_move(self, id, from, to);
-            }
+        for index in OF_STATUSES {
+            (index.on_move)(self, id, from, to);
         }
     }
 

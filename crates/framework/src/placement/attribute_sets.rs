@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::plugin::{Attribute, Values};
 use phalanx_cluster::Node;
 use phalanx_cluster::event::Taint;
-use phalanx_cluster::id::ImageId;
+use phalanx_cluster::id::{ImageId, NodeId, Slots};
 
 /// The values of an attribute that make a difference to a rule.
 #[derive(Debug)]
@@ -62,6 +62,28 @@ struct AttributeSet {
     images: Vec<(ImageId, i64)>,
 }
 
+/// The labels of nodes: values by key.
+#[derive(Debug, Default)]
+struct NodeLabels(FxHashMap<Arc<str>, FxHashSet<Arc<str>>>);
+
+impl NodeLabels {
+    fn of(nodes: &Slots<NodeId, Node>) -> Self {
+        let mut labels = Self::default();
+        nodes.iter().for_each(|(_, node)| labels.add(node));
+        labels
+    }
+
+    fn add(&mut self, node: &Node) {
+        for (key, value) in &node.labels {
+            match self.0.get_mut(key) {
+                Some(values) if values.contains(value) => {}
+                Some(values) => drop(values.insert(value.clone())),
+                None => drop(self.0.insert(key.clone(), [value.clone()].into_iter().collect())),
+            }
+        }
+    }
+}
+
 /// An attribute set and the number of nodes that have it.
 #[derive(Debug)]
 struct AttributeSetUse {
@@ -75,8 +97,8 @@ pub(super) struct AttributeSets {
     name: Option<ReadValues>,
     labels: FxHashMap<Arc<str>, ReadValues>,
     images: FxHashSet<ImageId>,
-    /// The labels of all nodes that joined: what no node has makes no difference, whoever reads it.
-    node_labels: FxHashMap<Arc<str>, FxHashSet<Arc<str>>>,
+    /// The labels of all nodes, once a rule reads labels: what no node has makes no difference, whoever reads it.
+    node_labels: Option<NodeLabels>,
     ids: FxHashMap<Arc<AttributeSet>, u32>,
     entries: Vec<AttributeSetUse>,
     free: Vec<u32>,
@@ -101,12 +123,17 @@ impl AttributeSets {
 
     /// Adds an attribute and the values that make a difference. Returns whether nodes that were equal may differ now;
     /// then every node has to join again.
-    pub(super) fn learn(&mut self, attribute: &Attribute, values: &Values) -> bool {
+    pub(super) fn learn(
+        &mut self,
+        nodes: &Slots<NodeId, Node>,
+        attribute: &Attribute,
+        values: &Values,
+    ) -> bool {
         let none = || ReadValues::These(FxHashSet::default());
         match attribute {
             Attribute::Name => self.name.get_or_insert_with(none).learn(values, |_| true),
             Attribute::Label(key) => {
-                let on_nodes = self.node_labels.get(key);
+                let on_nodes = self.node_labels.get_or_insert_with(|| NodeLabels::of(nodes)).0.get(key);
                 let new = !self.labels.contains_key(key);
                 let read = self.labels.entry(key.clone()).or_insert_with(none);
                 let matters = |value: &Arc<str>| on_nodes.is_some_and(|values| values.contains(value));
@@ -122,18 +149,14 @@ impl AttributeSets {
         self.ids.clear();
         self.entries.clear();
         self.free.clear();
-        self.node_labels.clear();
+        self.node_labels = None;
         self.stamp += 1;
     }
 
     /// Counts a node in, and returns the number of its attribute set.
     pub(super) fn join(&mut self, node: &Node) -> u32 {
-        for (key, value) in &node.labels {
-            match self.node_labels.get_mut(key) {
-                Some(values) if values.contains(value) => {}
-                Some(values) => drop(values.insert(value.clone())),
-                None => drop(self.node_labels.insert(key.clone(), [value.clone()].into_iter().collect())),
-            }
+        if let Some(labels) = &mut self.node_labels {
+            labels.add(node);
         }
         let attribute_set = self.attribute_set_of(node);
         if let Some(&id) = self.ids.get(&attribute_set) {

@@ -198,9 +198,14 @@ impl NodeBuckets {
     }
 
     /// Adds what rules read. Where that tells nodes apart which were equal, all attribute sets and buckets are made anew.
-    pub(super) fn learn<'a>(&mut self, reads: impl Iterator<Item = &'a (Attribute, Values)>) {
-        let more = reads
-            .fold(false, |more, (attribute, values)| self.attribute_sets.learn(attribute, values) || more);
+    pub(super) fn learn<'a>(
+        &mut self,
+        cluster: &Cluster,
+        reads: impl Iterator<Item = &'a (Attribute, Values)>,
+    ) {
+        let more = reads.fold(false, |more, (attribute, values)| {
+            self.attribute_sets.learn(&cluster.nodes, attribute, values) || more
+        });
         if more {
             self.clear();
         }

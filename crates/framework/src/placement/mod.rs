@@ -226,7 +226,7 @@ impl NodeRanking {
         }
         for key in cluster.terms.topology_keys() {
             if self.topologies.keys.insert(key.clone()) {
-                self.buckets.learn([(Attribute::Label(key.clone()), Values::All)].iter());
+                self.buckets.learn(cluster, [(Attribute::Label(key.clone()), Values::All)].iter());
             }
         }
     }
@@ -378,7 +378,7 @@ impl NodeRanking {
     }
 
     fn add_class(&mut self, cluster: &Cluster, key: RulesKey, rules: NodeRules) {
-        self.buckets.learn(rules.reads.iter());
+        self.buckets.learn(cluster, rules.reads.iter());
         let (serial, ranking) = (cluster.classes[key.class].serial.0, ClassRanking::default());
         let known = RankedClass { serial, rules, ranking, asked: self.questions, used: false, listed: false };
         self.ranked -= self.classes.insert(key, known).map_or(0, |before| before.ranking.len());
