@@ -153,8 +153,8 @@ pub const RESOURCE_GROUP: &str = "volcano.sh/resource-group";
 /// Pod: how long it runs in the simulator before it succeeds, in seconds, fractions allowed.
 /// Without it the pod runs for ever.
 pub const RUN_SECONDS: &str = "phalanx.sh/run-seconds";
-/// Pod: how it ends in the simulator, exit codes with commas: the first for a pod of a vcjob that was not restarted yet,
-/// the second for one that was restarted once, and so on; the last for all after it. Without it the pod succeeds.
+/// Pod: how it ends in the simulator, exit codes with commas: the first for a pod of a vcjob that was not restarted
+/// yet, the second for one that was restarted once, and so on; the last for all after it. Without it the pod succeeds.
 pub const EXIT_CODES: &str = "phalanx.sh/exit-codes";
 
 /// All keys of this module.

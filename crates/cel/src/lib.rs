@@ -6,9 +6,10 @@
 //!
 //! Supported are literals, lists, comparisons, `in`, `&&`, `||`, `!`, `?:`, arithmetic of integers, `has()`, `size()`,
 //! `cel.bind()`, the macros `all`, `exists`, `exists_one`, `filter` and `map` over lists and keys of maps, optionals
-//! (`.?`, `[?]`, `optional.of()`, `orValue()`, ...), `quantity()` and `semver()` with their comparisons, `matches()` and
-//! the plain methods of text. Parsing refuses floating-point, unsigned and hexadecimal numbers, `null`, maps in braces,
-//! sizes of maps, conversions such as `int()`, arithmetic of quantities, times, `sets.`, `split()` and the like.
+//! (`.?`, `[?]`, `optional.of()`, `orValue()`, ...), `quantity()` and `semver()` with their comparisons, `matches()`
+//! and the plain methods of text. Parsing refuses floating-point, unsigned and hexadecimal numbers, `null`, maps in
+//! braces, sizes of maps, conversions such as `int()`, arithmetic of quantities, times, `sets.`, `split()` and the
+//! like.
 //!
 //! Source: Kubernetes' documentation of resource.k8s.io/v1 `CELDeviceSelector.expression`.
 mod budget;

@@ -31,7 +31,8 @@ impl<M> Index<M> {
     }
 }
 
-/// Indexes of what tasks take of nodes. The lists are apart so that the compiler can call what a move asks for directly.
+/// Indexes of what tasks take of nodes. The lists are apart so that the compiler can call what a move asks for
+/// directly.
 pub(crate) const OF_NODES: [Index<OnNode>; 4] = [
     Index::new("terms", Cluster::count_terms, Cluster::check_terms),
     Index::new("node resources", Cluster::count_request, Cluster::check_node_resources),

@@ -1,8 +1,8 @@
 //! Placeholders: tasks that keep the place of a pod that `shuffle` evicted, for the pod that its controller creates.
 //!
-//! A placeholder belongs to no job, and counts like a nomination in the sums of its node, of its topology domains and of its
-//! queue. Devices (claims of resource.k8s.io) are not kept. How long it stays, and who gets its place, is a reservation of the
-//! core (`core/src/reservation.rs`).
+//! A placeholder belongs to no job, and counts like a nomination in the sums of its node, of its topology domains and
+//! of its queue. Devices (claims of resource.k8s.io) are not kept. How long it stays, and who gets its place, is a
+//! reservation of the core (`core/src/reservation.rs`).
 use super::priorities::Follower;
 use super::task::{PodWritten, Task};
 use super::{Cluster, Status};

@@ -216,7 +216,8 @@ impl Cluster {
         self.job_changed(id);
     }
 
-    /// The names of resources, with those that a job asks for and nobody offers: the first of them, and how many others.
+    /// The names of resources, with those that a job asks for and nobody offers: the first of them, and how many
+    /// others.
     pub fn dims_told(&self, id: JobId) -> Cow<'_, Dims> {
         let (job, dims) = (&self.jobs[id], self.resources_told(id));
         let Some(none) = self.dims.get(NO_CLASS).filter(|dim| job.minimum.devices.get(*dim) != 0) else {

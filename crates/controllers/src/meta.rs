@@ -31,8 +31,8 @@ pub(crate) fn map<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, 
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// Twelve letters and digits that depend on the texts only: where Volcano draws a suffix, a second try has to find the same
-/// one. FNV-1a in base 36.
+/// Twelve letters and digits that depend on the texts only: where Volcano draws a suffix, a second try has to find the
+/// same one. FNV-1a in base 36.
 pub(crate) fn suffix(texts: &[&str]) -> String {
     let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
     let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -1,7 +1,8 @@
 //! The Queue controller: states, trees, Commands, counts.
 //!
-//! A look at one queue, beside its parent. A tree is closed from above: each child sees that its parent is closed, notes
-//! in an annotation that this is why, and closes; and opens again when its parent does and the annotation is there.
+//! A look at one queue, beside its parent. A tree is closed from above: each child sees that its parent is closed,
+//! notes in an annotation that this is why, and closes; and opens again when its parent does and the annotation is
+//! there.
 //!
 //! Of a Queue's status the state and the counts are the controller's; the rest is the scheduler's.
 

@@ -1,17 +1,18 @@
 //! The eviction history: which job evicted which lately, so that jobs do not evict each other for ever.
 //!
-//! Rules say which job may evict which, and each of them ends by itself; all of them together, with gangs, several resources
-//! and trees of queues, need not. What ends evictions whatever the rules: a job that evicted another in three cycles within
-//! ten minutes, and was evicted as often by it or, through others, by a job that it evicted, evicts that job no more for that
-//! long. So the evictions that go on make an order of jobs in which only those above evict those below: the first of them
-//! loses nothing, so it has all it will have after a while and evicts no more, then the second, and so on. A job that was
-//! only evicted is free to evict.
+//! Rules say which job may evict which, and each of them ends by itself; all of them together, with gangs, several
+//! resources and trees of queues, need not. What ends evictions whatever the rules: a job that evicted another in three
+//! cycles within ten minutes, and was evicted as often by it or, through others, by a job that it evicted, evicts that
+//! job no more for that long. So the evictions that go on make an order of jobs in which only those above evict those
+//! below: the first of them loses nothing, so it has all it will have after a while and evicts no more, then the
+//! second, and so on. A job that was only evicted is free to evict.
 //!
-//! Taking over a reservation counts as an eviction. A gang that evicted a job in three cycles within ten minutes and has not
-//! started evicts that job no more for that long either: what other pods did to its places would go on (pod affinity, spread).
+//! Taking over a reservation counts as an eviction. A gang that evicted a job in three cycles within ten minutes and
+//! has not started evicts that job no more for that long either: what other pods did to its places would go on (pod
+//! affinity, spread).
 //!
-//! Pods without a PodGroup are made again under other names; those of a queue with equal priority and requests count as one
-//! job.
+//! Pods without a PodGroup are made again under other names; those of a queue with equal priority and requests count as
+//! one job.
 use phalanx_resource::Amounts;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -107,8 +108,8 @@ impl EvictionHistory {
         }
     }
 
-    /// The jobs that a gang may not evict so that it starts: besides those that no pod of it may evict, those that it evicted
-    /// often without a start.
+    /// The jobs that a gang may not evict so that it starts: besides those that no pod of it may evict, those that it
+    /// evicted often without a start.
     pub(crate) fn protected_from_gang(&self, cluster: &Cluster, job: JobId) -> ProtectedJobs {
         let mut found = self.protected_from(cluster, job);
         let to = JobIdentity::of(cluster, job);

@@ -1,16 +1,18 @@
 //! The cache of failed searches, so that a search that found nothing is not made again at once.
 //!
-//! A key says what was searched for: the kind of search, and the job or all jobs that request the same. An answer stands
+//! A key says what was searched for: the kind of search, and the job or all jobs that request the same. An answer
+//! stands
 //! - as long as nothing has happened since ([`Cluster::news`](phalanx_cluster::Cluster::news)), and not longer than its
 //!   [kind](SearchKind::lasts) says, for time alone may change it too;
-//! - and until its back-off ends, whatever has happened. Failed searches of one cycle that took no more than [`FREE_STEPS`]
-//!   together do not back off. Each search beyond does, by the back-off of the backlog: a second, doubled up to ten each
-//!   time the search fails again.
+//! - and until its back-off ends, whatever has happened. Failed searches of one cycle that took no more than
+//!   [`FREE_STEPS`] together do not back off. Each search beyond does, by the back-off of the backlog: a second,
+//!   doubled up to ten each time the search fails again.
 //!
-//! A change of nodes, queues or the configuration makes all answers void. A success makes the answer of its own key void.
+//! A change of nodes, queues or the configuration makes all answers void. A success makes the answer of its own key
+//! void.
 //!
-//! A search that was cut short for lack of time is repeated after [`PAUSE_PER_MS`] times the time that it took, and then gets
-//! twice as long: such searches take a hundredth of the scheduler's time at the most.
+//! A search that was cut short for lack of time is repeated after [`PAUSE_PER_MS`] times the time that it took, and
+//! then gets twice as long: such searches take a hundredth of the scheduler's time at the most.
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
@@ -52,7 +54,8 @@ pub(crate) enum SearchKind {
 }
 
 impl SearchKind {
-    /// How many milliseconds an answer stands at most as long as nothing happens; 0 for the cycle in which it was found.
+    /// How many milliseconds an answer stands at most as long as nothing happens; 0 for the cycle in which it was
+    /// found.
     fn lasts(self) -> i64 {
         match self {
             // Protection from eviction ends with time.

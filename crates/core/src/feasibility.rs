@@ -1,8 +1,8 @@
 //! The feasibility bound: arithmetic that says no without a search.
 //!
 //! Per class of tasks it counts how many tasks the nodes could take that filters by attributes admit, each node by its
-//! capacity alone; per resource it adds that capacity up. Ports, rules between pods, scores and quotas are left to the dry
-//! run. So a *no* is certain and a *yes* is not.
+//! capacity alone; per resource it adds that capacity up. Ports, rules between pods, scores and quotas are left to the
+//! dry run. So a *no* is certain and a *yes* is not.
 
 use phalanx_resource::{Amounts, DimId};
 
@@ -79,8 +79,8 @@ struct KeptBound {
     cursor: u64,
 }
 
-/// The bounds of the last preemptors. For another that requests the same only touched nodes are counted anew, also in another
-/// cycle.
+/// The bounds of the last preemptors. For another that requests the same only touched nodes are counted anew, also in
+/// another cycle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FeasibilityBounds {
     /// The one that was used last comes last.

@@ -1,8 +1,9 @@
-//! A plan: where tasks would go and which tasks would be evicted for them. [`commit`] carries out what a Statement holds.
+//! A plan: where tasks would go and which tasks would be evicted for them. [`commit`] carries out what a Statement
+//! holds.
 //!
-//! A search for victims is undone and hands over its plan as plain data. A gang that needs none is committed from the Statement
-//! in which it was placed: volumes and devices are chosen as tasks are placed, so the same places could get others if they
-//! were taken again.
+//! A search for victims is undone and hands over its plan as plain data. A gang that needs none is committed from the
+//! Statement in which it was placed: volumes and devices are chosen as tasks are placed, so the same places could get
+//! others if they were taken again.
 use std::sync::Arc;
 
 use crate::decision::Cause;
@@ -30,7 +31,8 @@ pub(crate) struct Plan {
     pub(crate) places: Vec<Placement>,
 }
 
-/// Carries out what a Statement holds for a job: a job that is ready is bound, the places of any other job become its reservation.
+/// Carries out what a Statement holds for a job: a job that is ready is bound, the places of any other job become its
+/// reservation.
 pub(crate) fn commit(mut statement: Statement<'_, '_>, job: JobId, why: &Arc<Cause>) {
     if statement.session().job_ready(job) {
         statement.commit(why);

@@ -1,12 +1,13 @@
 //! Reservations: nodes that are kept for a job across cycles.
 //!
-//! The places of a reservation are the nominations of the job's tasks (status `Pipelined`, `status.nominatedNodeName` on the
-//! pod); they are stored nowhere else. Here stands since when they are kept, and what for. A reservation ends after ten
-//! minutes: one that rests on pod affinity or spread may wait for pods that will not come. The job is then planned anew.
+//! The places of a reservation are the nominations of the job's tasks (status `Pipelined`, `status.nominatedNodeName`
+//! on the pod); they are stored nowhere else. Here stands since when they are kept, and what for. A reservation ends
+//! after ten minutes: one that rests on pod affinity or spread may wait for pods that will not come. The job is then
+//! planned anew.
 //!
-//! The place of a pod that `shuffle` moved is kept by a placeholder, for no pod has it yet. The first waiting pod that is like
-//! the moved pod gets it: a pod of the same class, and of the same PodGroup or, without one, of the same namespace and
-//! queue with the same name or the same labels.
+//! The place of a pod that `shuffle` moved is kept by a placeholder, for no pod has it yet. The first waiting pod that
+//! is like the moved pod gets it: a pod of the same class, and of the same PodGroup or, without one, of the same
+//! namespace and queue with the same name or the same labels.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

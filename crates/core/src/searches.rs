@@ -1,8 +1,9 @@
 //! The time of a cycle for searches, and its budget for searches for the placement of gangs.
 //!
-//! The searches of a cycle take [`CYCLE_MS`] together, so that pods that arrive meanwhile hardly wait. A search that was cut short
-//! though it had most of this time gets twice as long in its next turn, up to `maxTime` of its action, and has the turn after a
-//! hundred times the time that it took: see [`FailedSearches`](crate::failed_searches::FailedSearches).
+//! The searches of a cycle take [`CYCLE_MS`] together, so that pods that arrive meanwhile hardly wait. A search that
+//! was cut short though it had most of this time gets twice as long in its next turn, up to `maxTime` of its action,
+//! and has the turn after a hundred times the time that it took: see
+//! [`FailedSearches`](crate::failed_searches::FailedSearches).
 //!
 //! Gangs are served in the same order in each cycle, so gangs at the end would never be searched for where the budget
 //! does not last. A gang that was not searched for in a cycle goes first in the next one: the steps that it may need
@@ -53,7 +54,8 @@ impl SearchTime {
         Self { stopwatch: stopwatch.cloned(), left: Duration::from_millis(CYCLE_MS), began }
     }
 
-    /// A search begins, which gets what is left, or so many milliseconds if that is more. Its budget is limited to that.
+    /// A search begins, which gets what is left, or so many milliseconds if that is more. Its budget is limited to
+    /// that.
     pub(crate) fn begin(&mut self, longer: Option<u64>, most: u64, budget: &mut Budget) -> Turn {
         let Some(stopwatch) = &self.stopwatch else {
             return Turn { ms: 0, whole: true };

@@ -182,8 +182,8 @@ impl Devices {
         self.dirty |= !changed.is_empty() || self.counts.contains_key(name);
     }
 
-    /// Says of each device what it is good for, where that is not known. A namespace whose shapes take too many steps goes
-    /// on the next time.
+    /// Says of each device what it is good for, where that is not known. A namespace whose shapes take too many steps
+    /// goes on the next time.
     fn judge(&mut self) {
         // What is found out now concerns pools that did not change.
         self.dirty |= !self.unjudged.is_empty();

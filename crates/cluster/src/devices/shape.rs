@@ -7,8 +7,8 @@ use phalanx_resource::Quantity;
 
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceValue};
 
-/// Steps that the expressions of a shape may take, besides so many for each device. So one that is costly is told to those
-/// who ask for it, and does not hold up a cycle.
+/// Steps that the expressions of a shape may take, besides so many for each device. So one that is costly is told to
+/// those who ask for it, and does not hold up a cycle.
 const STEPS: u64 = 500_000;
 pub(super) const STEPS_PER_DEVICE: u64 = 1_000;
 

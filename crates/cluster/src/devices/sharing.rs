@@ -1,6 +1,6 @@
-//! The shapes of claims, shared fairly between namespaces: only claims that pods name have shapes, and the claims of one
-//! namespace have at most [`SHAPES_OF_NAMESPACE_MAX`] different ones. Claims without pods cost nothing, and no namespace takes
-//! shapes, or the steps for judging devices, from another.
+//! The shapes of claims, shared fairly between namespaces: only claims that pods name have shapes, and the claims of
+//! one namespace have at most [`SHAPES_OF_NAMESPACE_MAX`] different ones. Claims without pods cost nothing, and no
+//! namespace takes shapes, or the steps for judging devices, from another.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -14,8 +14,8 @@ pub struct ProbeRequest {
     pub task: String,
     /// The port.
     pub port: i32,
-    /// The path and header of an HTTP request, which is to be answered with a status from 200 to 399; otherwise the port
-    /// is to listen.
+    /// The path and header of an HTTP request, which is to be answered with a status from 200 to 399; otherwise the
+    /// port is to listen.
     pub http: Option<(String, Option<(String, String)>)>,
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The arguments by name. Reading ends at the first that is no flag or is unknown, as in Volcano, which goes on with the
-/// defaults of the rest.
+/// The arguments by name. Reading ends at the first that is no flag or is unknown, as in Volcano, which goes on with
+/// the defaults of the rest.
 pub(crate) struct Arguments<'a>(BTreeMap<&'a str, &'a str>);
 
 /// The flags of a plugin: those with a value, and those that are true when they are there.

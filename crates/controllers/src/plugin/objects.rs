@@ -29,8 +29,8 @@ pub(crate) fn selector(job: &Job) -> std::collections::BTreeMap<String, String> 
     map([(names::JOB_NAME, name), (names::JOB_NAMESPACE, namespace)])
 }
 
-/// A ConfigMap of hosts follows the replicas. Secrets are mounted as part of a volume, which is not updated in pods; other
-/// objects do not change.
+/// A ConfigMap of hosts follows the replicas. Secrets are mounted as part of a volume, which is not updated in pods;
+/// other objects do not change.
 pub(crate) fn updated(found: &Object, wanted: &Object) -> Option<Object> {
     let (Object::ConfigMap(found), Object::ConfigMap(wanted)) = (found, wanted) else { return None };
     let changed = ConfigMap { data: wanted.data.clone(), ..(**found).clone() };

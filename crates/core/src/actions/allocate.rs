@@ -1,8 +1,9 @@
 //! allocate: gives admitted jobs their nodes, a gang whole or not at all.
 //!
 //! The first queue's first job is served, then everybody is compared again. A gang stops taking nodes as soon as
-//! it is ready, and its further tasks compete anew. In a queue of `dequeueStrategy: fifo` a job that cannot start holds up
-//! those behind it; what more it would like when it has started does not, nor what it lost. Source: Volcano's allocate action.
+//! it is ready, and its further tasks compete anew. In a queue of `dequeueStrategy: fifo` a job that cannot start holds
+//! up those behind it; what more it would like when it has started does not, nor what it lost. Source: Volcano's
+//! allocate action.
 use super::ActionDef;
 use super::gates;
 use crate::backlog;
@@ -48,8 +49,8 @@ fn run(session: &mut Session<'_>) {
     gates::open(session);
 }
 
-/// Where the action enqueue is not configured, every PodGroup is admitted whose queue takes jobs, also one without pods:
-/// Volcano's job controller creates the pods of a job once its PodGroup is Inqueue.
+/// Where the action enqueue is not configured, every PodGroup is admitted whose queue takes jobs, also one without
+/// pods: Volcano's job controller creates the pods of a job once its PodGroup is Inqueue.
 fn admit_without_enqueue(session: &mut Session<'_>) {
     if session.conf.has_action("enqueue") {
         return;
@@ -84,7 +85,8 @@ fn may_be_placed(session: &mut Session<'_>, job: JobId) -> bool {
     TaskQueue::has_requests(session, job)
 }
 
-/// Whether a job is admitted. Pods whose PodGroup does not exist count as admitted: `job_blocked` refuses them with that reason.
+/// Whether a job is admitted. Pods whose PodGroup does not exist count as admitted: `job_blocked` refuses them with
+/// that reason.
 fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
     let job = &session.cluster.jobs[job];
     job.phase != Phase::Pending || !job.object.exists
@@ -152,8 +154,8 @@ fn serve_queue(
     }
 }
 
-/// Gives up what a job of a queue that has enough does not need to keep: a reservation is kept as long as resources are being
-/// released for it, for pods were evicted for that.
+/// Gives up what a job of a queue that has enough does not need to keep: a reservation is kept as long as resources are
+/// being released for it, for pods were evicted for that.
 fn release_if_overused(session: &mut Session<'_>, job: JobId) {
     if repair::is_repair(session, job) || !reserved::awaits_release(session, job) {
         reservation::release(session, job);
@@ -161,8 +163,8 @@ fn release_if_overused(session: &mut Session<'_>, job: JobId) {
     reservation::release_incomplete(session, job);
 }
 
-/// A job waits for the first of its queue. But it takes what is reserved for it: somebody may have been evicted for that. And
-/// a gang that lost members is repaired, for what it holds is of no use meanwhile.
+/// A job waits for the first of its queue. But it takes what is reserved for it: somebody may have been evicted for
+/// that. And a gang that lost members is repaired, for what it holds is of no use meanwhile.
 fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId, tasks: &mut Option<TaskQueue>) {
     let reserved = |session: &Session<'_>| {
         session.cluster.jobs[job].counts.of(Status::Pipelined) > 0 && session.job_pipelined(job)

@@ -1,8 +1,8 @@
 //! gangpreempt: as preempt, but gangs give up only what they can do without, or all they have.
 //!
 //! Members beyond a gang's minimum go first, one by one, whatever their priority; then whole gangs, the least important
-//! first. Source: Volcano's gangpreempt action. Its order by return on investment never decides here, since the order of
-//! jobs is total.
+//! first. Source: Volcano's gangpreempt action. Its order by return on investment never decides here, since the order
+//! of jobs is total.
 use super::ActionDef;
 use crate::eviction::{self, EvictionMode, WHOLE};
 use crate::steps::{MAX_STEPS_ARG, MAX_TIME_ARG};

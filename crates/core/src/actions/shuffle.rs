@@ -1,10 +1,11 @@
 //! shuffle: evicts running pods that plugins want moved, for no other job.
 //!
-//! The plugins of a tier name victims together; the first tier that names any decides. The rest is as for victims of other
-//! actions: who must not be evicted stays, PodDisruptionBudgets are counted down, and a pod goes only when a place for it is
-//! proven. In a statement that is undone, those that move are put on nodes that no pod leaves, with what they ask for and
-//! what their queues may have, each seen by the next. That place is kept for the pod that its controller makes in its stead
-//! (a reservation). Where the time of a node is over (`tdm`) pods leave it whether there is a place or not.
+//! The plugins of a tier name victims together; the first tier that names any decides. The rest is as for victims of
+//! other actions: who must not be evicted stays, PodDisruptionBudgets are counted down, and a pod goes only when a
+//! place for it is proven. In a statement that is undone, those that move are put on nodes that no pod leaves, with
+//! what they ask for and what their queues may have, each seen by the next. That place is kept for the pod that its
+//! controller makes in its stead (a reservation). Where the time of a node is over (`tdm`) pods leave it whether there
+//! is a place or not.
 //!
 //! Source: Volcano's shuffle action, which evicts what plugins name without further checks.
 use std::cell::RefCell;
@@ -69,7 +70,8 @@ fn run(session: &mut Session<'_>) {
     }
 }
 
-/// Those that plugins name of the running pods that may go, and which of them go whether there is a place for them or not.
+/// Those that plugins name of the running pods that may go, and which of them go whether there is a place for them or
+/// not.
 fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
     let cluster = &*session.cluster;
     if session.tiers.with(Flag::Victim).all(|plugin| plugin.rebalancer().is_none()) {
@@ -93,8 +95,8 @@ fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
     (victims, leave.into_inner())
 }
 
-/// Who goes of the victims. Whoever a budget, or the lack of a place, keeps after all holds its room, so places for the others
-/// are looked for again.
+/// Who goes of the victims. Whoever a budget, or the lack of a place, keeps after all holds its room, so places for the
+/// others are looked for again.
 fn planned(session: &mut Session<'_>, mut victims: Vec<TaskId>, leave: &FxHashSet<TaskId>) -> Vec<Move> {
     let mut steps = Steps::of_action(session, NAME);
     steps.begin_turn(session, None);

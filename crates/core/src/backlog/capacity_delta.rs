@@ -77,8 +77,8 @@ impl CapacityDelta {
         }
     }
 
-    /// Whether a pod could fit on any of the grown nodes, and `min_request` on all nodes together; for a job that awaits
-    /// nodes, whether a pod could fit on any of them without the pods there.
+    /// Whether a pod could fit on any of the grown nodes, and `min_request` on all nodes together; for a job that
+    /// awaits nodes, whether a pod could fit on any of them without the pods there.
     pub(super) fn serves(
         &self,
         cluster: &Cluster,

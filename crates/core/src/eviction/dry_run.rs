@@ -20,8 +20,8 @@ const THOROUGH: usize = 2_000;
 /// Victims that go together or stay together.
 pub(super) type Unit = SmallVec<[Victim; 1]>;
 
-/// Evicts as few of the units as it takes, the first ones first and so many at the least, and places the preemptor. Returns
-/// what that comes to, and `None` when all of the units do not help. All is undone.
+/// Evicts as few of the units as it takes, the first ones first and so many at the least, and places the preemptor.
+/// Returns what that comes to, and `None` when all of the units do not help. All is undone.
 pub(super) fn dry_run(
     session: &mut Session<'_>,
     preemptor: &Preemptor,
@@ -56,7 +56,8 @@ pub(super) fn dry_run(
     Ok(may.then(|| statement.plan()))
 }
 
-/// Whether the queue may reclaim for what was placed: with unlike members, these need not be the tasks that were asked about.
+/// Whether the queue may reclaim for what was placed: with unlike members, these need not be the tasks that were asked
+/// about.
 fn is_entitled(session: &mut Session<'_>, preemptor: &Preemptor) -> bool {
     let placed = preemptor.placed(session.cluster);
     let lasts = preemptor::last_of_classes(session.cluster, &placed);
@@ -96,8 +97,9 @@ impl Placed {
     }
 }
 
-/// Puts each victim back, the most important first, if the preemptor still fits. Mostly only tasks on a victim's node can lose
-/// their place by that, or all of a class; where a rule turns out to look further, every task is asked each time.
+/// Puts each victim back, the most important first, if the preemptor still fits. Mostly only tasks on a victim's node
+/// can lose their place by that, or all of a class; where a rule turns out to look further, every task is asked each
+/// time.
 fn reprieve(
     statement: &mut Statement<'_, '_>,
     preemptor: &Preemptor,
@@ -144,8 +146,8 @@ fn reprieve_each(
     Ok(())
 }
 
-/// The same where a victim anywhere may make a difference: without each victim the whole preemptor is placed anew, until no
-/// victim more can be put back.
+/// The same where a victim anywhere may make a difference: without each victim the whole preemptor is placed anew,
+/// until no victim more can be put back.
 fn reprieve_thoroughly(
     statement: &mut Statement<'_, '_>,
     preemptor: &Preemptor,
@@ -179,8 +181,8 @@ fn reprieve_thoroughly(
     Ok(())
 }
 
-/// Puts victims back if all tasks may keep their places beside them: placing the tasks anew may have failed although the
-/// places are good.
+/// Puts victims back if all tasks may keep their places beside them: placing the tasks anew may have failed although
+/// the places are good.
 fn stays_beside(
     statement: &mut Statement<'_, '_>,
     unit: &[Victim],

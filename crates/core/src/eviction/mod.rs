@@ -1,20 +1,20 @@
 //! Eviction: one planner for the actions `preempt`, `reclaim`, `gangpreempt` and `gangreclaim`. The page
-//! `crates/design/eviction.md` explains the design. The action `shuffle` shares the rules about protected pods, the step
-//! budget and the check whether a task may have a place.
+//! `crates/design/eviction.md` explains the design. The action `shuffle` shares the rules about protected pods, the
+//! step budget and the check whether a task may have a place.
 //!
 //! For a job that starves, the *preemptor*:
-//! 1. [`potential_victims`]: the pods that may be evicted, in order. Plugins in their tiers say who may go together, and
-//!    PodDisruptionBudgets are counted down.
+//! 1. [`potential_victims`]: the pods that may be evicted, in order. Plugins in their tiers say who may go together,
+//!   and PodDisruptionBudgets are counted down.
 //! 2. [`feasibility`](crate::feasibility): arithmetic that says no without a search.
 //! 3. [`search`]: the strategies *ordered*, *per node*, *per domain* and *surplus* choose potential victims to try.
-//! 4. [`dry_run`]: in a Statement that is undone, as few of them as the bound asks for are evicted, and the gang is placed by
-//!    the filters, scores and quotas of `allocate`; more follow until it fits. Then each victim that may stay is reprieved,
-//!    the most important first. What is left is the Plan.
+//! 4. [`dry_run`]: in a Statement that is undone, as few of them as the bound asks for are evicted, and the gang is
+//!   placed by the filters, scores and quotas of `allocate`; more follow until it fits. Then each victim that may stay
+//!   is reprieved, the most important first. What is left is the Plan.
 //! 5. [`commit`] carries the Plan out. The gang's tasks keep their nodes as nominations across cycles, so the job does
 //!    not starve any more and no pod is evicted for it twice.
 //!
-//! Searches are counted in steps, and an action has a number of steps and a time in a cycle. Jobs that had no turn go first
-//! in the next cycle. Searches that failed are remembered in [`failed_searches`](crate::failed_searches).
+//! Searches are counted in steps, and an action has a number of steps and a time in a cycle. Jobs that had no turn go
+//! first in the next cycle. Searches that failed are remembered in [`failed_searches`](crate::failed_searches).
 pub(crate) mod dry_run;
 mod mode;
 pub(crate) mod potential_victims;

@@ -1,12 +1,12 @@
 //! Potential victims, in the order in which they are evicted.
 //!
-//! The order, first to last: the queue that gives way first (`reclaim`); lower priority; surplus, then gangs that are broken
-//! anyway, then whole gangs, the smallest first, for without one member all others are of no use; the job that is served
-//! last; the task that is served last. A gang that is broken loses tasks that plugins hold equal node by node, so that one
-//! node is empty before the next.
+//! The order, first to last: the queue that gives way first (`reclaim`); lower priority; surplus, then gangs that are
+//! broken anyway, then whole gangs, the smallest first, for without one member all others are of no use; the job that
+//! is served last; the task that is served last. A gang that is broken loses tasks that plugins hold equal node by
+//! node, so that one node is empty before the next.
 //!
-//! The order is found once per action and cycle for all preemptors of a queue and priority, as the first of them finds the
-//! cluster.
+//! The order is found once per action and cycle for all preemptors of a queue and priority, as the first of them finds
+//! the cluster.
 use std::cmp::Ordering;
 use std::rc::Rc;
 
@@ -150,8 +150,8 @@ pub(super) fn may_go(session: &Session<'_>, mode: EvictionMode, id: TaskId) -> b
     mode.takes(task.status) && lets_go(session, session.tiers.with(mode.protection_flag()), id)
 }
 
-/// Jobs that may have potential victims for a preemptor, found without a look at their pods. Of jobs of equal priority that no
-/// plugin ranks, only those with surplus count, and for gangs only.
+/// Jobs that may have potential victims for a preemptor, found without a look at their pods. Of jobs of equal priority
+/// that no plugin ranks, only those with surplus count, and for gangs only.
 fn jobs_with_potential_victims(
     session: &Session<'_>,
     preemptor: &Preemptor,

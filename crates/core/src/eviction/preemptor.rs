@@ -65,8 +65,8 @@ impl Preemptor {
         TaskDemand { tasks: &self.tasks, wanted: self.wanted }
     }
 
-    /// What a search for victims depends on: the mode, the queue and priority of the job, what the job holds and what it
-    /// requests.
+    /// What a search for victims depends on: the mode, the queue and priority of the job, what the job holds and what
+    /// it requests.
     pub(super) fn search_key(&self, cluster: &Cluster) -> SearchKey {
         let job = &cluster.jobs[self.job];
         let of = |task: &TaskId| {
@@ -151,8 +151,8 @@ impl Preemptor {
         is_needed.then(|| session.cluster.tasks[*first].pod.name.clone())
     }
 
-    /// Asks something with all but the last of the tasks in the sums of jobs and queues: what the gang holds when it is whole
-    /// decides, not what it holds before.
+    /// Asks something with all but the last of the tasks in the sums of jobs and queues: what the gang holds when it is
+    /// whole decides, not what it holds before.
     pub(super) fn as_if_whole<R>(&self, session: &mut Session<'_>, ask: impl FnOnce(&Session<'_>) -> R) -> R {
         let before = simulate_pipelined(session, &self.tasks[..self.wanted.max(1) - 1]);
         let answer = ask(session);
@@ -176,8 +176,8 @@ impl Preemptor {
         answer
     }
 
-    /// Whether the queue, and those above it, are within their quotas without the preemptor: otherwise most victims would
-    /// be evicted for the quota. Asked with all tasks of the preemptor but this one in place.
+    /// Whether the queue, and those above it, are within their quotas without the preemptor: otherwise most victims
+    /// would be evicted for the quota. Asked with all tasks of the preemptor but this one in place.
     pub(super) fn within_quota_before(&self, session: &Session<'_>, task: TaskId) -> Result<(), Refusal> {
         let Err(refusal) = session.allocatable(task) else { return Ok(()) };
         let taken = &self.tasks[..self.wanted.max(1)];
@@ -194,8 +194,9 @@ impl Preemptor {
         self.tasks[..self.wanted.max(1)].iter().all(|task| cluster.class_of(*task).best_effort)
     }
 
-    /// Places tasks, on idle or releasing resources, until as many as needed have a node. Returns the tasks it placed, or
-    /// `None` when they are too few. Where the gang may choose its topology domain, one domain after the other is tried.
+    /// Places tasks, on idle or releasing resources, until as many as needed have a node. Returns the tasks it placed,
+    /// or `None` when they are too few. Where the gang may choose its topology domain, one domain after the other is
+    /// tried.
     pub(super) fn place(
         &self,
         statement: &mut Statement<'_, '_>,

@@ -20,7 +20,8 @@ use phalanx_plugins::GangSurplus;
 /// The most pods that are looked at, for that is done for each preemptor.
 const MOST_PODS: usize = 1_000;
 
-/// Why the pods that run are not evicted for a preemptor; where some may go together, why the others may not go besides.
+/// Why the pods that run are not evicted for a preemptor; where some may go together, why the others may not go
+/// besides.
 pub(super) fn of(
     session: &mut Session<'_>,
     preemptor: &Preemptor,

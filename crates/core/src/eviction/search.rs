@@ -65,8 +65,8 @@ pub(super) fn asks_others(session: &Session<'_>) -> bool {
     session.tiers.victims_are_judged_remotely()
 }
 
-/// The tasks that plugins and PodDisruptionBudgets let go together, in no order of importance; none where each question goes
-/// to another process.
+/// The tasks that plugins and PodDisruptionBudgets let go together, in no order of importance; none where each question
+/// goes to another process.
 pub(super) fn together(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<(TaskId, NodeId)> {
     if asks_others(session) {
         return Vec::new();
@@ -89,8 +89,8 @@ pub(super) fn together(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<
     goes.filter_map(|task| Some((task, session.cluster.tasks[task].node?))).collect()
 }
 
-/// Whether a running pod of a job is protected because the job has a reservation: without the pod, victims that the job already
-/// preempted would have been evicted for nothing. A preemptor that outranks the job in its queue may evict it.
+/// Whether a running pod of a job is protected because the job has a reservation: without the pod, victims that the job
+/// already preempted would have been evicted for nothing. A preemptor that outranks the job in its queue may evict it.
 pub(super) fn keeps_reservation(session: &Session<'_>, preemptor: JobId, job: JobId) -> bool {
     job != preemptor && reserved::is_reserved(session, job) && !session.outranks(preemptor, job)
 }
@@ -114,8 +114,8 @@ fn is_offered(session: &Session<'_>, preemptor: &Preemptor, victim: &Victim) -> 
         EvictionMode::Preempt | EvictionMode::GangPreempt => {
             cluster.jobs[victim.job].priority <= cluster.jobs[preemptor.job].priority
         }
-        // Where no plugin says what queues may keep, the order of queues does, which is total: surplus goes for any gang
-        // that starts, and a gang that grows breaks none.
+        // Where no plugin says what queues may keep, the order of queues does, which is total: surplus goes for any
+        // gang that starts, and a gang that grows breaks none.
         EvictionMode::Reclaim | EvictionMode::GangReclaim => {
             let queues = [preemptor.job, victim.job].map(|job| cluster.jobs[job].queue);
             let (surplus, behind) =
@@ -132,8 +132,8 @@ fn is_offered(session: &Session<'_>, preemptor: &Preemptor, victim: &Victim) -> 
         && (mode.may_break(session) || is_surplus(cluster, [&victim.task]))
 }
 
-/// The picked tasks of less important jobs, and of equally important jobs those that a plugin ranks behind. Surplus goes for
-/// another gang that would be whole by it, for that never turns round.
+/// The picked tasks of less important jobs, and of equally important jobs those that a plugin ranks behind. Surplus
+/// goes for another gang that would be whole by it, for that never turns round.
 fn outranked(
     session: &Session<'_>,
     preemptor: &Preemptor,
@@ -201,13 +201,13 @@ struct VictimSearch<'a, 'w> {
 }
 
 impl VictimSearch<'_, '_> {
-    /// The steps of the strategies in order: *per node* for a single pod, *ordered*, *per node*, *per domain*, and last *ordered*
-    /// with every set of a few. *Surplus* takes all of them with another [`Offer`].
+    /// The steps of the strategies in order: *per node* for a single pod, *ordered*, *per node*, *per domain*, and last
+    /// *ordered* with every set of a few. *Surplus* takes all of them with another [`Offer`].
     const STRATEGIES: [VictimStrategy<Self>; 5] =
         [Self::cheapest_node, Self::ordered, Self::per_node, Self::per_domain, Self::every_set];
 
-    /// What the bound says of potential victims that may go if they alone have to. Fails where these are not enough. This is
-    /// asked before victims are put in order, which takes the longest.
+    /// What the bound says of potential victims that may go if they alone have to. Fails where these are not enough.
+    /// This is asked before victims are put in order, which takes the longest.
     fn bound_alone(&mut self) -> Result<AlonePermitted, NoEviction> {
         let all = potential_victims::each(self.session, self.preemptor);
         self.steps.scan(all.len())?;
@@ -291,8 +291,8 @@ impl VictimSearch<'_, '_> {
         })
     }
 
-    /// Potential victims on nodes that could take a task of the preemptor if all on offer left. A gang as a whole is useful
-    /// when any member is.
+    /// Potential victims on nodes that could take a task of the preemptor if all on offer left. A gang as a whole is
+    /// useful when any member is.
     fn useful(&self, offered: &[Victim], ceiling: &FeasibilityBound) -> Vec<Victim> {
         let helps = |victim: &&Victim| self.bound.admits(victim.node) && ceiling.takes(victim.node);
         if !self.of_gangs() {
@@ -302,8 +302,8 @@ impl VictimSearch<'_, '_> {
         offered.iter().filter(|victim| jobs.contains(&victim.job)).copied().collect()
     }
 
-    /// Those of the offered, in this order, that plugins and PodDisruptionBudgets let go together. The first tier that lets
-    /// any go decides from then on.
+    /// Those of the offered, in this order, that plugins and PodDisruptionBudgets let go together. The first tier that
+    /// lets any go decides from then on.
     fn allowed(&mut self, offered: &[Victim]) -> Vec<Victim> {
         let Self { preemptor, tier, .. } = *self;
         let mode = preemptor.mode;

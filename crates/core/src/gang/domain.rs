@@ -1,8 +1,8 @@
 //! Strategy *domain*: one topology domain after the other, for members that have to be in one.
 //!
-//! Placed one by one, the first member decides for all, and its best node may be in a domain that has no room for the others.
-//! Guarantees: a domain is found among the [`DOMAINS_MAX`] with the most room for the first member, if the greedy strategy
-//! places the gang there.
+//! Placed one by one, the first member decides for all, and its best node may be in a domain that has no room for the
+//! others. Guarantees: a domain is found among the [`DOMAINS_MAX`] with the most room for the first member, if the
+//! greedy strategy places the gang there.
 use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
@@ -86,8 +86,8 @@ impl Choice {
         cluster.terms.domain_of(self.term, node)
     }
 
-    /// The best node for the first task in each domain that may have room for all tasks like it; the domains with the most room
-    /// come first.
+    /// The best node for the first task in each domain that may have room for all tasks like it; the domains with the
+    /// most room come first.
     pub(crate) fn nodes(&self, session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Vec<NodeId> {
         let wanted = least_like_first(session.cluster, job, tasks, self.first);
         let mut domains = self.domains(session);

@@ -1,7 +1,7 @@
 //! Strategy *greedy*: each task of a job in order on its best node, until the job is ready.
 //!
-//! Guarantees: where all members are equal and carry at most one term on other pods, the strategy finds places whenever there
-//! are any, for any place that is left is as good as another.
+//! Guarantees: where all members are equal and carry at most one term on other pods, the strategy finds places whenever
+//! there are any, for any place that is left is as good as another.
 use phalanx_cluster::Status;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
@@ -52,8 +52,8 @@ impl GreedyPass {
 }
 
 impl Greedy {
-    /// Places tasks until the job is ready. Where all have places and some wait for capacity, they are tried once more, for
-    /// members that were placed later may have satisfied their pod affinity or spread.
+    /// Places tasks until the job is ready. Where all have places and some wait for capacity, they are tried once more,
+    /// for members that were placed later may have satisfied their pod affinity or spread.
     pub(super) fn run(
         mut self,
         statement: &mut Statement<'_, '_>,
@@ -139,8 +139,8 @@ impl Greedy {
     }
 }
 
-/// Gives a task a node. The nomination of an earlier cycle is taken back for that: among equal nodes the task keeps the node,
-/// but idle resources elsewhere go first.
+/// Gives a task a node. The nomination of an earlier cycle is taken back for that: among equal nodes the task keeps the
+/// node, but idle resources elsewhere go first.
 fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> Result<(), Refusal> {
     if statement.session().cluster.tasks[task].status == Status::Pipelined {
         statement.unplace(task);

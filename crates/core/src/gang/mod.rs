@@ -1,8 +1,8 @@
 //! The gang planner: finds nodes for enough members of a job to start, for all of them in one Statement or for none.
 //!
-//! [`serve`] tries the [`STRATEGIES`] in order, first for a start on idle resources, then for a reservation of resources that
-//! are being released. Each goal is tried without the reservations of other jobs before any of them is taken over. One
-//! function commits the first plan that is found ([`plan::commit`]).
+//! [`serve`] tries the [`STRATEGIES`] in order, first for a start on idle resources, then for a reservation of
+//! resources that are being released. Each goal is tried without the reservations of other jobs before any of them is
+//! taken over. One function commits the first plan that is found ([`plan::commit`]).
 pub(crate) mod backtracking;
 pub(crate) mod domain;
 mod greedy;
@@ -72,11 +72,11 @@ impl Request {
     }
 }
 
-/// One way to find nodes for a gang. It returns what the places are enough for that it leaves in the Statement. What it did is
-/// undone where it returns none.
+/// One way to find nodes for a gang. It returns what the places are enough for that it leaves in the Statement. What it
+/// did is undone where it returns none.
 struct GangStrategy {
-    /// For a strategy that compares many ways: whether it may find places that the greedy strategy does not. Such a strategy is
-    /// not repeated while its last failure stands.
+    /// For a strategy that compares many ways: whether it may find places that the greedy strategy does not. Such a
+    /// strategy is not repeated while its last failure stands.
     search: Option<fn(&Session<'_>, &[TaskId]) -> bool>,
     find: fn(&mut GangPlanner<'_>, &mut Statement<'_, '_>, Request) -> Result<Option<Goal>, Cut>,
 }
@@ -101,7 +101,8 @@ static STRATEGIES: [GangStrategy; 4] = [
     },
 ];
 
-/// Gives a job nodes: a gang that cannot start is planned as a whole, a job that can start gets a node for its next task.
+/// Gives a job nodes: a gang that cannot start is planned as a whole, a job that can start gets a node for its next
+/// task.
 pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
     let deferred = session.backlog.take_deferred(job);
     session.searches.serve();
@@ -136,8 +137,8 @@ fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served 
     if placed == 0 || queue.is_empty() { Served::Done } else { Served::MoreToDo }
 }
 
-/// Notes what a job with a reservation waits for: what a plugin says, or the resources of its places. A job that may keep less
-/// than it needs, and got nothing, waits for what refused it.
+/// Notes what a job with a reservation waits for: what a plugin says, or the resources of its places. A job that may
+/// keep less than it needs, and got nothing, waits for what refused it.
 fn refuse_reserved(
     session: &mut Session<'_>,
     job: JobId,

@@ -90,7 +90,8 @@ impl<'q> GangPlanner<'q> {
         None
     }
 
-    /// Whether a search may find what the greedy strategy and the last search did not, or resources that are being released.
+    /// Whether a search may find what the greedy strategy and the last search did not, or resources that are being
+    /// released.
     fn may_find(
         &mut self,
         statement: &mut Statement<'_, '_>,
@@ -113,8 +114,8 @@ impl<'q> GangPlanner<'q> {
         may_find
     }
 
-    /// Takes over the reservations of as few jobs as it takes, by the greedy strategy; then, for a gang without a reservation
-    /// of its own, those of all by the strategies that search.
+    /// Takes over the reservations of as few jobs as it takes, by the greedy strategy; then, for a gang without a
+    /// reservation of its own, those of all by the strategies that search.
     fn find_by_takeover(
         &mut self,
         statement: &mut Statement<'_, '_>,
@@ -155,8 +156,8 @@ impl<'q> GangPlanner<'q> {
         }
     }
 
-    /// Finds places with the reservations of these jobs taken back, and gives back those that still fit. Returns the jobs that
-    /// lose some.
+    /// Finds places with the reservations of these jobs taken back, and gives back those that still fit. Returns the
+    /// jobs that lose some.
     fn find_over(
         &mut self,
         statement: &mut Statement<'_, '_>,
@@ -178,7 +179,8 @@ impl<'q> GangPlanner<'q> {
         Arc::clone(&self.members)
     }
 
-    /// The greedy strategy. It runs once: where it found places that have to be released, these are taken for a reservation.
+    /// The greedy strategy. It runs once: where it found places that have to be released, these are taken for a
+    /// reservation.
     pub(super) fn greedy(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Goal> {
         if let Some(pass) = &self.greedy {
             return pass.repeat(statement, request);

@@ -1,9 +1,11 @@
-//! Repairs: a running gang that lost members keeps nodes for the members that find no place, until enough resources are free.
+//! Repairs: a running gang that lost members keeps nodes for the members that find no place, until enough resources are
+//! free.
 //!
-//! Resources that come free little by little would otherwise always go to new jobs that ask for less, and what the rest of the
-//! gang holds would be of no use. The node is nominated like any other, and is the one that lacks the least: no other pod is
-//! placed there as long as resources are missing. Such a reservation lasts ten minutes and then pauses for ten, takes a tenth
-//! of the nodes at most, stays within what the queue is to have, and keeps no pod from being evicted for the gang.
+//! Resources that come free little by little would otherwise always go to new jobs that ask for less, and what the rest
+//! of the gang holds would be of no use. The node is nominated like any other, and is the one that lacks the least: no
+//! other pod is placed there as long as resources are missing. Such a reservation lasts ten minutes and then pauses for
+//! ten, takes a tenth of the nodes at most, stays within what the queue is to have, and keeps no pod from being evicted
+//! for the gang.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -36,8 +38,8 @@ pub(crate) fn end(session: &mut Session<'_>, job: JobId) {
     session.reservations.end_repair(job);
 }
 
-/// Keeps nodes for what a running gang lacks. Returns false when the gang is whole, has had its ten minutes, or there are no
-/// such nodes: then it keeps none.
+/// Keeps nodes for what a running gang lacks. Returns false when the gang is whole, has had its ten minutes, or there
+/// are no such nodes: then it keeps none.
 pub(super) fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
     if session.reservations.is_paused(job) {
         return false;
@@ -120,7 +122,8 @@ fn node_for(session: &mut Session<'_>, task: TaskId, kept: &mut Kept) -> Option<
     (kept.all.len() <= (session.cluster.nodes.len() / NODES_PER_KEPT).max(1)).then_some(node)
 }
 
-/// Whether resources are all that a task needs of a node: whether ports, volumes and other pods admit it later is not known.
+/// Whether resources are all that a task needs of a node: whether ports, volumes and other pods admit it later is not
+/// known.
 fn requests_resources_only(cluster: &Cluster, task: TaskId) -> bool {
     let class = cluster.class_of(task);
     let alone = class.carried.is_empty() && cluster.terms.symmetric(class).next().is_none();
@@ -152,8 +155,8 @@ fn node_that_lacks_least(session: &mut Session<'_>, task: TaskId) -> Option<Node
     })
 }
 
-/// Whether a node would have room if all pods of other jobs ended. A node on which another job has a reservation is not kept:
-/// the other job would lose its place and evict for it again.
+/// Whether a node would have room if all pods of other jobs ended. A node on which another job has a reservation is not
+/// kept: the other job would lose its place and evict for it again.
 fn could_fit(cluster: &Cluster, task: TaskId, node: NodeId) -> bool {
     let (it, node) = (&cluster.tasks[task], &cluster.nodes[node]);
     let mut room = node.future_idle();

@@ -1,7 +1,7 @@
 //! Strategy *reserved*: the places that the gang's own reservation holds.
 //!
-//! Guarantees: a gang whose reserved places need no release any more starts there, in whatever order its members need each
-//! other; a reservation whose places can still be had is kept until the gang can start there or elsewhere.
+//! Guarantees: a gang whose reserved places need no release any more starts there, in whatever order its members need
+//! each other; a reservation whose places can still be had is kept until the gang can start there or elsewhere.
 use rustc_hash::FxHashSet;
 
 use super::{Goal, Request};
@@ -102,8 +102,8 @@ fn start(statement: &mut Statement<'_, '_>, job: JobId, places: &Places) -> bool
     statement.session().job_ready(job)
 }
 
-/// Moves members that wait for capacity to nodes where they start, as long as that makes room for more of them. A member
-/// keeps its place where other members need it there.
+/// Moves members that wait for capacity to nodes where they start, as long as that makes room for more of them. A
+/// member keeps its place where other members need it there.
 pub(super) fn start_waiting(statement: &mut Statement<'_, '_>, job: JobId) {
     let session = statement.session();
     let status = |task: &TaskId| session.cluster.tasks[*task].status;
@@ -131,8 +131,8 @@ fn start_one(statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> boo
     })
 }
 
-/// Whether members can be given these places one after the other. Of many members each is asked alone, for an order in which
-/// they can take their places is not searched for.
+/// Whether members can be given these places one after the other. Of many members each is asked alone, for an order in
+/// which they can take their places is not searched for.
 pub(super) fn can_have(session: &mut Session<'_>, places: Places) -> bool {
     let keep = |session: &mut Session<'_>| places.iter().all(|(task, _)| session.may_keep(*task));
     (places.len() > MEMBERS_IN_ANY_ORDER && keep(session)) || count_waiting(session, places).is_some()

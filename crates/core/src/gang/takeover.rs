@@ -1,8 +1,8 @@
 //! Takeovers: a job takes over reservations of jobs of its queue that it outranks.
 //!
-//! Reservations are taken over before any pod is evicted, those of the least important job first, and no more of them than it
-//! takes: what still fits beside the new places is given back. Source: kube-scheduler counts a nominated pod for pods of equal
-//! or lower priority only (`addGENominatedPods`).
+//! Reservations are taken over before any pod is evicted, those of the least important job first, and no more of them
+//! than it takes: what still fits beside the new places is given back. Source: kube-scheduler counts a nominated pod
+//! for pods of equal or lower priority only (`addGENominatedPods`).
 use super::reserved::{self, Places};
 use crate::session::Session;
 use crate::statement::Statement;
@@ -51,8 +51,8 @@ fn take_back_of(statement: &mut Statement<'_, '_>, job: JobId) -> TakenBack {
     TakenBack { job, places }
 }
 
-/// Gives back the reserved places that still fit beside those of the taker, to the most important job first. A gang that would
-/// not be whole with them gets none. Returns the jobs that lose places.
+/// Gives back the reserved places that still fit beside those of the taker, to the most important job first. A gang
+/// that would not be whole with them gets none. Returns the jobs that lose places.
 pub(crate) fn give_back(
     statement: &mut Statement<'_, '_>,
     taken: Vec<TakenBack>,
@@ -90,8 +90,8 @@ fn give_back_one(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) 
     fits
 }
 
-/// Whether members that were just given a place may have it beside all other pods. Only members whose constraints refer to
-/// other pods are asked.
+/// Whether members that were just given a place may have it beside all other pods. Only members whose constraints refer
+/// to other pods are asked.
 fn all_may_keep(session: &mut Session<'_>, job: JobId) -> bool {
     let cluster = &*session.cluster;
     let refers_to_others = |task: &TaskId| {

@@ -17,7 +17,8 @@ enum ReadValues {
 }
 
 impl ReadValues {
-    /// Adds values; `matters` says of a value whether a node has it. Returns whether nodes that were equal may differ now.
+    /// Adds values; `matters` says of a value whether a node has it. Returns whether nodes that were equal may differ
+    /// now.
     fn learn(&mut self, values: &Values, mut matters: impl FnMut(&Arc<str>) -> bool) -> bool {
         match (&mut *self, values) {
             (ReadValues::All, _) => false,

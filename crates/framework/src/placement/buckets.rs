@@ -197,7 +197,8 @@ impl NodeBuckets {
         self.attribute_sets.attributes()
     }
 
-    /// Adds what rules read. Where that tells nodes apart which were equal, all attribute sets and buckets are made anew.
+    /// Adds what rules read. Where that tells nodes apart which were equal, all attribute sets and buckets are made
+    /// anew.
     pub(super) fn learn<'a>(
         &mut self,
         cluster: &Cluster,

@@ -115,7 +115,8 @@ fn pure_crates_do_not_depend_on_clients_or_runtimes() {
     assert!(wrong.is_empty(), "phalanx-core reaches {wrong:?}");
 }
 
-/// Modules of the core from the top down: one names none that stands before it. Modules without a line stand below these.
+/// Modules of the core from the top down: one names none that stands before it. Modules without a line stand below
+/// these.
 const MODULES_OF_CORE: &[&str] = &["cycle", "status", "unserved", "actions", "eviction", "gang"];
 
 #[test]

@@ -1,8 +1,8 @@
-//! Strategy *ordered*: all potential victims in order; where those are not enough, all but the pods that the gang asks to be
-//! near; where there are few, every set of them, the smallest first.
+//! Strategy *ordered*: all potential victims in order; where those are not enough, all but the pods that the gang asks
+//! to be near; where there are few, every set of them, the smallest first.
 //!
-//! Guarantees: a plan is found if the potential victims that may be evicted together in order leave room. Of at most [`FEW`]
-//! potential victims, a set is found if plugins permit one, in the order or in its reverse, that leaves room.
+//! Guarantees: a plan is found if the potential victims that may be evicted together in order leave room. Of at most
+//! [`FEW`] potential victims, a set is found if plugins permit one, in the order or in its reverse, that leaves room.
 use std::collections::BTreeSet;
 
 use super::{ClassId, JobId, NoEviction, Offer, Plan, TermId, Unit, Victim, VictimSearch, is_surplus};

@@ -1,7 +1,7 @@
 //! Strategy *per domain*: the potential victims of one topology domain, one domain after the other.
 //!
-//! Guarantees: a gang whose members have to stand in one domain gets one, if the potential victims of a domain that may be
-//! evicted together in order leave room there.
+//! Guarantees: a gang whose members have to stand in one domain gets one, if the potential victims of a domain that may
+//! be evicted together in order leave room there.
 use std::collections::BTreeMap;
 
 use super::{Choice, NoEviction, Offer, Plan, Victim, VictimSearch};

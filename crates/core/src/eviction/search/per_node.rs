@@ -1,8 +1,8 @@
 //! Strategy *per node*: of each node only the potential victims that make room for a task there.
 //!
-//! Guarantees: victims are not spread over nodes where they make no room. For a single pod, the nodes are compared by what
-//! would have to go on each, as in kube-scheduler (`pickOneNodeForPreemption`): the most important victim first, then how
-//! many pods are lost.
+//! Guarantees: victims are not spread over nodes where they make no room. For a single pod, the nodes are compared by
+//! what would have to go on each, as in kube-scheduler (`pickOneNodeForPreemption`): the most important victim first,
+//! then how many pods are lost.
 use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -57,8 +57,8 @@ impl VictimSearch<'_, '_> {
         Ok(None)
     }
 
-    /// All, those of the node first whose most important victim matters least, so that one node is empty before the next; then
-    /// task by task.
+    /// All, those of the node first whose most important victim matters least, so that one node is empty before the
+    /// next; then task by task.
     pub(super) fn per_node(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         if !offer.limited {
             return Ok(None);
@@ -72,7 +72,8 @@ impl VictimSearch<'_, '_> {
         self.task_by_task(offer, &nodes)
     }
 
-    /// Makes room for one task on each node, then for one more on each, and so on. Of each node no more go than that takes.
+    /// Makes room for one task on each node, then for one more on each, and so on. Of each node no more go than that
+    /// takes.
     fn task_by_task(&mut self, offer: &Offer, nodes: &[Vec<Victim>]) -> Result<Option<Plan>, NoEviction> {
         let mut kept: Vec<Vec<Victim>> = vec![Vec::new(); nodes.len()];
         for round in 1..=self.preemptor.wanted.max(1) as u32 {
@@ -145,7 +146,8 @@ impl VictimSearch<'_, '_> {
         victims.iter().map(of).sum()
     }
 
-    /// The victims that are kept, with the rest of gangs that would be broken for the actions that take those as a whole.
+    /// The victims that are kept, with the rest of gangs that would be broken for the actions that take those as a
+    /// whole.
     fn with_whole_gangs(&self, list: Vec<Victim>, useful: &[Victim]) -> Vec<Victim> {
         if !self.of_gangs() {
             return list;
@@ -159,8 +161,8 @@ impl VictimSearch<'_, '_> {
         useful.iter().filter(goes).copied().collect()
     }
 
-    /// Those of a node's potential victims that make room for so many tasks more, the most important ones reprieved first;
-    /// `None` when all of them make none.
+    /// Those of a node's potential victims that make room for so many tasks more, the most important ones reprieved
+    /// first; `None` when all of them make none.
     fn enough_for(&self, victims: &[Victim], tasks: u32) -> Option<Vec<Victim>> {
         let node = victims.first()?.node;
         let cluster = &*self.session.cluster;

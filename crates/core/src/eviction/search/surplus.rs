@@ -1,7 +1,8 @@
 //! Strategy *surplus*: only members of gangs above their minimums, before a gang is broken.
 //!
-//! Guarantees: no gang is broken where the other strategies, choosing from surplus alone, find a plan that takes as few pods
-//! and pods as unimportant. The actions of gangs have no such limits, for they take surplus first whatever its priority.
+//! Guarantees: no gang is broken where the other strategies, choosing from surplus alone, find a plan that takes as few
+//! pods and pods as unimportant. The actions of gangs have no such limits, for they take surplus first whatever its
+//! priority.
 use std::collections::BTreeMap;
 
 use super::{
@@ -34,8 +35,8 @@ impl Limits {
 }
 
 impl VictimSearch<'_, '_> {
-    /// Whether a gang is whole no more by a plan. One that goes as a whole is not broken where pods are reclaimed one by one:
-    /// it goes when its queue has to give, as a single pod does.
+    /// Whether a gang is whole no more by a plan. One that goes as a whole is not broken where pods are reclaimed one
+    /// by one: it goes when its queue has to give, as a single pod does.
     pub(super) fn breaks_gang(&self, plan: &Plan) -> bool {
         let cluster = &*self.session.cluster;
         let mut lost: BTreeMap<JobId, Vec<TaskId>> = BTreeMap::new();

@@ -1,12 +1,12 @@
 //! Strategy *backtracking*: a depth-first search over the ways to place a gang that differ.
 //!
-//! The best node for each member can be wrong for the gang: small members spread over the nodes that a large one needs whole,
-//! or take what the queue may have while two other members would have made the gang. Here members that fit the fewest nodes
-//! come first, the fullest nodes are filled first, and a place that leads nowhere is taken back. Where constraints of members
-//! refer to other pods, the members are tried in any order ([`search`]).
+//! The best node for each member can be wrong for the gang: small members spread over the nodes that a large one needs
+//! whole, or take what the queue may have while two other members would have made the gang. Here members that fit the
+//! fewest nodes come first, the fullest nodes are filled first, and a place that leads nowhere is taken back. Where
+//! constraints of members refer to other pods, the members are tried in any order ([`search`]).
 //!
-//! Guarantees: on a small cluster a refusal is exact; on a larger one the search ends with its budget of steps, always at the
-//! same point.
+//! Guarantees: on a small cluster a refusal is exact; on a larger one the search ends with its budget of steps, always
+//! at the same point.
 mod search;
 mod volumes;
 
@@ -28,8 +28,8 @@ pub(crate) use volumes::is_exhaustive;
 /// Nodes that are filtered by their resources in the time of one step.
 const FILTERED_PER_STEP: usize = 16;
 
-/// Whether the greedy strategy may fail though there are places. It cannot where all tasks are equal and depend on nothing but
-/// each node itself, nor where they carry one term only: then one place that is left is as good as another.
+/// Whether the greedy strategy may fail though there are places. It cannot where all tasks are equal and depend on
+/// nothing but each node itself, nor where they carry one term only: then one place that is left is as good as another.
 pub(crate) fn is_intricate(cluster: &Cluster, tasks: &[TaskId]) -> bool {
     let class = |task: &TaskId| cluster.tasks[*task].class;
     let Some(first) = tasks.first() else { return false };
@@ -47,8 +47,8 @@ fn is_like(cluster: &Cluster, one: TaskId, other: TaskId) -> bool {
     has_volumes(one) && has_volumes(other) && cluster.request_key(one) == cluster.request_key(other)
 }
 
-/// Whether a search may find places where the greedy strategy found none. Every gang that waits is asked, so the answer allocates
-/// nothing.
+/// Whether a search may find places where the greedy strategy found none. Every gang that waits is asked, so the answer
+/// allocates nothing.
 pub(crate) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
     let cluster = &*session.cluster;
     let [first, rest @ ..] = tasks else { return false };

@@ -1,10 +1,11 @@
 //! The depth-first search of backtracking.
 //!
-//! Mostly the order in which members are placed makes no difference: then members are placed item by item, equal ones on nodes
-//! in order, so that no way is tried twice. Where the nodes of a member depend on the other members (pod affinity, spread,
-//! claims that members share), the order matters: the first member of an evenly spread gang keeps the second off its node, and
-//! a member with pod affinity comes behind the pods that it needs. So at each point any member may be next. Which members
-//! have which nodes decides what can follow, not the order in which they were placed, so each such assignment is tried once.
+//! Mostly the order in which members are placed makes no difference: then members are placed item by item, equal ones
+//! on nodes in order, so that no way is tried twice. Where the nodes of a member depend on the other members (pod
+//! affinity, spread, claims that members share), the order matters: the first member of an evenly spread gang keeps the
+//! second off its node, and a member with pod affinity comes behind the pods that it needs. So at each point any member
+//! may be next. Which members have which nodes decides what can follow, not the order in which they were placed, so
+//! each such assignment is tried once.
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;

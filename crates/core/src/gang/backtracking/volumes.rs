@@ -1,9 +1,9 @@
 //! Which volumes the claims of a gang get that have none yet.
 //!
-//! A claim takes the smallest volume that suits it and the node of its pod. That may be the only volume that the claim of
-//! another member could have, or one that the next pod of the claim cannot reach. For every assignment of volumes there is an
-//! order of volumes and of claims by which each claim takes the first volume that suits it, and all get just these. So
-//! where volumes are few, the members are placed with each order of volumes.
+//! A claim takes the smallest volume that suits it and the node of its pod. That may be the only volume that the claim
+//! of another member could have, or one that the next pod of the claim cannot reach. For every assignment of volumes
+//! there is an order of volumes and of claims by which each claim takes the first volume that suits it, and all get
+//! just these. So where volumes are few, the members are placed with each order of volumes.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub(crate) fn is_exhaustive(session: &Session<'_>, tasks: &[TaskId]) -> bool {
     volumes.len() <= VOLUMES_MAX || order_does_not_matter(session.cluster, &volumes)
 }
 
-/// Whether volumes make it matter which member is placed first: not where each member has claims of its own, and gets the same
-/// volumes on a node as any other member would.
+/// Whether volumes make it matter which member is placed first: not where each member has claims of its own, and gets
+/// the same volumes on a node as any other member would.
 pub(super) fn matter(cluster: &Cluster, tasks: &[TaskId]) -> bool {
     let has_volumes = |task: &&TaskId| !cluster.class_of(**task).pvcs.is_empty();
     let own = |task: &TaskId| cluster.volumes_are_own(*task);
