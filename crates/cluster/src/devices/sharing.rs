@@ -13,7 +13,7 @@ use crate::event::ClaimRequest;
 use crate::id::{ClaimId, JobId};
 
 /// The number of shapes that the claims of a namespace may have.
-pub(super) const SHAPES_OF_NAMESPACE_MAX: usize = 32;
+pub(super) const SHAPES_OF_NAMESPACE_MAX: usize = 64;
 
 /// The number of shapes without a claim that are kept, since such a claim may come again.
 const UNUSED_MAX: usize = 64;

@@ -4,12 +4,12 @@
 //!
 //! For a job that starves, the *preemptor*:
 //! 1. [`potential_victims`]: the pods that may be evicted, in order. Plugins in their tiers say who may go together,
-//!   and PodDisruptionBudgets are counted down.
+//!    and PodDisruptionBudgets are counted down.
 //! 2. [`feasibility`](crate::feasibility): arithmetic that says no without a search.
 //! 3. [`search`]: the strategies *ordered*, *per node*, *per domain* and *surplus* choose potential victims to try.
 //! 4. [`dry_run`]: in a Statement that is undone, as few of them as the bound asks for are evicted, and the gang is
-//!   placed by the filters, scores and quotas of `allocate`; more follow until it fits. Then each victim that may stay
-//!   is reprieved, the most important first. What is left is the Plan.
+//!    placed by the filters, scores and quotas of `allocate`; more follow until it fits. Then each victim that may stay
+//!    is reprieved, the most important first. What is left is the Plan.
 //! 5. [`commit`] carries the Plan out. The gang's tasks keep their nodes as nominations across cycles, so the job does
 //!    not starve any more and no pod is evicted for it twice.
 //!

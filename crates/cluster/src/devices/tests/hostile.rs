@@ -68,13 +68,13 @@ fn a_namespace_has_so_many_shapes_and_takes_none_from_others() {
         cluster.apply(claim(name, &[(name, 1)]).into());
         cluster.apply(claiming(name, &[name]).into());
     }
-    for at in 0..28 {
+    for at in 0..60 {
         cluster.apply(selecting(&format!("own{at}"), &format!("device.driver != 'own{at}'")).into());
         cluster.apply(claiming(&format!("own{at}"), &[&format!("own{at}")]).into());
     }
     cluster.refresh_devices();
     assert_eq!(cluster.check(), Vec::<String>::new());
-    let told = (0..28).filter_map(|at| blocked(&cluster, &format!("own{at}")));
+    let told = (0..60).filter_map(|at| blocked(&cluster, &format!("own{at}")));
     assert_eq!(told.collect::<Vec<_>>(), [""; 0]);
     assert_eq!((blocked(&cluster, "any"), blocked(&cluster, "new")), (None, None));
     assert_eq!(
@@ -82,10 +82,10 @@ fn a_namespace_has_so_many_shapes_and_takes_none_from_others() {
         (vec!["d0".into()], vec!["d1".into()])
     );
     let expected =
-        "ResourceClaim bad/c9998: the claims of namespace bad have more than 32 different requests";
+        "ResourceClaim bad/c9998: the claims of namespace bad have more than 64 different requests";
     assert_eq!(blocked(&cluster, "bad/c9998").as_deref(), Some(expected));
     // Both floods ask for the same.
-    assert_eq!(cluster.devices.shapes.len(), 32 + 30);
+    assert_eq!(cluster.devices.shapes.len(), 64 + 62);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn claims_get_their_turn_when_others_of_their_namespace_are_gone() {
     let waiting = |cluster: &Cluster| {
         (0..300).step_by(2).filter(|at| blocked(cluster, &format!("ns/c{at}")).is_some()).count()
     };
-    assert_eq!(waiting(&cluster), 150 - 32);
+    assert_eq!(waiting(&cluster), 150 - 64);
     for at in (0..100).step_by(2) {
         cluster.apply(Event::PodGone(format!("ns/c{at}").into()));
         cluster.apply(in_namespace("ns", selecting(&format!("c{at}"), "true"), pod("p", "cpu=1")).0.into());
@@ -104,7 +104,7 @@ fn claims_get_their_turn_when_others_of_their_namespace_are_gone() {
     cluster.refresh_devices();
     assert_eq!(cluster.check(), Vec::<String>::new());
     let left = (100..300).step_by(2).filter(|at| blocked(&cluster, &format!("ns/c{at}")).is_some());
-    assert_eq!(left.count(), 100 - 32);
+    assert_eq!(left.count(), 100 - 64);
     for at in 0..300 {
         cluster.apply(Event::PodGone(format!("ns/c{at}").into()));
         cluster.apply(Event::ClaimGone(Key::new("ns", &format!("c{at}"))));
