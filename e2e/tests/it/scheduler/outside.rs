@@ -8,13 +8,13 @@ use std::{
     },
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use phalanx_e2e::{Phalanx, PlaneOptions, fake};
+use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 
-use super::cluster::{Cluster, PodSpec};
+use super::cluster::{Cluster, PodSpec, SOON};
 use super::conf::until_reloads;
 use super::server::Server;
 
@@ -87,7 +87,10 @@ async fn extender_and_measured_usage_restrict_nodes() -> Result<()> {
     cluster.until_bound("unanswered", 1).await?;
     let busy = Arc::new(AtomicU32::new(95));
     let figure = Arc::clone(&busy);
+    let queries = Arc::new(AtomicU32::new(0));
+    let query = Arc::clone(&queries);
     let prometheus = Server::start(move |_, _| {
+        query.fetch_add(1, Ordering::Relaxed);
         let sample = |(node, percent): (&str, u32)| {
             json!({"metric": {"instance": node}, "value": [0, percent.to_string()]})
         };
@@ -101,6 +104,14 @@ async fn extender_and_measured_usage_restrict_nodes() -> Result<()> {
         format!("metrics: {{type: prometheus, address: '{}', interval: 100ms}}\n", prometheus.url());
     fs::write(&path, conf("  - name: usage\n", &metrics))?;
     until_reloads(&cluster, "success", 3).await?;
+    // A node without figures passes the filter, so the pod is created once the scheduler has the first figures: after
+    // the two queries for cpu and memory, the third query comes only when their answers were taken in.
+    wait::until(SOON, "a second round of queries", async || {
+        let queries = queries.load(Ordering::Relaxed);
+        ensure!(queries > 2, "{queries} queries");
+        Ok(())
+    })
+    .await?;
     let mut hot = PodSpec::cpu(1).single("hot");
     hot["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": "node-0"});
     cluster.create::<Pod>(hot).await?;
