@@ -8,20 +8,20 @@ use phalanx_api::batch::{CronJob, Job};
 use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_api::v1beta1::{PodGroup, Queue};
 
-/// What one look at an object came to.
+/// What reconciling an object came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// To be carried out in this order; after an error the rest is dropped.
     pub changes: Vec<Change>,
-    /// The time of the next look, where one is due without a change of the objects.
+    /// When to reconcile again, where that is due without a change of the objects.
     pub next: Option<Timestamp>,
-    /// A key pair is needed for plugin ssh: it is handed in with the next look.
+    /// A key pair is needed for plugin ssh: it is handed in the next time.
     pub wants_ssh_key: bool,
 }
 
 impl Outcome {
-    /// Looks again at this time at the latest.
-    pub(crate) fn look_at(&mut self, time: Timestamp) {
+    /// Reconciles again at this time at the latest.
+    pub(crate) fn requeue_at(&mut self, time: Timestamp) {
         self.next = Some(self.next.map_or(time, |next| next.min(time)));
     }
 }

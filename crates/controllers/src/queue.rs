@@ -1,6 +1,6 @@
 //! The Queue controller: states, trees, Commands, counts.
 //!
-//! A look at one queue, beside its parent. A tree is closed from above: each child sees that its parent is closed,
+//! One queue is reconciled, beside its parent. A tree is closed from above: each child sees that its parent is closed,
 //! notes in an annotation that this is why, and closes; and opens again when its parent does and the annotation is
 //! there.
 //!
@@ -26,7 +26,7 @@ pub struct Observed<'a> {
     pub commands: &'a [Command],
 }
 
-/// Looks at a Queue.
+/// Reconciles a Queue.
 pub fn reconcile(seen: &Observed<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     if seen.queue.metadata.deletion_timestamp.is_some() {

@@ -29,7 +29,7 @@ pub struct Observed<'a> {
     pub zone: Option<TimeZone>,
 }
 
-/// Looks at a CronJob.
+/// Reconciles a CronJob.
 pub fn reconcile(seen: &Observed<'_>, now: Timestamp) -> Outcome {
     let mut outcome = Outcome::default();
     if seen.cron.metadata.deletion_timestamp.is_some() {
@@ -130,7 +130,7 @@ fn start(
     let earliest =
         spec.starting_deadline_seconds.and_then(|seconds| now.saturating_sub(seconds.seconds()).ok());
     if let Some(next) = schedule.next(begin, now, &zone) {
-        outcome.look_at(next);
+        outcome.requeue_at(next);
     }
     let due = schedule.last(begin, now, &zone).filter(|due| earliest.is_none_or(|earliest| *due >= earliest));
     let Some(due) = due else { return Ok(None) };

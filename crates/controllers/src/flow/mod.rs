@@ -28,46 +28,47 @@ pub struct Observed<'a> {
     pub templates: &'a BTreeMap<String, JobTemplate>,
     /// The Jobs that were made for it.
     pub jobs: &'a [Job],
-    /// Requests of [`Look::probes`] that were answered as wanted.
+    /// Requests of [`FlowOutcome::probes`] that were answered as wanted.
     pub passed: &'a BTreeSet<ProbeRequest>,
 }
 
-/// What a look at a JobFlow came to.
+/// What reconciling a JobFlow came to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Look {
+pub struct FlowOutcome {
     /// The changes.
     pub outcome: Outcome,
     /// What the pods have to be asked before the next Jobs are made.
     pub probes: BTreeSet<ProbeRequest>,
 }
 
-/// Looks at a JobFlow.
-pub fn reconcile(seen: &Observed<'_>, now: Timestamp) -> Look {
-    let mut look = Look::default();
+/// Reconciles a JobFlow.
+pub fn reconcile(seen: &Observed<'_>, now: Timestamp) -> FlowOutcome {
+    let mut flow_outcome = FlowOutcome::default();
     let phase = seen.flow.status.as_ref().and_then(|status| status.state.phase.clone());
     if seen.flow.metadata.deletion_timestamp.is_some() || phase == Some(FlowPhase::Failed) {
-        return look;
+        return flow_outcome;
     }
     if phase == Some(FlowPhase::Succeed) {
         if seen.flow.spec.job_retain_policy == Some(RetainPolicy::Delete) {
             let there = seen.jobs.iter().filter(|job| job.metadata.deletion_timestamp.is_none());
-            look.outcome
+            flow_outcome
+                .outcome
                 .changes
                 .extend(there.map(|job| Change::Delete(Target::of(Kind::Job, &job.metadata))));
         }
-        return look;
+        return flow_outcome;
     }
     let ring = ring(&seen.flow.spec);
     match &ring {
-        Some(message) => look.outcome.changes.push(note(seen, "InvalidJobFlow", message.clone())),
-        None => seen.flow.spec.flows.iter().for_each(|flow| make(seen, flow, &mut look)),
+        Some(message) => flow_outcome.outcome.changes.push(note(seen, "InvalidJobFlow", message.clone())),
+        None => seen.flow.spec.flows.iter().for_each(|flow| make(seen, flow, &mut flow_outcome)),
     }
     let status = status::of(seen, now, ring.is_some());
     if Some(&status) != seen.flow.status.as_ref() {
         let object = Object::JobFlow(Box::new(JobFlow { status: Some(status), ..seen.flow.clone() }));
-        look.outcome.changes.push(Change::Status { object, urgent: true });
+        flow_outcome.outcome.changes.push(Change::Status { object, urgent: true });
     }
-    look
+    flow_outcome
 }
 
 fn note(seen: &Observed<'_>, reason: &'static str, message: String) -> Change {
@@ -85,22 +86,22 @@ fn job<'a>(seen: &Observed<'a>, name: &str) -> Option<&'a Job> {
 }
 
 /// Makes the Job of a step whose dependencies are met.
-fn make(seen: &Observed<'_>, flow: &Flow, look: &mut Look) {
-    if job(seen, &flow.name).is_some() || !is_ready(seen, flow, look) {
+fn make(seen: &Observed<'_>, flow: &Flow, flow_outcome: &mut FlowOutcome) {
+    if job(seen, &flow.name).is_some() || !is_ready(seen, flow, flow_outcome) {
         return;
     }
     let made = match seen.templates.get(&flow.name) {
         Some(template) => new_job(seen.flow, flow, template),
         None => Err(format!("there is no JobTemplate {}", flow.name)),
     };
-    look.outcome.changes.push(match made {
+    flow_outcome.outcome.changes.push(match made {
         Ok(job) => Change::Create(Object::Job(Box::new(job))),
         Err(message) => note(seen, "FailedCreate", message),
     });
 }
 
 /// All targets have completed or, with a probe, passed it.
-fn is_ready(seen: &Observed<'_>, flow: &Flow, look: &mut Look) -> bool {
+fn is_ready(seen: &Observed<'_>, flow: &Flow, flow_outcome: &mut FlowOutcome) -> bool {
     let Some(depends_on) = &flow.depends_on else { return true };
     let targets: Vec<Option<&Job>> = depends_on.targets.iter().map(|name| job(seen, name)).collect();
     let Some(probe) = &depends_on.probe else {
@@ -112,7 +113,7 @@ fn is_ready(seen: &Observed<'_>, flow: &Flow, look: &mut Look) -> bool {
     let asked = probe::requests(probe, &targets);
     let missing: Vec<ProbeRequest> = asked.into_iter().filter(|one| !seen.passed.contains(one)).collect();
     let ready = missing.is_empty() && probe::phases_are_right(probe, &targets);
-    look.probes.extend(missing);
+    flow_outcome.probes.extend(missing);
     ready
 }
 
@@ -147,7 +148,7 @@ fn ring(spec: &JobFlowSpec) -> Option<String> {
     })
 }
 
-/// Looks at a JobTemplate: the status names the Jobs that were made from it.
+/// Reconciles a JobTemplate: the status names the Jobs that were made from it.
 pub fn reconcile_template(template: &JobTemplate, jobs: &[Job]) -> Outcome {
     let mut names: Vec<String> = jobs.iter().filter_map(|job| job.metadata.name.clone()).collect();
     names.sort();

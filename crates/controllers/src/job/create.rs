@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::batch::{API_VERSION, TaskSpec};
 use phalanx_api::names;
 
-use super::{Look, pod_name, volumes};
+use super::{JobView, pod_name, volumes};
 use crate::meta::{annotation, controller, text};
 use crate::plugin;
 
@@ -17,13 +17,13 @@ const BUDGETS: [&str; 2] = [names::JDB_MIN_AVAILABLE, names::JDB_MAX_UNAVAILABLE
 const INHERITED_LABELS: [&str; 2] = [names::PREEMPTABLE, names::COOLDOWN_TIME];
 
 /// A pod of a task.
-pub(crate) fn pod(look: &Look<'_>, task: &TaskSpec, index: i32) -> Pod {
-    let job = &look.job;
+pub(crate) fn pod(view: &JobView<'_>, task: &TaskSpec, index: i32) -> Pod {
+    let job = &view.job;
     let template = task.template.metadata.clone().unwrap_or_default();
     let mut annotations = template.annotations.unwrap_or_default();
     let mut labels = template.labels.unwrap_or_default();
-    annotations.extend(own_annotations(look, task, index));
-    labels.extend(own_labels(look, task, index));
+    annotations.extend(own_annotations(view, task, index));
+    labels.extend(own_labels(view, task, index));
     let mut pod = Pod {
         metadata: ObjectMeta {
             name: Some(pod_name(job, task, index)),
@@ -33,15 +33,15 @@ pub(crate) fn pod(look: &Look<'_>, task: &TaskSpec, index: i32) -> Pod {
             labels: Some(labels),
             ..ObjectMeta::default()
         },
-        spec: Some(spec(look, task)),
+        spec: Some(spec(view, task)),
         status: None,
     };
     plugin::change_pod(job, task, index, &mut pod);
     pod
 }
 
-fn spec(look: &Look<'_>, task: &TaskSpec) -> PodSpec {
-    let job = &look.job;
+fn spec(view: &JobView<'_>, task: &TaskSpec) -> PodSpec {
+    let job = &view.job;
     let mut spec = task.template.spec.clone().unwrap_or_default();
     let missing = |value: &Option<String>| value.as_ref().is_none_or(String::is_empty);
     if missing(&spec.scheduler_name) {
@@ -54,10 +54,10 @@ fn spec(look: &Look<'_>, task: &TaskSpec) -> PodSpec {
     spec
 }
 
-fn own_annotations(look: &Look<'_>, task: &TaskSpec, index: i32) -> BTreeMap<String, String> {
-    let (job, status) = (&look.job, look.status());
+fn own_annotations(view: &JobView<'_>, task: &TaskSpec, index: i32) -> BTreeMap<String, String> {
+    let (job, status) = (&view.job, view.status());
     let name = text(job.metadata.name.as_ref());
-    let group = super::group::name(look);
+    let group = super::group::name(view);
     let mut own: BTreeMap<String, String> = BTreeMap::new();
     let mut set = |key: &str, value: String| own.insert(key.to_owned(), value);
     set(names::TASK_INDEX, index.to_string());
@@ -77,27 +77,27 @@ fn own_annotations(look: &Look<'_>, task: &TaskSpec, index: i32) -> BTreeMap<Str
     {
         set(key, value);
     }
-    if look.seen.forwards {
+    if view.seen.forwards {
         set(names::JOB_FORWARDING, "true".to_owned());
     }
     own
 }
 
-fn own_labels(look: &Look<'_>, task: &TaskSpec, index: i32) -> BTreeMap<String, String> {
-    let metadata = &look.job.metadata;
+fn own_labels(view: &JobView<'_>, task: &TaskSpec, index: i32) -> BTreeMap<String, String> {
+    let metadata = &view.job.metadata;
     let mut own: BTreeMap<String, String> = BTreeMap::new();
     let mut set = |key: &str, value: String| own.insert(key.to_owned(), value);
     set(names::TASK_INDEX, index.to_string());
     set(names::JOB_NAME, text(metadata.name.as_ref()).to_owned());
     set(names::TASK_SPEC, task.name.clone());
     set(names::JOB_NAMESPACE, text(metadata.namespace.as_ref()).to_owned());
-    set(names::JOB_QUEUE_NAME, look.job.spec.queue.clone());
+    set(names::JOB_QUEUE_NAME, view.job.spec.queue.clone());
     for key in INHERITED_LABELS {
         if let Some(value) = metadata.labels.as_ref().and_then(|labels| labels.get(key)) {
             set(key, value.clone());
         }
     }
-    if look.seen.forwards {
+    if view.seen.forwards {
         set(names::JOB_FORWARDING, "true".to_owned());
     }
     if let Some(policy) = &task.partition_policy {

@@ -8,54 +8,54 @@ use super::events::{Happened, happened};
 use super::marker::{self, Scope, is_discarded};
 use super::policy::answer;
 use super::status::{count, enter, is_live};
-use super::{FAILURES_MAX, Look};
+use super::{FAILURES_MAX, JobView, index_of, partition};
 use crate::change::{Change, Kind, Outcome, Target};
 use crate::meta::text;
 
-/// Decides what is to be decided. Nothing else is done in a look that did.
-pub(crate) fn decide(look: &Look<'_>, outcome: &mut Outcome) -> bool {
-    first(look, outcome) || give_up(look, outcome) || command(look, outcome) || policies(look, outcome)
+/// Decides what is to be decided. Where something was decided, nothing else is done.
+pub(crate) fn decide(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
+    first(view, outcome) || give_up(view, outcome) || command(view, outcome) || policies(view, outcome)
 }
 
 /// The first status of a job.
-fn first(look: &Look<'_>, outcome: &mut Outcome) -> bool {
-    if look.status().state.phase.is_some() {
+fn first(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
+    if view.status().state.phase.is_some() {
         return false;
     }
-    let mut status = look.status().clone();
-    status.min_available = look.job.spec.min_available;
-    enter(&mut status, JobPhase::Pending, &look.job, look.now);
-    outcome.changes.push(look.write(status, true));
+    let mut status = view.status().clone();
+    status.min_available = view.job.spec.min_available;
+    enter(&mut status, JobPhase::Pending, &view.job, view.now);
+    outcome.changes.push(view.write(status, true));
     true
 }
 
 /// A job for which nothing can be written is terminated.
-fn give_up(look: &Look<'_>, outcome: &mut Outcome) -> bool {
-    if look.seen.failures < FAILURES_MAX || !is_live(look.phase()) {
+fn give_up(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
+    if view.seen.failures < FAILURES_MAX || !is_live(view.phase()) {
         return false;
     }
     let message = "terminated since its objects could not be written";
-    outcome.changes.push(look.note(true, "ExecuteAction", message));
-    outcome.changes.push(look.write(decided(look, &Action::TerminateJob, &[]), true));
+    outcome.changes.push(view.note(true, "ExecuteAction", message));
+    outcome.changes.push(view.write(decided(view, &Action::TerminateJob, &[]), true));
     true
 }
 
 /// The first Command that was not carried out yet. Those that were are deleted.
-fn command(look: &Look<'_>, outcome: &mut Outcome) -> bool {
-    for command in look.seen.commands {
+fn command(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
+    for command in view.seen.commands {
         let (name, uid) = (text(command.metadata.name.as_ref()), text(command.metadata.uid.as_ref()));
         let action = Action::from(command.action.clone());
-        if marker::is_carried_out(look.status(), name, uid) {
+        if marker::is_carried_out(view.status(), name, uid) {
             outcome.changes.push(delete(command));
-        } else if is_for_jobs(&action) && phase_after(look.phase(), &action).is_some() {
-            let mut status = decided(look, &action, &[Scope::Job]);
+        } else if is_for_jobs(&action) && phase_after(view.phase(), &action).is_some() {
+            let mut status = decided(view, &action, &[Scope::Job]);
             marker::carried_out(&mut status, name, uid);
-            outcome.changes.push(look.note(false, "CommandIssued", format!("Command {name}: {action}")));
-            outcome.changes.push(look.write(status, true));
+            outcome.changes.push(view.note(false, "CommandIssued", format!("Command {name}: {action}")));
+            outcome.changes.push(view.write(status, true));
             return true;
         } else {
-            let message = format!("Command {name}: {action} has no effect on a job that is {}", look.phase());
-            outcome.changes.push(look.note(true, "CommandIssued", message));
+            let message = format!("Command {name}: {action} has no effect on a job that is {}", view.phase());
+            outcome.changes.push(view.note(true, "CommandIssued", message));
             outcome.changes.push(delete(command));
         }
     }
@@ -84,39 +84,39 @@ struct Wanted {
     cause: String,
 }
 
-fn policies(look: &Look<'_>, outcome: &mut Outcome) -> bool {
-    let used_up = look.status().retry_count >= look.job.spec.max_retry;
-    if !is_live(look.phase()) || (used_up && *look.phase() == JobPhase::Restarting) {
+fn policies(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
+    let used_up = view.status().retry_count >= view.job.spec.max_retry;
+    if !is_live(view.phase()) || (used_up && *view.phase() == JobPhase::Restarting) {
         return false;
     }
-    let (wanted, remembered) = wanted(look, outcome);
+    let (wanted, remembered) = wanted(view, outcome);
     let whole = wanted.iter().find(|one| one.scope == Scope::Job);
     let chosen: Vec<&Wanted> = whole.map_or_else(|| wanted.iter().collect(), |one| vec![one]);
     if let Some(one) = chosen.first() {
         let scopes: Vec<Scope> = chosen.iter().map(|one| one.scope.clone()).collect();
-        outcome.changes.push(look.note(false, "ExecuteAction", format!("{}: {}", one.action, one.cause)));
-        outcome.changes.push(look.write(decided(look, &one.action, &scopes), true));
+        outcome.changes.push(view.note(false, "ExecuteAction", format!("{}: {}", one.action, one.cause)));
+        outcome.changes.push(view.write(decided(view, &one.action, &scopes), true));
     } else if let Some(status) = remembered {
-        outcome.changes.push(look.write(status, true));
+        outcome.changes.push(view.write(status, true));
     }
     outcome.changes.iter().any(|change| matches!(change, Change::Status { .. }))
 }
 
 /// What policies want now; and the status with the evictions to be remembered, if there are new ones.
-fn wanted(look: &Look<'_>, outcome: &mut Outcome) -> (Vec<Wanted>, Option<JobStatus>) {
+fn wanted(view: &JobView<'_>, outcome: &mut Outcome) -> (Vec<Wanted>, Option<JobStatus>) {
     let (mut wanted, mut remembered) = (Vec::new(), None);
-    for one in happened(look) {
-        let Some(answer) = answer(&look.job.spec, &one) else { continue };
+    for one in happened(view) {
+        let Some(answer) = answer(&view.job.spec, &one) else { continue };
         let Some(scope) = scope(&answer.action, &one) else { continue };
-        let due = answer.after.map(|after| later(one.at.unwrap_or(look.now), after));
-        match due.filter(|due| *due > look.now) {
+        let due = answer.after.map(|after| later(one.at.unwrap_or(view.now), after));
+        match due.filter(|due| *due > view.now) {
             None => wanted.push(Wanted { action: answer.action, scope, cause: cause(&one) }),
             Some(due) => {
-                outcome.look_at(due);
-                let known = marker::evictions(look.status()).any(|(pod, _)| Some(pod) == one.pod.as_deref());
+                outcome.requeue_at(due);
+                let known = marker::evictions(view.status()).any(|(pod, _)| Some(pod) == one.pod.as_deref());
                 if let (Event::PodEvicted, Some(pod), false) = (&one.event, &one.pod, known) {
-                    let status = remembered.get_or_insert_with(|| look.status().clone());
-                    marker::evicted(status, pod, one.at.unwrap_or(look.now));
+                    let status = remembered.get_or_insert_with(|| view.status().clone());
+                    marker::evicted(status, pod, one.at.unwrap_or(view.now));
                 }
             }
         }
@@ -166,11 +166,11 @@ pub(crate) fn phase_after(phase: &JobPhase, action: &Action) -> Option<JobPhase>
 }
 
 /// The status that says what was decided.
-fn decided(look: &Look<'_>, action: &Action, scopes: &[Scope]) -> JobStatus {
-    let mut status = look.status().clone();
-    let Some(phase) = phase_after(look.phase(), action) else { return status };
+fn decided(view: &JobView<'_>, action: &Action, scopes: &[Scope]) -> JobStatus {
+    let mut status = view.status().clone();
+    let Some(phase) = phase_after(view.phase(), action) else { return status };
     let restarts = phase == JobPhase::Restarting;
-    if restarts && !is_under_way(look, scopes) {
+    if restarts && !is_under_way(view, scopes) {
         status.retry_count += 1;
     }
     match action {
@@ -183,36 +183,45 @@ fn decided(look: &Look<'_>, action: &Action, scopes: &[Scope]) -> JobStatus {
         _ => status.version += 1,
     }
     // Pods that ended stay after the last retry, for those who look for the cause.
-    if *action == Action::RestartJob && status.retry_count < look.job.spec.max_retry {
+    if *action == Action::RestartJob && status.retry_count < view.job.spec.max_retry {
         let retry = status.retry_count;
         marker::restart(&mut status, &Scope::Job, retry);
     }
-    marker::forget_evictions(&mut status, |pod| {
-        scopes.iter().any(|scope| match scope {
-            Scope::Job => true,
-            Scope::Pod(name) => pod == name,
-            // Their pods are told by the task in the name.
-            Scope::Task(task) | Scope::Partition(task, _) => pod.contains(&format!("-{task}-")),
-        })
-    });
+    marker::forget_evictions(&mut status, |pod| scopes.iter().any(|scope| restarts_pod(view, scope, pod)));
     if status.state.phase.as_ref() != Some(&phase) {
-        enter(&mut status, phase, &look.job, look.now);
+        enter(&mut status, phase, &view.job, view.now);
     }
     status.state.reason = action.to_string();
     status.state.message = String::new();
-    count(&mut status, look.seen.pods);
+    count(&mut status, view.seen.pods);
     status
 }
 
+/// Whether a pod that is gone is of a scope, by its name.
+fn restarts_pod(view: &JobView<'_>, scope: &Scope, pod: &str) -> bool {
+    let of_task = |name: &str| {
+        let task = view.job.spec.tasks.iter().find(|task| task.name == name)?;
+        Some((task, index_of(&view.job, task, pod)?))
+    };
+    match scope {
+        Scope::Job => true,
+        Scope::Pod(name) => pod == name,
+        Scope::Task(task) => of_task(task).is_some(),
+        Scope::Partition(task, number) => {
+            of_task(task).and_then(|(task, index)| partition(task, index)).as_ref() == Some(number)
+        }
+    }
+}
+
 /// The restart that counts already: all pods of these scopes that are left are from before it.
-fn is_under_way(look: &Look<'_>, scopes: &[Scope]) -> bool {
-    let status = look.status();
-    let mut pods = look
+fn is_under_way(view: &JobView<'_>, scopes: &[Scope]) -> bool {
+    let status = view.status();
+    let mut pods = view
         .seen
         .pods
         .iter()
         .filter(|pod| scopes.iter().any(|scope| scope.has(pod)) && !is_discarded(status, pod));
-    *look.phase() == JobPhase::Restarting
+    *view.phase() == JobPhase::Restarting
         && pods.clone().next().is_some()
         && pods.all(|pod| pod.retry < status.retry_count)
 }

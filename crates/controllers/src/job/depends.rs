@@ -3,24 +3,24 @@
 use phalanx_api::batch::{Iteration, TaskSpec};
 
 use super::marker::is_discarded;
-use super::{Look, PodPhase};
+use super::{JobView, PodPhase};
 
 /// The tasks it depends on run.
-pub(crate) fn may_start(look: &Look<'_>, task: &TaskSpec) -> bool {
+pub(crate) fn may_start(view: &JobView<'_>, task: &TaskSpec) -> bool {
     let Some(depends_on) = &task.depends_on else { return true };
     match &depends_on.iteration {
         Some(Iteration::Any) if !depends_on.name.is_empty() => {
-            depends_on.name.iter().any(|name| runs(look, name))
+            depends_on.name.iter().any(|name| runs(view, name))
         }
-        _ => depends_on.name.iter().all(|name| runs(look, name)),
+        _ => depends_on.name.iter().all(|name| runs(view, name)),
     }
 }
 
 /// As many pods of a task as it needs are ready or succeeded.
-fn runs(look: &Look<'_>, name: &str) -> bool {
-    let task = look.job.spec.tasks.iter().find(|task| task.name == name);
+fn runs(view: &JobView<'_>, name: &str) -> bool {
+    let task = view.job.spec.tasks.iter().find(|task| task.name == name);
     let ready =
-        look.seen.pods.iter().filter(|pod| pod.task == name && !is_discarded(look.status(), pod)).filter(
+        view.seen.pods.iter().filter(|pod| pod.task == name && !is_discarded(view.status(), pod)).filter(
             |pod| {
                 pod.phase == PodPhase::Succeeded
                     || (pod.phase == PodPhase::Running && pod.ready && !pod.is_terminating())

@@ -10,7 +10,7 @@ use phalanx_api::bus::Event;
 use phalanx_api::v1beta1::PodGroupPhase;
 
 use super::marker::{evictions, is_discarded};
-use super::{JobPod, Look, PodPhase, group, pod_name};
+use super::{JobPod, JobView, PodPhase, group, pod_name};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,32 +26,32 @@ pub(crate) struct Happened<'a> {
 }
 
 /// All that happened, in the order of tasks and pods.
-pub(crate) fn happened<'a>(look: &'a Look<'_>) -> Vec<Happened<'a>> {
+pub(crate) fn happened<'a>(view: &'a JobView<'_>) -> Vec<Happened<'a>> {
     let mut found: Vec<Happened<'a>> = Vec::new();
-    for task in &look.job.spec.tasks {
-        found.extend(of_pods(look, task));
-        found.extend(evicted(look, task));
-        found.extend(completed(look, task));
-        found.extend(failed(look, task));
+    for task in &view.job.spec.tasks {
+        found.extend(of_pods(view, task));
+        found.extend(evicted(view, task));
+        found.extend(completed(view, task));
+        found.extend(failed(view, task));
     }
-    found.extend(unknown(look));
+    found.extend(unknown(view));
     found
 }
 
 /// The pods of a task that count, in order.
-fn counting<'a>(look: &'a Look<'_>, task: &TaskSpec) -> Vec<&'a JobPod> {
-    let status = look.status();
+fn counting<'a>(view: &'a JobView<'_>, task: &TaskSpec) -> Vec<&'a JobPod> {
+    let status = view.status();
     let own =
         |pod: &&JobPod| pod.task == task.name && pod.index < task.replicas && !is_discarded(status, pod);
-    let mut pods: Vec<&JobPod> = look.seen.pods.iter().filter(own).collect();
+    let mut pods: Vec<&JobPod> = view.seen.pods.iter().filter(own).collect();
     pods.sort_by_key(|pod| pod.index);
     pods
 }
 
-fn of_pods<'a>(look: &'a Look<'_>, task: &'a TaskSpec) -> Vec<Happened<'a>> {
-    let version = look.status().version;
-    let told: BTreeSet<&str> = evictions(look.status()).map(|(pod, _)| pod).collect();
-    let pods = counting(look, task).into_iter().filter(|pod| pod.version == version);
+fn of_pods<'a>(view: &'a JobView<'_>, task: &'a TaskSpec) -> Vec<Happened<'a>> {
+    let version = view.status().version;
+    let told: BTreeSet<&str> = evictions(view.status()).map(|(pod, _)| pod).collect();
+    let pods = counting(view, task).into_iter().filter(|pod| pod.version == version);
     pods.filter_map(|pod| {
         let (event, at) = if pod.was_evicted() {
             (Event::PodEvicted, pod.deleted_at)
@@ -76,34 +76,34 @@ fn of_pod<'a>(event: Event, at: Option<Timestamp>, task: &'a TaskSpec, pod: &Job
 
 /// Pods that were counted in the last status and are gone, the lowest missing index first; and those whose eviction is
 /// remembered.
-fn evicted<'a>(look: &'a Look<'_>, task: &'a TaskSpec) -> Vec<Happened<'a>> {
-    let told: Vec<(&str, Timestamp)> = evictions(look.status()).collect();
+fn evicted<'a>(view: &'a JobView<'_>, task: &'a TaskSpec) -> Vec<Happened<'a>> {
+    let told: Vec<(&str, Timestamp)> = evictions(view.status()).collect();
     let indexes = 0..task.replicas;
     let gone = |index: i32, at| {
         let partition =
             task.partition_policy.as_ref().map(|policy| (index / policy.partition_size.max(1)).to_string());
-        let pod = Some(pod_name(&look.job, task, index));
+        let pod = Some(pod_name(&view.job, task, index));
         Happened { event: Event::PodEvicted, at, task: Some(task), pod, partition, exit_code: None }
     };
     let remembered = indexes.clone().filter_map(|index| {
-        let name = pod_name(&look.job, task, index);
+        let name = pod_name(&view.job, task, index);
         told.iter().find(|(pod, _)| *pod == name).map(|(_, at)| gone(index, Some(*at)))
     });
     let there: BTreeSet<i32> =
-        look.seen.pods.iter().filter(|pod| pod.task == task.name).map(|pod| pod.index).collect();
+        view.seen.pods.iter().filter(|pod| pod.task == task.name).map(|pod| pod.index).collect();
     let missing = indexes.filter(|index| !there.contains(index));
     let unknown =
-        missing.filter(|index| !told.iter().any(|(pod, _)| *pod == pod_name(&look.job, task, *index)));
-    let vanished = unknown.take(vanished(look, task)).map(|index| gone(index, None));
+        missing.filter(|index| !told.iter().any(|(pod, _)| *pod == pod_name(&view.job, task, *index)));
+    let vanished = unknown.take(vanished(view, task)).map(|index| gone(index, None));
     remembered.chain(vanished).collect()
 }
 
 /// How many unfinished pods of a task are gone since the last status.
-fn vanished(look: &Look<'_>, task: &TaskSpec) -> usize {
-    let status = look.status();
+fn vanished(view: &JobView<'_>, task: &TaskSpec) -> usize {
+    let status = view.status();
     let Some(counted) = status.task_status_count.get(&task.name) else { return 0 };
     let there: Vec<&JobPod> =
-        look.seen.pods.iter().filter(|pod| pod.task == task.name && !is_discarded(status, pod)).collect();
+        view.seen.pods.iter().filter(|pod| pod.task == task.name && !is_discarded(status, pod)).collect();
     let ended = |name| counted.phase.get(name).copied().unwrap_or(0);
     let finished = ended("Succeeded") + ended("Failed") - count(there.iter().filter(|pod| pod.is_finished()));
     let all = counted.phase.values().sum::<i32>() - count(there.iter());
@@ -115,21 +115,21 @@ fn count<T>(items: impl Iterator<Item = T>) -> i32 {
 }
 
 /// All pods of a task succeeded, one of them at least in this version.
-fn completed<'a>(look: &'a Look<'_>, task: &'a TaskSpec) -> Option<Happened<'a>> {
-    let pods = counting(look, task).into_iter().filter(|pod| pod.phase == PodPhase::Succeeded);
+fn completed<'a>(view: &'a JobView<'_>, task: &'a TaskSpec) -> Option<Happened<'a>> {
+    let pods = counting(view, task).into_iter().filter(|pod| pod.phase == PodPhase::Succeeded);
     let pods: Vec<&JobPod> = pods.collect();
-    let new = pods.iter().any(|pod| pod.version == look.status().version);
+    let new = pods.iter().any(|pod| pod.version == view.status().version);
     let last = pods.iter().max_by_key(|pod| (pod.ended_at, -pod.index))?;
     (new && count(pods.iter()) >= task.replicas)
         .then(|| of_pod(Event::TaskCompleted, last.ended_at, task, last))
 }
 
 /// The containers of a task restarted too often.
-fn failed<'a>(look: &'a Look<'_>, task: &'a TaskSpec) -> Option<Happened<'a>> {
+fn failed<'a>(view: &'a JobView<'_>, task: &'a TaskSpec) -> Option<Happened<'a>> {
     let alive = |pod: &&JobPod| {
-        matches!(pod.phase, PodPhase::Running | PodPhase::Pending) && pod.version == look.status().version
+        matches!(pod.phase, PodPhase::Running | PodPhase::Pending) && pod.version == view.status().version
     };
-    let pods: Vec<&JobPod> = counting(look, task).into_iter().filter(alive).collect();
+    let pods: Vec<&JobPod> = counting(view, task).into_iter().filter(alive).collect();
     let restarts: i32 = pods.iter().map(|pod| pod.restarts).sum();
     let last = pods.iter().filter(|pod| pod.restarts > 0).max_by_key(|pod| (pod.ended_at, -pod.index))?;
     let failed = task.max_retry >= 0 && restarts >= task.max_retry;
@@ -138,11 +138,11 @@ fn failed<'a>(look: &'a Look<'_>, task: &'a TaskSpec) -> Option<Happened<'a>> {
 
 /// Some pods run while others have no place. A PodGroup of an earlier version tells nothing; one without a version is
 /// Volcano's, and a restart does not end its phase.
-fn unknown<'a>(look: &Look<'_>) -> Option<Happened<'a>> {
-    let group = look.seen.group?;
+fn unknown<'a>(view: &JobView<'_>) -> Option<Happened<'a>> {
+    let group = view.seen.group?;
     let current = match group::version(group) {
-        Some(version) => version >= look.status().version,
-        None => *look.phase() != JobPhase::Restarting,
+        Some(version) => version >= view.status().version,
+        None => *view.phase() != JobPhase::Restarting,
     };
     let status = group.status.as_ref()?;
     let times = status.conditions.iter().filter_map(|condition| condition.last_transition_time.as_ref());

@@ -5,29 +5,29 @@ use phalanx_api::batch::{API_VERSION, TaskSpec};
 use phalanx_api::names;
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec};
 
-use super::Look;
+use super::JobView;
 use super::requests::min_resources;
 use crate::change::{Change, Kind, Object, Outcome, Target};
 use crate::meta::{annotation, controller, map, text};
 
 /// The name of the PodGroup that is there, or of that which is made.
-pub(crate) fn name(look: &Look<'_>) -> String {
-    let metadata = &look.job.metadata;
+pub(crate) fn name(view: &JobView<'_>) -> String {
+    let metadata = &view.job.metadata;
     let own = || format!("{}-{}", text(metadata.name.as_ref()), text(metadata.uid.as_ref()));
-    look.seen.group.and_then(|group| group.metadata.name.clone()).unwrap_or_else(own)
+    view.seen.group.and_then(|group| group.metadata.name.clone()).unwrap_or_else(own)
 }
 
 /// Makes the PodGroup or keeps it in step; returns whether pods may be made.
-pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) -> bool {
-    let spec = spec(look);
-    let Some(group) = look.seen.group else {
-        outcome.changes.push(Change::Create(Object::PodGroup(Box::new(new(look, spec)))));
+pub(crate) fn ensure(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
+    let spec = spec(view);
+    let Some(group) = view.seen.group else {
+        outcome.changes.push(Change::Create(Object::PodGroup(Box::new(new(view, spec)))));
         return false;
     };
     if group.metadata.deletion_timestamp.is_some() {
         return false;
     }
-    if version(group).is_some_and(|version| version < look.status().version) {
+    if version(group).is_some_and(|version| version < view.status().version) {
         outcome.changes.push(Change::Delete(Target::of(Kind::PodGroup, &group.metadata)));
         return false;
     }
@@ -46,8 +46,8 @@ pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) -> bool {
 }
 
 /// Deletes the PodGroup of a job that makes no pods any more.
-pub(crate) fn delete(look: &Look<'_>, outcome: &mut Outcome) {
-    let there = look.seen.group.filter(|group| group.metadata.deletion_timestamp.is_none());
+pub(crate) fn delete(view: &JobView<'_>, outcome: &mut Outcome) {
+    let there = view.seen.group.filter(|group| group.metadata.deletion_timestamp.is_none());
     outcome.changes.extend(there.map(|group| Change::Delete(Target::of(Kind::PodGroup, &group.metadata))));
 }
 
@@ -56,13 +56,13 @@ pub(crate) fn version(group: &PodGroup) -> Option<i32> {
     annotation(&group.metadata, names::JOB_VERSION)?.parse().ok()
 }
 
-fn new(look: &Look<'_>, spec: PodGroupSpec) -> PodGroup {
-    let of = &look.job.metadata;
+fn new(view: &JobView<'_>, spec: PodGroupSpec) -> PodGroup {
+    let of = &view.job.metadata;
     let mut annotations = of.annotations.clone().unwrap_or_default();
-    annotations.insert(names::JOB_VERSION.to_owned(), look.status().version.to_string());
+    annotations.insert(names::JOB_VERSION.to_owned(), view.status().version.to_string());
     PodGroup {
         metadata: ObjectMeta {
-            name: Some(name(look)),
+            name: Some(name(view)),
             namespace: of.namespace.clone(),
             annotations: Some(annotations),
             labels: of.labels.clone(),
@@ -74,8 +74,8 @@ fn new(look: &Look<'_>, spec: PodGroupSpec) -> PodGroup {
     }
 }
 
-fn spec(look: &Look<'_>) -> PodGroupSpec {
-    let spec = &look.job.spec;
+fn spec(view: &JobView<'_>) -> PodGroupSpec {
+    let spec = &view.job.spec;
     PodGroupSpec {
         min_member: spec.min_available,
         min_task_member: spec
@@ -85,7 +85,7 @@ fn spec(look: &Look<'_>) -> PodGroupSpec {
             .collect(),
         queue: spec.queue.clone(),
         priority_class_name: spec.priority_class_name.clone(),
-        min_resources: Some(min_resources(&look.job, look.seen.priorities)),
+        min_resources: Some(min_resources(&view.job, view.seen.priorities)),
         network_topology: spec.network_topology.clone(),
         sub_group_policy: spec.tasks.iter().filter_map(sub_group).collect(),
     }

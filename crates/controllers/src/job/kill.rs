@@ -2,27 +2,27 @@
 
 use super::marker::{self, is_discarded};
 use super::status::{count, enter, transition};
-use super::{JobPod, Look, group, sync};
+use super::{JobPod, JobView, group, sync};
 use crate::change::Outcome;
 use crate::plugin;
 
-pub(crate) fn kill(look: &Look<'_>, outcome: &mut Outcome) {
-    let gone = |pod: &&JobPod| !pod.is_terminating() && is_discarded(look.status(), pod);
-    outcome.changes.extend(look.seen.pods.iter().filter(gone).map(|pod| sync::delete(look, pod)));
-    group::delete(look, outcome);
-    plugin::delete(look, outcome);
-    let mut status = look.status().clone();
-    count(&mut status, look.seen.pods);
-    plugin::forget(&look.job, &mut status);
-    let commands = look.seen.commands;
+pub(crate) fn kill(view: &JobView<'_>, outcome: &mut Outcome) {
+    let gone = |pod: &&JobPod| !pod.is_terminating() && is_discarded(view.status(), pod);
+    outcome.changes.extend(view.seen.pods.iter().filter(gone).map(|pod| sync::delete(view, pod)));
+    group::delete(view, outcome);
+    plugin::delete(view, outcome);
+    let mut status = view.status().clone();
+    count(&mut status, view.seen.pods);
+    plugin::forget(&view.job, &mut status);
+    let commands = view.seen.commands;
     marker::forget_commands(&mut status, |name| {
         commands.iter().any(|command| command.metadata.name.as_deref() == Some(name))
     });
-    if let Some(next) = transition(&look.job.spec, &status, look.phase()) {
-        enter(&mut status, next, &look.job, look.now);
+    if let Some(next) = transition(&view.job.spec, &status, view.phase()) {
+        enter(&mut status, next, &view.job, view.now);
     }
-    if status != *look.status() {
-        let urgent = status.state != look.status().state;
-        outcome.changes.push(look.write(status, urgent));
+    if status != *view.status() {
+        let urgent = status.state != view.status().state;
+        outcome.changes.push(view.write(status, urgent));
     }
 }

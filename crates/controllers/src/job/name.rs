@@ -9,6 +9,18 @@ pub(crate) fn pod_name(job: &Job, task: &TaskSpec, index: i32) -> String {
     format!("{}-{}-{index}", text(job.metadata.name.as_ref()), task.name)
 }
 
+/// The index of a pod of a task, by its name.
+pub(crate) fn index_of(job: &Job, task: &TaskSpec, pod: &str) -> Option<i32> {
+    let index = pod.strip_prefix(text(job.metadata.name.as_ref()))?.strip_prefix('-')?;
+    index.strip_prefix(task.name.as_str())?.strip_prefix('-')?.parse().ok()
+}
+
+/// The partition of a pod of a task, where the task has partitions.
+pub(crate) fn partition(task: &TaskSpec, index: i32) -> Option<String> {
+    let policy = task.partition_policy.as_ref()?;
+    Some((index / policy.partition_size.max(1)).to_string())
+}
+
 /// The host of a pod, `HOSTNAME.SUBDOMAIN`, which the template may name.
 pub(crate) fn task_host(job: &Job, task: &TaskSpec, index: i32) -> String {
     let spec = task.template.spec.as_ref();

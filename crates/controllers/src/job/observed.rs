@@ -1,4 +1,4 @@
-//! What a look at a Job sees.
+//! What the Job controller sees.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub struct Observed<'a> {
     pub claims: &'a BTreeSet<String>,
     /// The values of PriorityClasses.
     pub priorities: &'a BTreeMap<String, i32>,
-    /// A fresh key pair, if the last look wanted one.
+    /// A fresh key pair, if the last outcome wanted one.
     pub ssh_key: Option<&'a SshKey>,
     /// The scheduler of pods that name none, and whose Job names none.
     pub scheduler_name: &'a str,

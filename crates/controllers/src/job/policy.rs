@@ -35,7 +35,7 @@ fn answers(policy: &LifecyclePolicy, happened: &Happened<'_>) -> bool {
     (named && waits) || code
 }
 
-/// Events that make the controller look; policies do not answer them, nor does `*`.
+/// Events by which the controller is called; policies do not answer them, nor does `*`.
 fn is_internal(event: &Event) -> bool {
     matches!(event, Event::OutOfSync | Event::CommandIssued | Event::PodRunning)
 }

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::batch::{API_VERSION, Job, JobStatus, VolumeSpec};
 
-use super::Look;
+use super::JobView;
 use crate::change::{Change, Object, Outcome};
 use crate::meta::{controller, suffix, text};
 
@@ -26,13 +26,13 @@ fn claim_name(job: &Job, volume: &VolumeSpec) -> String {
 }
 
 /// Makes the claims that are missing. An error where one that has to be there is not.
-pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) -> Result<(), String> {
-    for volume in &look.job.spec.volumes {
-        let name = claim_name(&look.job, volume);
+pub(crate) fn ensure(view: &JobView<'_>, outcome: &mut Outcome) -> Result<(), String> {
+    for volume in &view.job.spec.volumes {
+        let name = claim_name(&view.job, volume);
         match &volume.volume_claim {
-            _ if look.seen.claims.contains(&name) => {}
+            _ if view.seen.claims.contains(&name) => {}
             Some(spec) => {
-                outcome.changes.push(Change::Create(Object::Claim(Box::new(claim(look, name, spec)))));
+                outcome.changes.push(Change::Create(Object::Claim(Box::new(claim(view, name, spec)))));
             }
             None => {
                 return Err(format!(
@@ -44,12 +44,12 @@ pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) -> Result<(), Strin
     Ok(())
 }
 
-fn claim(look: &Look<'_>, name: String, spec: &PersistentVolumeClaimSpec) -> PersistentVolumeClaim {
+fn claim(view: &JobView<'_>, name: String, spec: &PersistentVolumeClaimSpec) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
         metadata: ObjectMeta {
             name: Some(name),
-            namespace: look.job.metadata.namespace.clone(),
-            owner_references: Some(vec![controller(API_VERSION, "Job", &look.job.metadata)]),
+            namespace: view.job.metadata.namespace.clone(),
+            owner_references: Some(vec![controller(API_VERSION, "Job", &view.job.metadata)]),
             ..ObjectMeta::default()
         },
         spec: Some(spec.clone()),

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use phalanx_api::batch::{Job, JobStatus, TaskSpec};
 
 use crate::change::{Change, Object, Outcome};
-use crate::job::{Look, SshKey};
+use crate::job::{JobView, SshKey};
 
 /// A job plugin.
 struct Plugin {
@@ -85,13 +85,13 @@ pub(crate) fn change_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Pod) 
 }
 
 /// Makes what is missing, and keeps the hosts of the job in step.
-pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) {
-    outcome.wants_ssh_key = look.seen.ssh_key.is_none() && ssh::lacks_key(&look.job, look.seen.made);
-    for object in of(&look.job)
-        .flat_map(|(plugin, arguments)| (plugin.objects)(&look.job, arguments, look.seen.ssh_key))
+pub(crate) fn ensure(view: &JobView<'_>, outcome: &mut Outcome) {
+    outcome.wants_ssh_key = view.seen.ssh_key.is_none() && ssh::lacks_key(&view.job, view.seen.made);
+    for object in of(&view.job)
+        .flat_map(|(plugin, arguments)| (plugin.objects)(&view.job, arguments, view.seen.ssh_key))
     {
         let found =
-            look.seen.made.iter().find(|one| one.kind() == object.kind() && one.name() == object.name());
+            view.seen.made.iter().find(|one| one.kind() == object.kind() && one.name() == object.name());
         outcome.changes.extend(match found {
             None => Some(Change::Create(object)),
             Some(found) => objects::updated(found, &object).map(Change::Replace),
@@ -100,8 +100,8 @@ pub(crate) fn ensure(look: &Look<'_>, outcome: &mut Outcome) {
 }
 
 /// Deletes what plugins made.
-pub(crate) fn delete(look: &Look<'_>, outcome: &mut Outcome) {
-    let there = look.seen.made.iter().filter(|object| object.metadata().deletion_timestamp.is_none());
+pub(crate) fn delete(view: &JobView<'_>, outcome: &mut Outcome) {
+    let there = view.seen.made.iter().filter(|object| object.metadata().deletion_timestamp.is_none());
     outcome.changes.extend(there.map(|object| Change::Delete(object.target())));
 }
 
