@@ -195,7 +195,7 @@ impl Node {
 
     /// Reads what a move to this node is about to read.
     #[inline]
-    pub fn foresee(&self) {
+    pub fn prefetch(&self) {
         let room =
             self.idle.get(DimId::CPU) ^ self.pipelined.get(DimId::CPU) ^ self.releasing.get(DimId::CPU);
         std::hint::black_box((self.version.0, room, self.volumes.limits.len(), self.name.len()));

@@ -159,7 +159,7 @@ fn new_bound(
 ) -> Result<FeasibilityBound, NoEviction> {
     steps.scan(2 * session.cluster.nodes.len())?;
     let empty = FeasibilityBound::new(session, demand, wants);
-    if empty.may_do() { Ok(empty.with_none_evicted(session.cluster)) } else { Err(NoEviction::TooLarge) }
+    if empty.may_fit() { Ok(empty.with_none_evicted(session.cluster)) } else { Err(NoEviction::TooLarge) }
 }
 
 /// The capacity of nodes with some pods evicted, and what follows from it.
@@ -242,7 +242,7 @@ impl FeasibilityBound {
     ) -> Option<usize> {
         let mut before = Vec::new();
         let mut count = Some(0);
-        while !self.may_do() {
+        while !self.may_fit() {
             let Some(unit) = units.next() else {
                 count = None;
                 break;
@@ -269,7 +269,7 @@ impl FeasibilityBound {
     }
 
     /// Whether there may be room for as many as it takes.
-    pub(crate) fn may_do(&self) -> bool {
+    pub(crate) fn may_fit(&self) -> bool {
         self.places() >= self.wanted && self.totals.iter().all(|total| total.room >= total.wanted)
     }
 

@@ -7,12 +7,12 @@ use crate::eviction_history::EvictionHistory;
 use crate::failed_searches::FailedSearches;
 use crate::feasibility::FeasibilityBounds;
 use crate::reservation::Reservations;
-use crate::searches::{SearchTime, Searches};
+use crate::searches::{PlacementBudget, SearchTime};
 use crate::statement::{Operation, Statement};
-use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
+use phalanx_cluster::search_budget::Cut;
 use phalanx_cluster::{Before, Cluster, Status};
 use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::placement::{BestNode, Fit, NodeRanking};
@@ -47,7 +47,7 @@ pub struct Session<'w> {
     pub(crate) displaced: Vec<(JobId, JobId)>,
     pub(crate) decisions: Vec<Decision>,
     /// What is left in this cycle for searches for the placement of gangs.
-    pub(crate) searches: Searches,
+    pub(crate) placement_budget: PlacementBudget,
     /// What is left in this cycle of the time for searches of all kinds.
     pub(crate) search_time: SearchTime,
     /// There was no time for the search of a job.
@@ -55,7 +55,7 @@ pub struct Session<'w> {
     /// A job was admitted after `allocate` ran: the next cycle places its pods.
     pub(crate) admitted_late: bool,
     /// Plain placing has had its turn in this cycle, or never has.
-    pub(crate) allocated: bool,
+    pub(crate) allocate_done: bool,
     /// Who was asked of those that wait for plain placing.
     pub(crate) scans: IndexScans,
     /// Which jobs evicted which.
@@ -89,11 +89,11 @@ impl<'w> Session<'w> {
             log: Vec::new(),
             displaced: Vec::new(),
             decisions: Vec::new(),
-            searches: Searches::new(),
+            placement_budget: PlacementBudget::new(),
             search_time: SearchTime::new(outside.stopwatch),
             cut_short: false,
             admitted_late: false,
-            allocated: !conf.has_action("allocate"),
+            allocate_done: !conf.has_action("allocate"),
             scans: IndexScans::default(),
             history: EvictionHistory::default(),
             bounds: FeasibilityBounds::default(),
@@ -105,8 +105,8 @@ impl<'w> Session<'w> {
 
     /// Records that a search for the placement of a job was cut short.
     pub(crate) fn search_ended(&mut self, job: JobId, cut: Cut) {
-        let short = Searches::is_cut_short(cut);
-        let again = short && self.searches.may_get_more();
+        let short = PlacementBudget::is_cut_short(cut);
+        let again = short && self.placement_budget.may_get_more();
         self.backlog.defer_placing(job, again);
         self.cut_short |= short;
     }
@@ -284,7 +284,7 @@ impl<'w> Session<'w> {
     }
 
     /// Whether its queue has capacity for a task that waits behind its queue-admission gate.
-    pub(crate) fn lets_in(&self, task: TaskId) -> Result<(), Refusal> {
+    pub(crate) fn gate_removable(&self, task: TaskId) -> Result<(), Refusal> {
         let Some(queue) = self.cluster.queue_of(task) else { return Ok(()) };
         self.tiers.all(Flag::Allocatable, |plugin| plugin.gate_removable(self.cluster, queue, task))
     }
@@ -353,7 +353,7 @@ impl<'w> Session<'w> {
     }
 
     /// Whether a task fits on a node now or later; `None` if not, or if the node is equal to one that was tried.
-    pub(crate) fn room(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Fit> {
+    pub(crate) fn fit_unless_tried(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Fit> {
         let Self { cluster, tiers, placement, .. } = self;
         let room = placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node)?;
         let cell = placement.bucket(node);

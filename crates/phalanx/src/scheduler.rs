@@ -98,8 +98,9 @@ struct Connection {
     /// Requests in flight to the API server
     #[arg(long, default_value_t = 128, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u16>(1..=1024))]
     binds_in_flight: u16,
-    /// Send all writes over one HTTP/2 connection where the API server offers it
-    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    /// Send all writes over one HTTP/2 connection where the API server offers it, instead of a pool of HTTP/1.1
+    /// connections
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     http2: bool,
 }
 

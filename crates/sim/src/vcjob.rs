@@ -21,8 +21,8 @@ use crate::manifests::Object;
 use crate::object::Converter;
 use crate::report::JobOutcome;
 
-/// A job that takes more looks at one time than this would never end.
-const LOOKS_MAX: u32 = 100;
+/// A job that takes more reconciliations than this at one time would never end.
+const RECONCILIATIONS_MAX: u32 = 100;
 
 pub(crate) fn timestamp(time: Time) -> Timestamp {
     Timestamp::from_millisecond(time.0).unwrap_or(Timestamp::MAX)
@@ -63,19 +63,19 @@ pub(crate) fn samples(job: &Value) -> Vec<(usize, Value)> {
 
 /// A Job and what belongs to it.
 #[derive(Debug)]
-struct Kept {
+struct VolcanoJob {
     job: Job,
     group: Option<PodGroup>,
     /// Pods by UID. Their phases are those of the API server.
     pods: BTreeMap<Arc<str>, JobPod>,
     made: Vec<Changed>,
-    /// When to look again.
+    /// When to reconcile again.
     next: Option<Timestamp>,
 }
 
 /// All Jobs of Volcano, and their controller.
 pub(crate) struct Jobs {
-    jobs: BTreeMap<String, Kept>,
+    jobs: BTreeMap<String, VolcanoJob>,
     converter: Converter,
     names: Names,
     classes: BTreeMap<String, i32>,
@@ -103,26 +103,29 @@ impl Jobs {
         metadata.uid = name.map(|name| format!("job-{name}"));
         // Claims of the job are there: a claim that is missing is told of its pods.
         self.claims.extend(job.spec.volumes.iter().filter_map(|volume| volume.volume_claim_name.clone()));
-        self.jobs.insert(key, Kept { job, group: None, pods: BTreeMap::new(), made: Vec::new(), next: None });
+        self.jobs.insert(
+            key,
+            VolcanoJob { job, group: None, pods: BTreeMap::new(), made: Vec::new(), next: None },
+        );
     }
 
     pub(crate) fn add_class(&mut self, name: &str, value: i32) {
         self.classes.insert(name.to_owned(), value);
     }
 
-    /// When a controller has to look again.
+    /// When the controller has to reconcile again.
     pub(crate) fn next(&self) -> Option<Time> {
         let next = self.jobs.values().filter_map(|kept| kept.next).min()?;
         Some(Time(next.as_millisecond()))
     }
 
-    /// Looks at all Jobs until nothing changes; returns whether anything did.
+    /// Reconciles all Jobs until nothing changes; returns whether anything did.
     pub(crate) fn run(&mut self, api_server: &mut ApiServer, now: Time) -> bool {
         let keys: Vec<String> = self.jobs.keys().cloned().collect();
         let mut worked = false;
         for key in keys {
-            for _ in 0..LOOKS_MAX {
-                let outcome = self.look(&key, api_server, now);
+            for _ in 0..RECONCILIATIONS_MAX {
+                let outcome = self.reconcile(&key, api_server, now);
                 if outcome.changes.is_empty() {
                     break;
                 }
@@ -147,7 +150,7 @@ impl Jobs {
         self.jobs.iter().map(|(key, kept)| (key.clone(), outcome(kept))).collect()
     }
 
-    fn look(&mut self, key: &str, api_server: &ApiServer, now: Time) -> Outcome {
+    fn reconcile(&mut self, key: &str, api_server: &ApiServer, now: Time) -> Outcome {
         let Some(kept) = self.jobs.get_mut(key) else { return Outcome::default() };
         kept.observe(api_server, now);
         let pods: Vec<JobPod> = kept.pods.values().cloned().collect();
@@ -207,7 +210,7 @@ impl Jobs {
     }
 }
 
-impl Kept {
+impl VolcanoJob {
     /// Reads off the API server what became of the pods and of the PodGroup.
     fn observe(&mut self, api_server: &ApiServer, now: Time) {
         let now = timestamp(now);

@@ -2,7 +2,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::sharing::SHAPES_OF_NAMESPACE_MAX;
+use super::shape_limits::SHAPES_OF_NAMESPACE_MAX;
 use super::stock::Had;
 use super::{Claim, DeviceDomain, DeviceLocation, ShapeId, Shapes, Stock};
 use crate::diagnosis::Unfit;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use phalanx_resource::{DimId, Dims};
 
 use super::Priority;
-use crate::budget::Cut;
 use crate::event::Key;
+use crate::search_budget::Cut;
 
 /// Why a pod is not evicted for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ pub enum Protection {
     /// `reclaimable` of the pod's queue is false.
     Queue(Arc<str>),
     /// The pod requests nothing that the job requests too.
-    Idle,
+    BestEffortPreemptor,
     /// A plugin protects the pod from this job, for this reason.
     Kept(Arc<str>),
     /// The pod's gang would have fewer pods than its minimum.
@@ -59,7 +59,7 @@ impl Protection {
             Protection::Budget(key) => format!("{pods} protected by PodDisruptionBudget {key}"),
             Protection::Budgets => format!("{pods} that several PodDisruptionBudgets match"),
             Protection::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
-            Protection::Idle => format!("{pods} with requests, and it has none"),
+            Protection::BestEffortPreemptor => format!("{pods} with requests, and it has none"),
             Protection::Reserved => format!("{pods} of gangs with a reservation"),
             Protection::History => {
                 format!(

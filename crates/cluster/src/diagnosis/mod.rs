@@ -18,8 +18,8 @@ pub use priority::{Priority, Source};
 pub use queue::QueueFault;
 pub use sub_groups::SubGroupFault;
 
-use crate::budget::Cut;
 use crate::event::Key;
+use crate::search_budget::Cut;
 
 /// Why a job, or some of its tasks, waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub enum Refusal {
         missing: Vec<(DimId, i64)>,
     },
     /// The job was not admitted: admitted jobs use up the limit of its queue or of an ancestor.
-    Promised {
+    InqueueLimit {
         /// The plugin that refused.
         plugin: &'static str,
         /// The queue whose limit is used up.
@@ -142,7 +142,7 @@ pub enum Refusal {
         error: FitError,
     },
     /// The gang lost members, and nodes are reserved for their repair until there is room.
-    Gathering {
+    KeptForRepair {
         /// The first of the nodes.
         first: Arc<str>,
         /// The number of nodes.
@@ -269,7 +269,7 @@ impl Refusal {
             Refusal::Enqueue { plugin, text, missing } => {
                 format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
             }
-            Refusal::Promised { plugin, queue, limit, missing } => {
+            Refusal::InqueueLimit { plugin, queue, limit, missing } => {
                 let missing = list(": insufficient ", missing, dims);
                 format!("{}{missing} (plugin {plugin})", limit.not_promised(queue))
             }
@@ -289,7 +289,7 @@ impl Refusal {
                 format!("it requests nothing that queue {queue} could take back (plugin {plugin})")
             }
             Refusal::Nodes { task, error } => [task, ": ", &*error.text(dims)].concat(),
-            Refusal::Gathering { first, nodes } => kept_for_repair(first, *nodes),
+            Refusal::KeptForRepair { first, nodes } => kept_for_repair(first, *nodes),
             Refusal::Outranked(by) => {
                 format!("room that was reserved for it was given to {by}, which is more important")
             }

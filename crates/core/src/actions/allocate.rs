@@ -30,13 +30,13 @@ pub(super) const DEF: ActionDef = ActionDef {
 };
 
 fn run(session: &mut Session<'_>) {
-    session.allocated = true;
+    session.allocate_done = true;
     admit_without_enqueue(session);
     let mut jobs = session.waiting_jobs();
     jobs.retain(|job| may_be_placed(session, *job));
     jobs.sort_unstable();
     let deferred = jobs.iter().filter(|job| session.backlog.is_placing_deferred(**job)).count();
-    session.searches.owe(deferred);
+    session.placement_budget.set_deferred_jobs(deferred);
     // What is to be placed of a job is found out when it is its turn.
     let mut task_queues: FxHashMap<JobId, TaskQueue> = FxHashMap::default();
     let mut line = JobsByQueue::new(session, jobs);

@@ -175,5 +175,5 @@ fn any_place(
 ) -> Result<Option<NodeId>, NoEviction> {
     let nodes: Vec<NodeId> = session.cluster.nodes.ids().filter(|node| !left.contains(node)).collect();
     steps.scan(nodes.len())?;
-    Ok(nodes.into_iter().find(|node| session.room(task, *node, &[]) == Some(Fit::Idle)))
+    Ok(nodes.into_iter().find(|node| session.fit_unless_tried(task, *node, &[]) == Some(Fit::Idle)))
 }

@@ -72,14 +72,14 @@ impl RetryLimits {
 pub(crate) fn begin(session: &mut Session<'_>, limits: RetryLimits) {
     session.backlog.take_refused_binds(session.cluster, session.now);
     session.backlog.follow(session.cluster);
-    let rested = session.backlog.retry_due(session.now, limits.flushed_per_cycle);
+    let backoff_over = session.backlog.retry_due(session.now, limits.flushed_per_cycle);
     let changed = session.backlog.take_changed_queues();
     session.history.begin(session.now, !changed.is_empty());
     session.failed_searches.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
     if session.backlog.unschedulable() > 0 {
         retry_queues(session, changed);
         let mut classes = session.backlog.classes_tried_each_cycle();
-        classes.extend(rested.into_iter().filter(|class| !session.backlog.stands(*class)));
+        classes.extend(backoff_over.into_iter().filter(|class| !session.backlog.stands(*class)));
         scans::rank_moved_classes(session);
         let delta = session.backlog.delta(session.cluster);
         let with_room = session.backlog.classes_with_capacity(session.cluster, delta.as_ref());
@@ -216,23 +216,23 @@ fn knows_queues(session: &Session<'_>) -> bool {
 }
 
 fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, limits: RetryLimits) {
-    let mut in_vain = Vec::new();
+    let mut failed = Vec::new();
     // Of many jobs that had no turn, only the first are active in the next cycle.
-    let crowd = waiting.len() > limits.per_cycle;
+    let too_many_deferred = waiting.len() > limits.per_cycle;
     for job in waiting {
         if let Some(until) = session.backlog.refused_until(session.cluster, job, session.now) {
             session.backlog.rest(job, until);
-        } else if let Some(requeue) = requeue(session, job, crowd) {
+        } else if let Some(requeue) = requeue(session, job, too_many_deferred) {
             add_unschedulable(session, job, requeue, limits);
         } else if may_back_off_job(session, job) {
-            in_vain.push(job);
+            failed.push(job);
         }
     }
-    if in_vain.len() > limits.per_cycle {
-        let first = first_in_order(session, in_vain.iter().map(|job| (*job, ())), limits.per_cycle);
+    if failed.len() > limits.per_cycle {
+        let first = first_in_order(session, failed.iter().map(|job| (*job, ())), limits.per_cycle);
         let first: rustc_hash::FxHashSet<JobId> = first.into_iter().map(|(job, ())| job).collect();
-        in_vain.retain(|job| !first.contains(job));
-        for job in in_vain {
+        failed.retain(|job| !first.contains(job));
+        for job in failed {
             session.backlog.back_off(job, session.now);
         }
     }
@@ -254,8 +254,8 @@ fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, li
     }
     let class = session.backlog.ensure_class(requeue.key, requeue.hint, job);
     let first_of = session.backlog.row(job).first_of;
-    let in_vain = first_of == Some(class);
-    if let Some(left) = first_of.filter(|_| !in_vain) {
+    let failed = first_of == Some(class);
+    if let Some(left) = first_of.filter(|_| !failed) {
         session.backlog.try_each_cycle(left);
     }
     if requeue.until < Time::NEVER {
@@ -264,7 +264,7 @@ fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, li
     let flush = Time(session.now.0.saturating_add(limits.flush_ms));
     let member = session.backlog.add_unschedulable(job, class, flush);
     session.backlog.watch_claims(session.cluster, member);
-    if in_vain {
+    if failed {
         session.backlog.note_failed_try(class, session.now);
     }
     let Some(it) = session.backlog.job_class_mut(class) else { return };

@@ -141,9 +141,9 @@ pub(crate) fn try_next_fitting(session: &mut Session<'_>, queue: QueueId) -> Opt
         session.scans.largest = Some(session.backlog.largest_free(session.cluster));
         session.scans.failed_tries = 0;
     }
-    let rested = (scan.leading == 0).then_some(session.now);
+    let backoff_over = (scan.leading == 0).then_some(session.now);
     let sought = Sought::Fitting(session.scans.largest.as_ref());
-    let next = session.backlog.next_class(session.cluster, queue, &mut scan.cursor, sought, rested);
+    let next = session.backlog.next_class(session.cluster, queue, &mut scan.cursor, sought, backoff_over);
     let tried = next.filter(|_| scan.leading > 0 || scan.others > 0).and_then(|id| try_first(session, id));
     scan.tried = tried;
     if tried.is_none() {

@@ -29,7 +29,7 @@ pub(super) enum Loss {
     /// Its gang is broken anyway.
     Broken,
     /// Its gang is broken by it.
-    Whole,
+    BreaksGang,
 }
 
 /// A task that may be evicted.
@@ -52,8 +52,8 @@ struct JobPart {
 
 impl JobPart {
     /// How many pods are of no use without one of these.
-    fn hurt(&self) -> usize {
-        if self.loss == Loss::Whole { self.victims.len() } else { 0 }
+    fn pods_made_useless(&self) -> usize {
+        if self.loss == Loss::BreaksGang { self.victims.len() } else { 0 }
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn each(session: &Session<'_>, preemptor: &Preemptor) -> Vec<(TaskId,
         .flat_map(|job| &cluster.jobs[job].tasks);
     let place = |task: &TaskId| {
         let it = &cluster.tasks[*task];
-        it.node.filter(|_| preemptor.mode.takes(it.status)).map(|node| (*task, node))
+        it.node.filter(|_| preemptor.mode.may_evict_status(it.status)).map(|node| (*task, node))
     };
     tasks.filter_map(place).collect()
 }
@@ -129,7 +129,7 @@ fn parts(session: &Session<'_>, mode: EvictionMode, id: JobId) -> Vec<JobPart> {
         let loss = match (broken, surplus.take(it.role)) {
             (true, _) => Loss::Broken,
             (false, true) => Loss::Surplus,
-            (false, false) => Loss::Whole,
+            (false, false) => Loss::BreaksGang,
         };
         let victim = Victim { task, job: id, node, status: it.status, loss };
         match parts.iter_mut().find(|part| part.loss == loss) {
@@ -147,7 +147,7 @@ fn parts(session: &Session<'_>, mode: EvictionMode, id: JobId) -> Vec<JobPart> {
 pub(super) fn may_go(session: &Session<'_>, mode: EvictionMode, id: TaskId) -> bool {
     let cluster = &*session.cluster;
     let task = &cluster.tasks[id];
-    mode.takes(task.status) && lets_go(session, session.tiers.with(mode.protection_flag()), id)
+    mode.may_evict_status(task.status) && lets_go(session, session.tiers.with(mode.protection_flag()), id)
 }
 
 /// Jobs that may have potential victims for a preemptor, found without a look at their pods. Of jobs of equal priority
@@ -163,13 +163,14 @@ fn jobs_with_potential_victims(
         return vec![preemptor.job];
     }
     if mode.kind() == EvictionKind::Preempt {
-        let ranked = session.tiers.ranks_jobs(mode.flag());
+        let ranked = session.tiers.ranks_equal_priority(mode.flag());
         return cluster
             .running_jobs_below(by, priority, if ranked { EqualPriority::All } else { of_equals })
             .filter(|job| *job != preemptor.job)
             .collect();
     }
-    let queues = cluster.queues_with_running_jobs().filter(|from| mode.takes_from(cluster, by, *from));
+    let queues =
+        cluster.queues_with_running_jobs().filter(|from| mode.may_evict_from_queue(cluster, by, *from));
     queues.flat_map(|queue| cluster.running_jobs(queue)).collect()
 }
 
@@ -203,13 +204,13 @@ fn compare(session: &Session<'_>, mode: EvictionMode, by: QueueId, a: &JobPart, 
         _ => Ordering::Equal,
     };
     // The actions of gangs take surplus first, whatever its queue and priority.
-    let is_needed = |part: &JobPart| mode.of_gangs() && part.loss != Loss::Surplus;
+    let is_needed = |part: &JobPart| mode.evicts_whole_gangs() && part.loss != Loss::Surplus;
     is_needed(a)
         .cmp(&is_needed(b))
         .then(queues)
         .then(one.priority.cmp(&other.priority))
         .then(a.loss.cmp(&b.loss))
-        .then_with(|| a.hurt().cmp(&b.hurt()))
+        .then_with(|| a.pods_made_useless().cmp(&b.pods_made_useless()))
         .then_with(|| session.job_order(b.job, a.job))
 }
 

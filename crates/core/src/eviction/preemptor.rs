@@ -190,7 +190,7 @@ impl Preemptor {
     }
 
     /// Whether the tasks that are needed request nothing.
-    pub(super) fn is_idle(&self, cluster: &Cluster) -> bool {
+    pub(super) fn is_best_effort(&self, cluster: &Cluster) -> bool {
         self.tasks[..self.wanted.max(1)].iter().all(|task| cluster.class_of(*task).best_effort)
     }
 

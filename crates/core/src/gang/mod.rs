@@ -15,9 +15,9 @@ mod tasks;
 use std::sync::Arc;
 
 use phalanx_cluster::Status;
-use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::search_budget::Cut;
 
 use crate::plan;
 use crate::session::Session;
@@ -105,9 +105,9 @@ static STRATEGIES: [GangStrategy; 4] = [
 /// task.
 pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
     let deferred = session.backlog.take_deferred(job);
-    session.searches.serve();
+    session.placement_budget.begin_job();
     if deferred {
-        session.searches.pay(job);
+        session.placement_budget.begin_deferred_job(job);
     }
     if session.job_ready(job) {
         return grow(session, job, queue);

@@ -1,16 +1,16 @@
 //! Tries the strategies for one gang, and notes what came of it.
 use std::sync::Arc;
 
-use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::search_budget::Cut;
 
 use super::greedy::{Greedy, GreedyPass};
 use super::{GangStrategy, Goal, Request, STRATEGIES, Served, TaskQueue};
 use super::{refuse_all, refuse_reserved, repair, reserved, takeover};
 use crate::failed_searches::SearchKey;
 use crate::reservation;
-use crate::searches::{Searches, Turn};
+use crate::searches::{PlacementBudget, Turn};
 use crate::session::Session;
 use crate::statement::Statement;
 
@@ -77,14 +77,14 @@ impl<'q> GangPlanner<'q> {
         if strategy.search.is_some_and(|may_help| !self.may_find(statement, request, may_help)) {
             return None;
         }
-        let before = statement.session().searches.left();
+        let before = statement.session().placement_budget.left();
         match statement.nested(|statement| (strategy.find)(self, statement, request)) {
             Ok(Some(reached)) => return Some(reached),
             Ok(None) => {}
             Err(cut) => self.cut = Some(cut),
         }
         if strategy.search.is_some() && request.goal == Goal::Start {
-            let steps = before.saturating_sub(statement.session().searches.left());
+            let steps = before.saturating_sub(statement.session().placement_budget.left());
             *self.start_steps.get_or_insert(0) += steps;
         }
         None
@@ -125,7 +125,7 @@ impl<'q> GangPlanner<'q> {
         let (mut count, mut more) = (1, 1);
         while count <= candidates.len() {
             self.queue.restart(statement.session());
-            statement.session().searches.spend(self.job, self.queue.left()).ok()?;
+            statement.session().placement_budget.spend(self.job, self.queue.left()).ok()?;
             let found = self.find_over(statement, &candidates[..count], |planner, statement| {
                 Ok(Greedy::default().run(statement, planner.job, planner.queue).reached(request))
             });
@@ -196,7 +196,7 @@ impl<'q> GangPlanner<'q> {
         let refusals = self.greedy.take().map(GreedyPass::into_refusals).unwrap_or_default();
         if planned.goal == Goal::Reserve {
             refuse_reserved(session, self.job, planned.not_ready, refusals);
-            match self.cut.filter(|cut| Searches::is_cut_short(*cut)) {
+            match self.cut.filter(|cut| PlacementBudget::is_cut_short(*cut)) {
                 Some(cut) => self.note_cut(session, cut),
                 None => self.note_failure(session),
             }

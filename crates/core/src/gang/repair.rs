@@ -100,7 +100,7 @@ fn tell(session: &mut Session<'_>, job: JobId, mut nodes: Vec<NodeId>) {
     nodes.dedup();
     let first = nodes.iter().map(|node| session.cluster.nodes[*node].name.clone()).min();
     if let Some(first) = first {
-        session.refuse(job, Refusal::Gathering { first, nodes: nodes.len() as u32 });
+        session.refuse(job, Refusal::KeptForRepair { first, nodes: nodes.len() as u32 });
     }
 }
 
@@ -111,7 +111,7 @@ fn node_for(session: &mut Session<'_>, task: TaskId, kept: &mut Kept) -> Option<
     let node = match session.best_node(task) {
         Some(best) => best.node,
         None if requests_resources_only(session.cluster, task) => {
-            session.searches.spend(job, session.cluster.nodes.len() / NODES_PER_STEP).ok()?;
+            session.placement_budget.spend(job, session.cluster.nodes.len() / NODES_PER_STEP).ok()?;
             let node = node_that_lacks_least(session, task)?;
             kept.lacking.push(node);
             node

@@ -26,7 +26,7 @@ pub(crate) fn candidates(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
         return Vec::new();
     }
     let waiting: Vec<JobId> = session.waiting_jobs();
-    if session.searches.spend(job, waiting.len() / COMPARED_PER_STEP).is_err() {
+    if session.placement_budget.spend(job, waiting.len() / COMPARED_PER_STEP).is_err() {
         return Vec::new();
     }
     let may_lose = |other: &JobId| {

@@ -218,7 +218,7 @@ impl Plugin for Tdm {
         Some(!job_is_preemptable(job) && job.counts.of(Status::Pending) > 0)
     }
 
-    fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
+    fn ranks_equal_priority(&self, flag: Option<Flag>) -> bool {
         flag.is_some()
     }
 

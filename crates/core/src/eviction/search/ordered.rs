@@ -82,7 +82,8 @@ impl VictimSearch<'_, '_> {
 
     /// Evicts these victims if they may go together and leave room.
     fn try_exactly(&mut self, victims: &[Victim]) -> Result<Option<Plan>, NoEviction> {
-        let units = if self.of_gangs() { self.whole_gangs(victims) } else { Some(self.units(victims)) };
+        let units =
+            if self.evicts_whole_gangs() { self.whole_gangs(victims) } else { Some(self.units(victims)) };
         let Some(units) = units.filter(|units| self.least(units).is_some()) else { return Ok(None) };
         let reversed = || victims.iter().rev().copied().collect::<Vec<_>>();
         let may_go = self.may_all_go(victims) || (self.order_matters() && self.may_all_go(&reversed()));

@@ -149,7 +149,7 @@ impl VictimSearch<'_, '_> {
     /// The victims that are kept, with the rest of gangs that would be broken for the actions that take those as a
     /// whole.
     fn with_whole_gangs(&self, list: Vec<Victim>, useful: &[Victim]) -> Vec<Victim> {
-        if !self.of_gangs() {
+        if !self.evicts_whole_gangs() {
             return list;
         }
         let broken = list.iter().filter(|victim| victim.loss != Loss::Surplus);
@@ -194,7 +194,7 @@ impl VictimSearch<'_, '_> {
         let of_job = |(job, lost): (&JobId, &Vec<TaskId>)| match () {
             () if is_surplus(cluster, lost) => (Loss::Surplus, lost.len()),
             () if cluster.jobs[*job].is_broken() => (Loss::Broken, lost.len()),
-            () => (Loss::Whole, useful.iter().filter(|victim| victim.job == *job).count()),
+            () => (Loss::BreaksGang, useful.iter().filter(|victim| victim.job == *job).count()),
         };
         let losses: Vec<(Loss, usize)> = by_job.iter().map(of_job).collect();
         Some(NodeCost {

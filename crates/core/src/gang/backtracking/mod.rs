@@ -18,8 +18,8 @@ use std::cmp::Reverse;
 use super::{Goal, Request, reserved};
 use crate::session::Session;
 use crate::statement::Statement;
-use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{ClaimId, JobId, NodeId, TaskId};
+use phalanx_cluster::search_budget::{Budget, Cut};
 use phalanx_cluster::{Class, Cluster, Node};
 use phalanx_framework::placement::Fit;
 use search::Search;
@@ -76,12 +76,12 @@ pub(super) fn find(
     if !items(session, members).iter().any(allowed) {
         return Ok(None);
     }
-    let mut steps = session.searches.part(request.job);
+    let mut steps = session.placement_budget.part(request.job);
     let found = fill(statement, request, members, &mut steps);
     if found == Ok(true) && reserved::is_reserved(statement.session(), request.job) {
         reserved::start_waiting(statement, request.job);
     }
-    statement.session().searches.give_back(&steps);
+    statement.session().placement_budget.give_back(&steps);
     found.map(|found| found.then_some(request.goal))
 }
 
@@ -135,7 +135,7 @@ impl Request {
 
     /// Gives a task a node. Returns false when the node has no room, or is like one that was tried.
     fn place(self, statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId, tried: &[NodeId]) -> bool {
-        let room = statement.session().room(task, node, tried);
+        let room = statement.session().fit_unless_tried(task, node, tried);
         let Some(fit) = room.filter(|fit| *fit == Fit::Idle || self.goal == Goal::Reserve) else {
             return false;
         };

@@ -15,8 +15,8 @@ use super::Item;
 use crate::gang::Request;
 use crate::session::Session;
 use crate::statement::Statement;
-use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{NodeId, TaskId};
+use phalanx_cluster::search_budget::{Budget, Cut};
 use phalanx_cluster::{Cluster, Got, Status};
 
 /// A task of an item on a node, both by their positions in the lists of the search.

@@ -45,8 +45,8 @@ fn note_missing(session: &mut Session<'_>, job: JobId, missing: &Missing) {
     }
     let unplaced = gang::unplaced(session, job);
     // Without enqueue, it is allocate that admits.
-    let held = missing.enqueue && session.cluster.jobs[job].phase == Phase::Pending;
-    if missing.allocate && (unplaced.by_allocate || held) {
+    let awaits_admission = missing.enqueue && session.cluster.jobs[job].phase == Phase::Pending;
+    if missing.allocate && (unplaced.by_allocate || awaits_admission) {
         if let Err(refusal) = session.job_blocked(job) {
             session.refuse(job, refusal);
         }
