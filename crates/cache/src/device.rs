@@ -213,6 +213,7 @@ pub(crate) fn claims_of(pod: &slim::Pod, interner: &mut Interner) -> Option<Arc<
 
 impl Kind for DeviceClass {
     const NAMESPACED: bool = false;
+    const COSTLY_REMARKS: bool = true;
 
     fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
         Ok(Some(device_class(self, interner).into()))
@@ -241,6 +242,7 @@ impl Kind for ResourceSlice {
 
 impl Kind for ResourceClaim {
     const NAMESPACED: bool = true;
+    const COSTLY_REMARKS: bool = true;
 
     fn event(
         &self,

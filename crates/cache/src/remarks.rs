@@ -302,7 +302,9 @@ fn broken(place: &str, list: &v1beta1::ResourceList) -> Vec<Invalid> {
 /// Of a device class: expressions that select nothing, for they cannot be read, and a resource by whose name its
 /// devices are not given. Told though no claim names the class.
 pub fn of_device_class(class: &DeviceClass) -> Vec<Invalid> {
-    let mut found = unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class");
+    let mut left = EXPRESSIONS_MAX;
+    let mut found =
+        unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class", &mut left);
     found.extend(class.spec.extended_resource_name.as_ref().map(|name| Invalid {
         field: "spec.extendedResourceName".to_owned(),
         problem: format!(
@@ -316,21 +318,32 @@ pub fn of_device_class(class: &DeviceClass) -> Vec<Invalid> {
 pub fn of_claim(place: &str, spec: &ResourceClaimSpec) -> Vec<Invalid> {
     const WHY: &str = "no device is good for it";
     let requests = spec.devices.iter().flat_map(|devices| devices.requests.iter().flatten()).enumerate();
-    let each = requests.flat_map(|(at, request)| {
+    let lists = requests.flat_map(|(at, request)| {
         let place = format!("{place}.devices.requests[{at}]");
-        let exactly = request.exactly.as_ref().and_then(|it| it.selectors.as_deref());
-        let mut found = unreadable(&format!("{place}.exactly"), exactly, WHY);
-        for (at, one) in request.first_available.iter().flatten().enumerate() {
-            found.extend(unreadable(&format!("{place}.firstAvailable[{at}]"), one.selectors.as_deref(), WHY));
-        }
-        found
+        let exactly =
+            request.exactly.as_ref().map(|it| (format!("{place}.exactly"), it.selectors.as_deref()));
+        let available = request.first_available.iter().flatten().enumerate();
+        let available = available
+            .map(move |(at, one)| (format!("{place}.firstAvailable[{at}]"), one.selectors.as_deref()));
+        exactly.into_iter().chain(available)
     });
-    each.collect()
+    let mut left = EXPRESSIONS_MAX;
+    lists.flat_map(|(place, selectors)| unreadable(&place, selectors, WHY, &mut left)).collect()
 }
 
-fn unreadable(place: &str, selectors: Option<&[DeviceSelector]>, why: &str) -> Vec<Invalid> {
-    let selectors = selectors.into_iter().flatten().enumerate();
-    let unreadable = selectors.filter_map(|(at, selector)| {
+/// Expressions of one object that are read for remarks: each may take milliseconds, on the thread of all watches.
+const EXPRESSIONS_MAX: usize = 16;
+
+fn unreadable(
+    place: &str,
+    selectors: Option<&[DeviceSelector]>,
+    why: &str,
+    left: &mut usize,
+) -> Vec<Invalid> {
+    let selectors = selectors.unwrap_or_default();
+    let read = selectors.len().min(*left);
+    *left -= read;
+    let unreadable = selectors[..read].iter().enumerate().filter_map(|(at, selector)| {
         let error = Expression::parse(&selector.cel.as_ref()?.expression).err()?;
         let field = format!("{place}.selectors[{at}].cel.expression");
         Some(Invalid { field, problem: format!("{error}; {why}") })

@@ -194,7 +194,7 @@ impl FeasibilityBound {
     }
 
     /// With all of these gone.
-    pub(crate) fn without<'w>(&self, victims: impl Iterator<Item = (NodeId, &'w Amounts)>) -> Self {
+    pub(crate) fn with_evicted<'w>(&self, victims: impl Iterator<Item = (NodeId, &'w Amounts)>) -> Self {
         let mut without = self.clone();
         let mut rooms = std::mem::take(&mut without.rooms);
         for (node, request) in victims {

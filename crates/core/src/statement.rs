@@ -183,13 +183,13 @@ impl<'s, 'w> Statement<'s, 'w> {
         for Operation { task, before } in entries {
             let it = &session.cluster.tasks[task];
             if it.status == Status::Allocated {
-                session.cluster.note_news();
+                session.cluster.note_retry_event();
             }
             let it = &session.cluster.tasks[task];
             if let Some(left) =
                 before.node().filter(|left| it.node != Some(*left) || it.status == Status::Releasing)
             {
-                session.cluster.note_news();
+                session.cluster.note_retry_event();
                 session.backlog.note_freed(left);
             } else if it.node.is_some() && before.node() != it.node {
                 session.backlog.note_placed(session.cluster, task);

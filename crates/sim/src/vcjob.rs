@@ -115,7 +115,7 @@ impl Jobs {
 
     /// When the controller has to reconcile again.
     pub(crate) fn next(&self) -> Option<Time> {
-        let next = self.jobs.values().filter_map(|kept| kept.next).min()?;
+        let next = self.jobs.values().filter_map(|own| own.next).min()?;
         Some(Time(next.as_millisecond()))
     }
 
@@ -138,8 +138,8 @@ impl Jobs {
 
     /// What became of the Jobs.
     pub(crate) fn outcomes(&self) -> BTreeMap<String, JobOutcome> {
-        let outcome = |kept: &Kept| {
-            let status = kept.job.status.clone().unwrap_or_default();
+        let outcome = |own: &VolcanoJob| {
+            let status = own.job.status.clone().unwrap_or_default();
             JobOutcome {
                 phase: status.state.phase.map(|phase| phase.to_string()).unwrap_or_default(),
                 retries: status.retry_count,
@@ -147,21 +147,21 @@ impl Jobs {
                 pods: [status.pending, status.running, status.succeeded, status.failed],
             }
         };
-        self.jobs.iter().map(|(key, kept)| (key.clone(), outcome(kept))).collect()
+        self.jobs.iter().map(|(key, own)| (key.clone(), outcome(own))).collect()
     }
 
     fn reconcile(&mut self, key: &str, api_server: &ApiServer, now: Time) -> Outcome {
-        let Some(kept) = self.jobs.get_mut(key) else { return Outcome::default() };
-        kept.observe(api_server, now);
-        let pods: Vec<JobPod> = kept.pods.values().cloned().collect();
+        let Some(own) = self.jobs.get_mut(key) else { return Outcome::default() };
+        own.observe(api_server, now);
+        let pods: Vec<JobPod> = own.pods.values().cloned().collect();
         let ssh_key = SshKey { private: "simulated".to_owned(), public: "simulated".to_owned() };
         let outcome = reconcile(
             &Observed {
-                job: &kept.job,
+                job: &own.job,
                 pods: &pods,
-                group: kept.group.as_ref(),
+                group: own.group.as_ref(),
                 commands: &[],
-                made: &kept.made,
+                made: &own.made,
                 claims: &self.claims,
                 priorities: &self.classes,
                 ssh_key: Some(&ssh_key),
@@ -171,12 +171,12 @@ impl Jobs {
             },
             timestamp(now),
         );
-        kept.next = outcome.next;
+        own.next = outcome.next;
         outcome
     }
 
     fn apply(&mut self, key: &str, change: Change, api_server: &mut ApiServer, now: Time) {
-        let Some(kept) = self.jobs.get_mut(key) else { return };
+        let Some(own) = self.jobs.get_mut(key) else { return };
         match change {
             Change::Create(Changed::Pod(pod)) => {
                 self.count += 1;
@@ -184,27 +184,27 @@ impl Jobs {
                 value["metadata"]["uid"] =
                     json!(format!("{}/{}", pod.metadata.name.unwrap_or_default(), self.count));
                 value["metadata"]["creationTimestamp"] = json!(meta_time(now));
-                kept.create_pod(&mut value, &mut self.converter, api_server, now);
+                own.create_pod(&mut value, &mut self.converter, api_server, now);
             }
             Change::Create(Changed::PodGroup(group)) | Change::Replace(Changed::PodGroup(group)) => {
                 let mut value = json!(*group);
                 value["metadata"]["creationTimestamp"] = json!(meta_time(now));
                 if let Ok(Object::PodGroup(info)) = self.converter.convert(Kind::PodGroup, &mut value) {
                     api_server.add_group(info);
-                    kept.group = Some(*group);
+                    own.group = Some(*group);
                 }
             }
             Change::Create(Changed::Claim(claim)) => self.claims.extend(claim.metadata.name),
-            Change::Create(object) => kept.made.push(object),
+            Change::Create(object) => own.made.push(object),
             Change::Replace(object) => {
-                kept.made.retain(|one| one.target() != object.target());
-                kept.made.push(object);
+                own.made.retain(|one| one.target() != object.target());
+                own.made.push(object);
             }
             Change::Delete(target) if target.kind == Made::Job => {
                 self.jobs.remove(key);
             }
-            Change::Delete(target) => kept.delete(&target, api_server, now),
-            Change::Status { object: Changed::Job(job), .. } => kept.job.status = job.status,
+            Change::Delete(target) => own.delete(&target, api_server, now),
+            Change::Status { object: Changed::Job(job), .. } => own.job.status = job.status,
             Change::Status { .. } | Change::Note(_) => {}
         }
     }

@@ -64,7 +64,7 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
     let is_left = !statement.plan().places.is_empty();
     drop(statement);
     if is_left {
-        session.cluster.note_news();
+        session.cluster.note_retry_event();
     }
     session.bounds = planner.bounds;
 }
@@ -236,7 +236,7 @@ impl EvictionPlanner {
         self.may_ask(session, preemptor)?;
         let refusal = |why| Refusal::Eviction { action: preemptor.mode.action(), why };
         let key = preemptor.search_key(session.cluster);
-        let known = session.failed_searches.answer(&key, session.cluster.news());
+        let known = session.failed_searches.answer(&key, session.cluster.retry_events());
         for until in known.iter().filter_map(|known| known.until).chain(preemptor.protected.until) {
             session.backlog.retry_at(preemptor.job, until);
         }
@@ -273,7 +273,7 @@ impl EvictionPlanner {
             _ => None,
         };
         match (failure.steps, used_up) {
-            (Some(steps), _) => session.failed_searches.note(key, why, steps, session.cluster.news()),
+            (Some(steps), _) => session.failed_searches.note(key, why, steps, session.cluster.retry_events()),
             (None, Some(ms)) => {
                 let next = session.failed_searches.note_cut(key, why, ms);
                 session.backlog.retry_at(job, next);
@@ -294,7 +294,7 @@ impl EvictionPlanner {
     /// Finds victims for a preemptor and places for its tasks, and changes nothing.
     fn plan(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<Plan, PlanFailure> {
         let any = preemptor.any_victim_key(session);
-        let news = session.cluster.news();
+        let news = session.cluster.retry_events();
         let known = any.as_ref().and_then(|key| session.failed_searches.answer(key, news)?.why);
         let (left, whole) = (self.steps.left(), self.steps.are_whole());
         let why = match self.search(session, preemptor, known) {
@@ -339,7 +339,7 @@ fn commit(session: &mut Session<'_>, preemptor: &Preemptor, plan: &Plan) {
     let losers: BTreeSet<JobId> = plan.victims.iter().filter_map(lost).collect();
     let mut statement = session.statement();
     statement.apply(plan);
-    if plan.victims.is_empty() && !statement.session().allocated {
+    if plan.victims.is_empty() && !statement.session().allocate_done {
         statement.leave();
     } else {
         if mode != EvictionMode::WithinJob {

@@ -30,7 +30,7 @@ pub(super) struct GangPlanner<'q> {
     start_steps: Option<u64>,
     /// Why the last search that was ended before it had an answer was ended.
     cut: Option<Cut>,
-    /// The turn of the searches, once one began.
+    /// The turn of the placement_budget, once one began.
     turn: Option<Turn>,
 }
 
@@ -56,8 +56,8 @@ impl<'q> GangPlanner<'q> {
             Some(Planned { goal, outranked, not_ready: statement.session().not_ready(self.job) })
         });
         if self.turn.is_some() {
-            let Session { search_time, searches, .. } = statement.session();
-            search_time.end(searches.budget());
+            let Session { search_time, placement_budget, .. } = statement.session();
+            search_time.end(placement_budget.budget());
         }
         planned
     }
@@ -151,8 +151,8 @@ impl<'q> GangPlanner<'q> {
     fn begin_turn(&mut self, session: &mut Session<'_>) {
         if self.turn.is_none() {
             let longer = session.failed_searches.next_turn(&SearchKey::start(session.cluster, self.job));
-            let Session { search_time, searches, .. } = session;
-            self.turn = Some(search_time.begin(longer, MOST_MS, searches.budget()));
+            let Session { search_time, placement_budget, .. } = session;
+            self.turn = Some(search_time.begin(longer, MOST_MS, placement_budget.budget()));
         }
     }
 
@@ -218,7 +218,7 @@ impl<'q> GangPlanner<'q> {
     }
 
     fn note_failure(&self, session: &mut Session<'_>) {
-        let news = session.cluster.news();
+        let news = session.cluster.retry_events();
         if let Some(steps) = self.start_steps {
             session.failed_searches.note(SearchKey::start(session.cluster, self.job), None, steps, news);
         }
@@ -254,7 +254,7 @@ fn backs_off(session: &mut Session<'_>, request: Request) -> bool {
     if session.failed_searches.is_empty() {
         return false;
     }
-    let (key, news) = (SearchKey::start(session.cluster, request.job), session.cluster.news());
+    let (key, news) = (SearchKey::start(session.cluster, request.job), session.cluster.retry_events());
     let was_cut = session.failed_searches.next_turn(&key).is_some();
     let may_back_off = request.goal == Goal::Start && reserved::is_reserved(session, request.job);
     if !was_cut && !may_back_off {
