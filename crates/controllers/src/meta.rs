@@ -35,5 +35,6 @@ pub(crate) fn map<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, 
 /// the same one.
 pub(crate) fn suffix(texts: &[&str]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, texts.join("\0").as_bytes());
-    digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    let digits = digest.as_ref().iter().take(6).flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }

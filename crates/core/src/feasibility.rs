@@ -319,8 +319,8 @@ fn rooms(cluster: &Cluster, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {
 
 impl Need {
     fn new(session: &mut Session<'_>, class: ClassId, tasks: u64) -> Self {
-        let Session { cluster, tiers, placement, .. } = session;
-        let admits = placement.admits(cluster, tiers, class);
+        let Session { cluster, tiers, state, .. } = session;
+        let admits = state.placement.admits(cluster, tiers, class);
         let admitted = (0..cluster.nodes.bound()).map(|at| admits(NodeId::from_index(at))).collect();
         let request: Vec<_> =
             cluster.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();

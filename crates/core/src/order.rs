@@ -329,7 +329,7 @@ pub(crate) fn refuse_behind(session: &mut Session<'_>, job: JobId, first: JobId)
 
 /// Whether a job was refused in this cycle because it waits behind another.
 pub(crate) fn is_behind(session: &Session<'_>, job: JobId) -> bool {
-    session.backlog.refusals.of(job).iter().any(|refusal| matches!(refusal, Refusal::Behind { .. }))
+    session.state.backlog.refusals.of(job).iter().any(|refusal| matches!(refusal, Refusal::Behind { .. }))
 }
 
 #[cfg(test)]

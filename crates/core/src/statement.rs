@@ -175,7 +175,7 @@ impl<'s, 'w> Statement<'s, 'w> {
         let session = &mut *self.session;
         let entries: Vec<Operation> = session.log.drain(self.base..).collect();
         for (taker, loser) in session.displaced.split_off(self.displaced) {
-            session.history.note(session.cluster, taker, loser, session.now);
+            session.state.history.note(session.cluster, taker, loser, session.now);
         }
         let mut bound: Vec<Binding> = Vec::with_capacity(entries.len());
         let mut job = None;
@@ -190,9 +190,9 @@ impl<'s, 'w> Statement<'s, 'w> {
                 before.node().filter(|left| it.node != Some(*left) || it.status == Status::Releasing)
             {
                 session.cluster.note_retry_event();
-                session.backlog.note_freed(left);
+                session.state.backlog.note_freed(left);
             } else if it.node.is_some() && before.node() != it.node {
-                session.backlog.note_placed(session.cluster, task);
+                session.state.backlog.note_placed(session.cluster, task);
             }
             let it = &session.cluster.tasks[task];
             match it.status {

@@ -91,7 +91,7 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
         session.refuse(id, refusal);
     }
     let (job, dims) = (&session.cluster.jobs[id], &session.cluster.dims_told(id));
-    let refusals = session.backlog.refusals.of(id);
+    let refusals = session.state.backlog.refusals.of(id);
     let reason = refusals.first().map_or("NotEnoughResources", Refusal::reason);
     let text = |refusal: &Refusal| match (job.kind, refusal) {
         // A pod without a gang reads as kube-scheduler's: no task name before the nodes.

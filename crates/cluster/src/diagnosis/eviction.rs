@@ -25,7 +25,7 @@ pub enum Protection {
     Budgets,
     /// `reclaimable` of the pod's queue is false.
     Queue(Arc<str>),
-    /// The pod requests nothing that the job requests too.
+    /// The preemptor requests nothing, and the pod requests something.
     BestEffortPreemptor,
     /// A plugin protects the pod from this job, for this reason.
     Kept(Arc<str>),
@@ -253,9 +253,9 @@ impl NoEviction {
         match self {
             NoEviction::Never => "its pods' preemptionPolicy is Never".into(),
             NoEviction::NeverOne(pod) => {
-                format!("{pod} has no place, and nobody is evicted for it: its preemptionPolicy is Never")
+                format!("{pod} has no place, and no pod is evicted for it: its preemptionPolicy is Never")
             }
-            NoEviction::Enough(min) => format!("it has its minMember {min}, and nobody is evicted for more"),
+            NoEviction::Enough(min) => format!("it has its minMember {min}, and no pod is evicted for more"),
             NoEviction::NoVictims(protected) => {
                 format!("there is no pod that may be evicted for it{}", protected.text())
             }

@@ -227,7 +227,7 @@ fn exceeds(limit: &Limit, queue: &str, over: &str, plugin: &str, dims: &Dims) ->
 
 fn kept_for_repair(first: &str, nodes: u32) -> String {
     let others = if nodes > 1 { format!(" and {} more", nodes - 1) } else { String::new() };
-    format!("it lost members: node {first}{others} is kept until there is room to repair it")
+    format!("it lost members: node {first}{others} is reserved for its repair")
 }
 
 fn no_action(action: &str) -> String {
@@ -291,7 +291,7 @@ impl Refusal {
             Refusal::Nodes { task, error } => [task, ": ", &*error.text(dims)].concat(),
             Refusal::KeptForRepair { first, nodes } => kept_for_repair(first, *nodes),
             Refusal::Outranked(by) => {
-                format!("room that was reserved for it was given to {by}, which is more important")
+                format!("its reserved nodes were given to {by}, which is more important")
             }
             Refusal::Gated(pods) => format!("{pods} pod(s) wait for their scheduling gates"),
             Refusal::AwaitsPodGroup { wait } => awaits_pod_group(*wait),
@@ -304,7 +304,7 @@ impl Refusal {
             Refusal::Search(cut) => format!("allocate: {}", cut.text()),
             Refusal::Eviction { action, why } => format!("{action}: {}", why.text(dims)),
             Refusal::NotEntitled { action, why } => format!("{action}: {}", why.text(dims)),
-            Refusal::Reserved(pods) => format!("{pods} pod(s) wait for room that is being released"),
+            Refusal::Reserved(pods) => format!("{pods} pod(s) are nominated and wait for terminating pods"),
             Refusal::NoAction { action } => no_action(action),
         }
     }

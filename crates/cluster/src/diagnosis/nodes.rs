@@ -63,7 +63,7 @@ impl Unfit {
         match self {
             Unfit::Insufficient(dim) => ["Insufficient ", dims.name(*dim)].concat(),
             Unfit::TooManyPods => "Too many pods".into(),
-            Unfit::Reserved => "node(s) with room that is kept for other pods".into(),
+            Unfit::Reserved => "node(s) had resources reserved for other pods".into(),
             Unfit::NodeAffinity => "node(s) didn't match Pod's node affinity/selector".into(),
             Unfit::Taint(Taint { key, value, .. }) => {
                 format!("node(s) had untolerated taint(s) {{{key}: {value}}}")

@@ -35,7 +35,7 @@ fn run(session: &mut Session<'_>) {
     let mut jobs = session.waiting_jobs();
     jobs.retain(|job| may_be_placed(session, *job));
     jobs.sort_unstable();
-    let deferred = jobs.iter().filter(|job| session.backlog.is_placing_deferred(**job)).count();
+    let deferred = jobs.iter().filter(|job| session.state.backlog.is_placing_deferred(**job)).count();
     session.placement_budget.set_deferred_jobs(deferred);
     // What is to be placed of a job is found out when it is its turn.
     let mut task_queues: FxHashMap<JobId, TaskQueue> = FxHashMap::default();

@@ -24,8 +24,8 @@ impl Requeue {
 /// How a refused job waits; `None` when it stays active. A job that had no turn in this cycle stays active, unless
 /// `too_many_deferred` says that there are too many of them.
 pub(super) fn requeue(session: &Session<'_>, id: JobId, too_many_deferred: bool) -> Option<Requeue> {
-    let (job, refusals) = (&session.cluster.jobs[id], session.backlog.refusals.of(id));
-    if (session.backlog.is_deferred(id) && !too_many_deferred) || refusals.is_empty() {
+    let (job, refusals) = (&session.cluster.jobs[id], session.state.backlog.refusals.of(id));
+    if (session.state.backlog.is_deferred(id) && !too_many_deferred) || refusals.is_empty() {
         return None;
     }
     let stands: Option<Vec<Time>> =

@@ -2,7 +2,8 @@
 //!
 //! The order, first to last: the queue that gives way first (`reclaim`); lower priority; surplus, then gangs that are
 //! broken anyway, then whole gangs, the smallest first, for without one member all others are of no use; the job that
-//! is served last; the task that is served last. A gang that is broken loses tasks that plugins hold equal node by
+//! is served last; the task that is served last. The `gang…` actions take surplus before they look at queue and
+//! priority. A gang that is broken loses tasks that plugins hold equal node by
 //! node, so that one node is empty before the next.
 //!
 //! The order is found once per action and cycle for all preemptors of a queue and priority, as the first of them finds
@@ -24,11 +25,11 @@ use phalanx_plugins::GangSurplus;
 /// What a job loses with a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Loss {
-    /// A task that its gang does not need.
+    /// A member beyond the minimum of its gang.
     Surplus,
-    /// Its gang is broken anyway.
+    /// A member of a gang that is below its minimum already.
     Broken,
-    /// Its gang is broken by it.
+    /// A member without which its gang is below its minimum.
     BreaksGang,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Victim {
     pub(super) loss: Loss,
 }
 
-/// Tasks of a job that go one after the other.
+/// Tasks of a job that are evicted one after the other.
 struct JobPart {
     job: JobId,
     loss: Loss,
@@ -51,7 +52,7 @@ struct JobPart {
 }
 
 impl JobPart {
-    /// How many pods are of no use without one of these.
+    /// How many pods are of no use once one of these is evicted.
     fn pods_made_useless(&self) -> usize {
         if self.loss == Loss::BreaksGang { self.victims.len() } else { 0 }
     }
@@ -60,11 +61,11 @@ impl JobPart {
 /// Preemptors that share an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Preemptors {
-    /// Those of a queue.
+    /// Preemptors of one queue.
     Queue(QueueId),
-    /// Those of a queue and priority.
+    /// Preemptors of one queue and priority.
     Rank(QueueId, i32),
-    /// Those of a job.
+    /// Preemptors of one job.
     Job(JobId),
 }
 

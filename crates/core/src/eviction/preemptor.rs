@@ -50,13 +50,13 @@ impl Preemptor {
         let (non_preempting, tasks): (Vec<TaskId>, Vec<TaskId>) = tasks.iter().partition(non_preempting);
         let with_all: Vec<TaskId> = non_preempting.iter().chain(&tasks).copied().collect();
         let wanted = count_to_whole(session, job, &with_all)?.saturating_sub(non_preempting.len());
-        let protected = session.history.protected_from_gang(session.cluster, job);
+        let protected = session.state.history.protected_from_gang(session.cluster, job);
         Some(Self { mode, job, non_preempting, tasks, wanted, single: false, protected })
     }
 
     /// One task of a job that is whole.
     pub(super) fn single(session: &Session<'_>, mode: EvictionMode, job: JobId, task: TaskId) -> Self {
-        let protected = session.history.protected_from(session.cluster, job);
+        let protected = session.state.history.protected_from(session.cluster, job);
         Self { mode, job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true, protected }
     }
 
@@ -366,7 +366,7 @@ fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Op
     Some(last? + 1)
 }
 
-/// Counts tasks as nominated in the sums of jobs and queues, until they are [put back](put_back).
+/// Counts tasks as nominated in the sums of jobs and queues, until [`undo_simulation`].
 fn simulate_pipelined(session: &mut Session<'_>, tasks: &[TaskId]) -> Vec<(TaskId, Before)> {
     tasks.iter().map(|task| (*task, session.simulate_place(*task, Status::Pipelined, None))).collect()
 }

@@ -225,7 +225,7 @@ impl Explanation<'_, '_> {
             return self.by_gang(job, role);
         }
         if mode.kind() == EvictionKind::Preempt || !self.session.tiers.guard_queues() {
-            return Some(Protection::Kept("that may not go besides those".into()));
+            return Some(Protection::Kept("that plugins do not release together with the others".into()));
         }
         let queue = &cluster.queues[cluster.jobs[job].queue].name;
         let what =
@@ -282,7 +282,7 @@ fn plugin_refusal(session: &Session<'_>, preemptor: &Preemptor, id: TaskId) -> O
     Some(match refusing.min_by_key(|plugin| plugin.queue_guard().is_none()) {
         Some(plugin) if plugin.keeps_gangs() => PluginRefusal::Gang,
         Some(plugin) => PluginRefusal::Says(plugin.keep_reason(cluster, by, id)),
-        None => PluginRefusal::Says("that no plugin lets go for it".into()),
+        None => PluginRefusal::Says("that plugins protect from it".into()),
     })
 }
 

@@ -104,7 +104,7 @@ static STRATEGIES: [GangStrategy; 4] = [
 /// Gives a job nodes: a gang that cannot start is planned as a whole, a job that can start gets a node for its next
 /// task.
 pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
-    let deferred = session.backlog.take_deferred(job);
+    let deferred = session.state.backlog.take_deferred(job);
     session.placement_budget.begin_job();
     if deferred {
         session.placement_budget.begin_deferred_job(job);

@@ -150,7 +150,8 @@ impl<'q> GangPlanner<'q> {
     /// The first search for the places of the gang begins the turn of all of them.
     fn begin_turn(&mut self, session: &mut Session<'_>) {
         if self.turn.is_none() {
-            let longer = session.failed_searches.next_turn(&SearchKey::start(session.cluster, self.job));
+            let longer =
+                session.state.failed_searches.next_turn(&SearchKey::start(session.cluster, self.job));
             let Session { search_time, placement_budget, .. } = session;
             self.turn = Some(search_time.begin(longer, MOST_MS, placement_budget.budget()));
         }
@@ -203,7 +204,7 @@ impl<'q> GangPlanner<'q> {
             return Served::Done;
         }
         if self.turn.is_some() {
-            session.failed_searches.forget(&SearchKey::start(session.cluster, self.job));
+            session.state.failed_searches.forget(&SearchKey::start(session.cluster, self.job));
         }
         refuse_all(session, self.job, refusals);
         self.queue.restart(session);
@@ -213,14 +214,20 @@ impl<'q> GangPlanner<'q> {
     fn note_cut(&self, session: &mut Session<'_>, cut: Cut) {
         let used_up = self.turn.and_then(|turn| turn.used_up(cut));
         let Some(ms) = used_up else { return session.search_ended(self.job, cut) };
-        let next = session.failed_searches.note_cut(SearchKey::start(session.cluster, self.job), None, ms);
-        session.backlog.retry_at(self.job, next);
+        let next =
+            session.state.failed_searches.note_cut(SearchKey::start(session.cluster, self.job), None, ms);
+        session.state.backlog.retry_at(self.job, next);
     }
 
     fn note_failure(&self, session: &mut Session<'_>) {
         let news = session.cluster.retry_events();
         if let Some(steps) = self.start_steps {
-            session.failed_searches.note(SearchKey::start(session.cluster, self.job), None, steps, news);
+            session.state.failed_searches.note(
+                SearchKey::start(session.cluster, self.job),
+                None,
+                steps,
+                news,
+            );
         }
     }
 
@@ -242,27 +249,27 @@ impl<'q> GangPlanner<'q> {
 
 /// How a search for a gang was cut short whose next turn is to come.
 fn cut_before(session: &Session<'_>, job: JobId) -> Option<Cut> {
-    if session.failed_searches.is_empty() {
+    if session.state.failed_searches.is_empty() {
         return None;
     }
-    session.failed_searches.cut_before(&SearchKey::start(session.cluster, job))
+    session.state.failed_searches.cut_before(&SearchKey::start(session.cluster, job))
 }
 
 /// Whether searches for a gang are not to be made again yet: one was cut short, or one for a way to start a gang with a
 /// reservation failed.
 fn backs_off(session: &mut Session<'_>, request: Request) -> bool {
-    if session.failed_searches.is_empty() {
+    if session.state.failed_searches.is_empty() {
         return false;
     }
     let (key, news) = (SearchKey::start(session.cluster, request.job), session.cluster.retry_events());
-    let was_cut = session.failed_searches.next_turn(&key).is_some();
+    let was_cut = session.state.failed_searches.next_turn(&key).is_some();
     let may_back_off = request.goal == Goal::Start && reserved::is_reserved(session, request.job);
     if !was_cut && !may_back_off {
         return false;
     }
-    let Some(known) = session.failed_searches.answer(&key, news) else { return false };
+    let Some(known) = session.state.failed_searches.answer(&key, news) else { return false };
     if let Some(until) = known.until {
-        session.backlog.retry_at(request.job, until);
+        session.state.backlog.retry_at(request.job, until);
     }
     true
 }

@@ -107,7 +107,7 @@ fn all_may_keep(session: &mut Session<'_>, job: JobId) -> bool {
 pub(crate) fn tell(session: &mut Session<'_>, outranked: &[JobId], taker: JobId) {
     for job in outranked {
         let by = session.cluster.jobs[taker].key.clone();
-        session.backlog.refusals.retain(*job, |refusal| !matches!(refusal, Refusal::Reserved(_)));
+        session.state.backlog.refusals.retain(*job, |refusal| !matches!(refusal, Refusal::Reserved(_)));
         session.refuse(*job, Refusal::Outranked(by));
     }
 }

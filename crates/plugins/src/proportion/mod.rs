@@ -11,7 +11,8 @@
 //!
 //! With *held* for what the pods of a queue are allocated or nominated for:
 //! - queue order: larger `spec.priority` first, then smaller share, `max over resources of held / deserved`;
-//! - a queue is overused when its pods are allocated all that the queue deserves (file `overused`);
+//! - a queue is overused when it requests more than it deserves of a resource, and its pods are allocated at least what
+//!   it deserves of each resource but `pods` (file `overused`);
 //! - a task is allocatable when `held + request ≤ deserved` in each resource that the task requests (file
 //!   `allocatable`). Two kinds of resources are left to the nodes, whose reasons say more: `pods`, and those of which
 //!   the queue deserves the total or all that it requests;
