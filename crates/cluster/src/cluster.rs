@@ -222,10 +222,10 @@ impl Cluster {
 
     /// Takes the pending tasks that were added with a nomination, and their nodes.
     pub fn take_nominated(&mut self) -> Vec<(TaskId, NodeId)> {
-        let mut promised = std::mem::take(&mut self.since_last_cycle.nominated);
-        promised.sort_unstable();
-        promised.dedup();
-        promised.into_iter().filter_map(|id| Some((id, self.nominated_node(id)?))).collect()
+        let mut nominated = std::mem::take(&mut self.since_last_cycle.nominated);
+        nominated.sort_unstable();
+        nominated.dedup();
+        nominated.into_iter().filter_map(|id| Some((id, self.nominated_node(id)?))).collect()
     }
 
     pub(crate) fn nominated_node(&self, id: TaskId) -> Option<NodeId> {

@@ -170,7 +170,7 @@ impl Job {
         whole && self.phase != Phase::Pending && settled.sum::<u32>() == self.counts.total()
     }
 
-    /// Whether any task of it has a node, or one that is promised.
+    /// Whether any task of it has a node, or is nominated to one.
     pub fn has_places(&self) -> bool {
         let placed = self.counts.total() - self.counts.of(Status::Pending);
         placed > 0

@@ -202,17 +202,17 @@ impl Node {
     }
 
     /// Whether no rule about resources tells two nodes apart.
-    pub fn same_room(&self, other: &Node) -> bool {
-        self.room() == other.room()
+    pub fn same_resources(&self, other: &Node) -> bool {
+        self.resource_state() == other.resource_state()
     }
 
     /// Hashes what rules about resources read.
-    pub fn hash_room(&self, state: &mut impl Hasher) {
-        self.room().hash(state);
+    pub fn hash_resources(&self, state: &mut impl Hasher) {
+        self.resource_state().hash(state);
     }
 
     /// All that rules about resources read. Other fields are attributes, or read by no rule.
-    fn room(&self) -> impl PartialEq + Hash + '_ {
+    fn resource_state(&self) -> impl PartialEq + Hash + '_ {
         // Without `..`, so that a new field has to be sorted in here.
         let Self {
             name: _,

@@ -229,7 +229,7 @@ impl Cluster {
         Cow::Owned(dims.renaming(none, &told(names.iter().copied(), names.len())))
     }
 
-    /// The same, but for device classes.
+    /// As above, without names of device classes.
     fn resources_told(&self, id: JobId) -> Cow<'_, Dims> {
         let job = &self.jobs[id];
         let asks = |dim| {

@@ -63,7 +63,7 @@ impl Cluster {
         self.count_job(queue, true);
         let id = self.jobs.insert(Job::new(key.clone(), kind, queue));
         self.ids.jobs.insert((kind, key), id);
-        // It has no share of the inqueue requests yet.
+        // A new job has no share of the inqueue requests yet.
         self.changes.log.note(id);
         id
     }

@@ -271,7 +271,7 @@ impl Refusal {
             }
             Refusal::InqueueLimit { plugin, queue, limit, missing } => {
                 let missing = list(": insufficient ", missing, dims);
-                format!("{}{missing} (plugin {plugin})", limit.not_promised(queue))
+                format!("{}{missing} (plugin {plugin})", limit.inqueue_exceeded(queue))
             }
             Refusal::ResourceQuota { quota, over } => format!(
                 "ResourceQuota {quota} would be exceeded{} (plugin resourcequota)",

@@ -34,18 +34,18 @@ pub(crate) use timers::TimerKind;
 /// How often waiting jobs are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryLimits {
-    /// Up to so many waiting jobs are all tried in each cycle.
+    /// The number of waiting jobs up to which all are tried in each cycle.
     pub all_up_to: usize,
-    /// So many of the jobs that any event may help are tried in each cycle. The others back off after a failed try: for
+    /// The number of jobs that any event may help that are tried in each cycle. The others back off after a failed try: for
     /// a second, then two, up to ten.
     pub per_cycle: usize,
-    /// So many jobs of a queue that may need evictions are tried in each cycle, and as many of the rest in rotation;
+    /// The number of jobs of a queue that may need evictions that are tried in each cycle, and of the rest in rotation;
     /// fewer where more than four queues have such jobs. All of them are tried when free capacity may serve them.
     pub evicting_per_cycle: usize,
-    /// After so many milliseconds an unschedulable job is tried whatever happened (kube-scheduler's
+    /// The milliseconds after which an unschedulable job is tried whatever happened (kube-scheduler's
     /// `podMaxInUnschedulablePodsDuration`).
     pub flush_ms: i64,
-    /// At most so many jobs are flushed in one cycle.
+    /// The largest number of jobs that are flushed in one cycle.
     pub flushed_per_cycle: usize,
 }
 
@@ -79,7 +79,9 @@ pub(crate) fn begin(session: &mut Session<'_>, limits: RetryLimits) {
     if session.state.backlog.unschedulable() > 0 {
         retry_queues(session, changed);
         let mut classes = session.state.backlog.classes_tried_each_cycle();
-        classes.extend(backoff_over.into_iter().filter(|class| !session.state.backlog.stands(*class)));
+        classes.extend(
+            backoff_over.into_iter().filter(|class| !session.state.backlog.is_tried_each_cycle(*class)),
+        );
         scans::rank_moved_classes(session);
         let delta = session.state.backlog.delta(session.cluster);
         let with_room = session.state.backlog.classes_with_capacity(session.cluster, delta.as_ref());

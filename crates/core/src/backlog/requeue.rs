@@ -28,9 +28,9 @@ pub(super) fn requeue(session: &Session<'_>, id: JobId, too_many_deferred: bool)
     if (session.state.backlog.is_deferred(id) && !too_many_deferred) || refusals.is_empty() {
         return None;
     }
-    let stands: Option<Vec<Time>> =
+    let held_until: Option<Vec<Time>> =
         session.tiers.every().map(|plugin| plugin.refusal_holds_until(session.cluster, id)).collect();
-    let until = stands?.into_iter().min().unwrap_or(Time::NEVER);
+    let until = held_until?.into_iter().min().unwrap_or(Time::NEVER);
     if is_blocked(session, id) {
         return Some(Requeue::simple(JobClassKey::Blocked(job.queue), Awaits::Queue, until));
     }

@@ -315,7 +315,7 @@ impl EvictionPlanner {
         Err(PlanFailure { why, steps: is_final.then(|| left - self.steps.left()) })
     }
 
-    /// The same reason, with what protects the pods that run.
+    /// The reason with what protects the running pods.
     fn explained(&self, session: &mut Session<'_>, preemptor: &Preemptor, why: NoEviction) -> NoEviction {
         let mut explain = || {
             let gone = search::together(session, preemptor);

@@ -76,7 +76,7 @@ pub(super) struct PotentialVictims {
 }
 
 impl PotentialVictims {
-    /// Those for a preemptor, in order.
+    /// The potential victims for a preemptor, in order.
     pub(super) fn order(&mut self, session: &Session<'_>, preemptor: &Preemptor) -> Rc<[Victim]> {
         let job = &session.cluster.jobs[preemptor.job];
         let preemptors = match preemptor.mode {
@@ -182,7 +182,7 @@ pub(crate) fn lets_go<'a>(
     id: TaskId,
 ) -> bool {
     let cluster = &*session.cluster;
-    cluster.lets_itself_go(id, session.now)
+    cluster.permits_eviction(id, session.now)
         && !plugins.any(|plugin| plugin.protection().is_some_and(|part| part.protects(cluster, id)))
 }
 

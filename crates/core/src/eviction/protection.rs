@@ -146,7 +146,7 @@ impl Explanation<'_, '_> {
             return Some(Protection::Queue(cluster.queues[queue].name.clone()));
         }
         let task = &cluster.tasks[id];
-        if !cluster.lets_itself_go(id, self.session.now) {
+        if !cluster.permits_eviction(id, self.session.now) {
             let refused = task.refused != Refused::No && task.details.preemptable != Some(false);
             return Some(if refused { Protection::Refused } else { Protection::Preemptable });
         }

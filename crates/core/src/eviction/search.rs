@@ -171,9 +171,9 @@ pub(super) fn freed<'c>(
 struct Offer {
     /// All of them in order.
     offered: Vec<Victim>,
-    /// Those that may go together.
+    /// The potential victims that may be evicted together.
     allowed: Vec<Victim>,
-    /// Those on nodes that could take a task of the preemptor.
+    /// The potential victims on nodes that could take a task of the preemptor.
     useful: Vec<Victim>,
     /// Not all of them may go together.
     limited: bool,
@@ -183,7 +183,7 @@ struct Offer {
 struct AlonePermitted {
     /// The bound with all potential victims evicted, also others.
     ceiling: FeasibilityBound,
-    /// Those that may go; `None` means all.
+    /// The tasks that may be evicted; `None` means all.
     only: Option<FxHashSet<TaskId>>,
 }
 
@@ -282,7 +282,7 @@ impl VictimSearch<'_, '_> {
                 return Ok(plan);
             }
         }
-        Err(if self.is_narrow(&offer) && (self.order_matters() || !self.are_few(&offer.offered)) {
+        Err(if self.choice_matters(&offer) && (self.order_matters() || !self.are_few(&offer.offered)) {
             NoEviction::NotFound(Untried::Sets, Arc::default())
         } else if self.steps.gave_up() {
             NoEviction::NotFound(Untried::Ways, Arc::default())
@@ -302,7 +302,7 @@ impl VictimSearch<'_, '_> {
         offered.iter().filter(|victim| jobs.contains(&victim.job)).copied().collect()
     }
 
-    /// Those of the offered, in this order, that plugins and PodDisruptionBudgets let go together. The first tier that
+    /// The offered victims, in this order, that plugins and PodDisruptionBudgets allow to be evicted together. The first tier that
     /// lets any go decides from then on.
     fn allowed(&mut self, offered: &[Victim]) -> Vec<Victim> {
         let Self { preemptor, tier, .. } = *self;

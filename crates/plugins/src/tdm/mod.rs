@@ -311,7 +311,7 @@ impl NodeFilter for RevocableZoneFilter {
         let refused = |text: String| Err(Unfit::Other(text.into()));
         match self.zones.get(zone) {
             None => refused(format!("node(s) were of revocable zone {zone}, which is not configured")),
-            // The same reason at all hours, since waiting would not help.
+            // This reason does not depend on the hour, since waiting would not help.
             Some(_) if !self.revocable => refused(format!(
                 "node(s) were of revocable zone {zone}, for pods with annotation {REVOCABLE_ZONE}: \"*\" only"
             )),

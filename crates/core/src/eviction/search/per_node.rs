@@ -26,12 +26,12 @@ struct NodeCost {
     pods: usize,
 }
 
-/// Those of a node's potential victims that make room.
+/// The potential victims of a node that make room.
 struct NodeVictims {
     /// The place of the node in the order of nodes.
     at: usize,
     victims: Vec<Victim>,
-    /// Those of them that are not kept already.
+    /// The ones of them that are not reprieved.
     more: Vec<Victim>,
 }
 
@@ -161,7 +161,7 @@ impl VictimSearch<'_, '_> {
         useful.iter().filter(goes).copied().collect()
     }
 
-    /// Those of a node's potential victims that make room for so many tasks more, the most important ones reprieved
+    /// The potential victims of a node that make room for a number of further tasks, the most important ones reprieved
     /// first; `None` when all of them make none.
     fn enough_for(&self, victims: &[Victim], tasks: u32) -> Option<Vec<Victim>> {
         let node = victims.first()?.node;

@@ -30,7 +30,7 @@ const FILTERED_PER_STEP: usize = 16;
 
 /// Whether the greedy strategy may fail though there are places. It cannot where all tasks are equal and depend on
 /// nothing but each node itself, nor where they carry one term only: then one place that is left is as good as another.
-pub(crate) fn is_intricate(cluster: &Cluster, tasks: &[TaskId]) -> bool {
+pub(crate) fn greedy_may_fail(cluster: &Cluster, tasks: &[TaskId]) -> bool {
     let class = |task: &TaskId| cluster.tasks[*task].class;
     let Some(first) = tasks.first() else { return false };
     let it = cluster.class_of(*first);
@@ -58,7 +58,7 @@ pub(crate) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
         let of_first = kind(first);
         rest.iter().any(|task| kind(task) != of_first)
     };
-    is_intricate(cluster, tasks) || (!rest.is_empty() && differ())
+    greedy_may_fail(cluster, tasks) || (!rest.is_empty() && differ())
 }
 
 fn required_spread(class: &Class) -> usize {
