@@ -172,7 +172,14 @@ pub fn cycle(
     renew_nominations(&mut session);
     reservation::begin(&mut session);
     backlog::begin(&mut session, limits);
-    run_actions(&mut session, hand_out);
+    for name in &session.conf.actions {
+        if let Some(action) = actions::find(name) {
+            (action.run)(&mut session);
+            if !session.decisions.is_empty() {
+                hand_out(std::mem::take(&mut session.decisions));
+            }
+        }
+    }
     other_refusals::note(&mut session);
     let cycle = session.state.cycle;
     status::update_all(&mut session, cycle);
@@ -198,17 +205,6 @@ fn begin(cluster: &mut Cluster, state: &mut SchedulerState, now: Time) -> Option
         cluster.all_jobs_changed();
     }
     state.began.replace(now)
-}
-
-fn run_actions(session: &mut Session<'_>, hand_out: &mut dyn FnMut(Vec<Decision>)) {
-    for name in &session.conf.actions {
-        if let Some(action) = actions::find(name) {
-            (action.run)(session);
-            if !session.decisions.is_empty() {
-                hand_out(std::mem::take(&mut session.decisions));
-            }
-        }
-    }
 }
 
 /// When a cycle may decide something new though nothing happens.

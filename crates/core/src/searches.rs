@@ -116,15 +116,13 @@ impl PlacementBudget {
         self.deferred = jobs as u64;
     }
 
-    /// Starts serving a job.
-    pub(crate) fn begin_job(&mut self) {
+    /// Starts serving a job; `deferred` when it is one without a search in the last cycle.
+    pub(crate) fn begin_job(&mut self, deferred: Option<JobId>) {
         self.had_all = self.budget.is_whole();
-    }
-
-    /// The job that is being served is one without a search in the last cycle.
-    pub(crate) fn begin_deferred_job(&mut self, job: JobId) {
-        self.deferred = self.deferred.saturating_sub(1);
-        self.deferred_job = Some(job);
+        if deferred.is_some() {
+            self.deferred = self.deferred.saturating_sub(1);
+            self.deferred_job = deferred;
+        }
     }
 
     /// Whether the job that is being served would get a larger budget in the next cycle.

@@ -105,10 +105,7 @@ static STRATEGIES: [GangStrategy; 4] = [
 /// task.
 pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
     let deferred = session.state.backlog.take_deferred(job);
-    session.placement_budget.begin_job();
-    if deferred {
-        session.placement_budget.begin_deferred_job(job);
-    }
+    session.placement_budget.begin_job(deferred.then_some(job));
     if session.job_ready(job) {
         return grow(session, job, queue);
     }

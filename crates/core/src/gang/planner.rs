@@ -6,7 +6,7 @@ use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
 
 use super::greedy::{Greedy, GreedyPass};
-use super::{GangStrategy, Goal, Request, STRATEGIES, Served, TaskQueue};
+use super::{Goal, Request, STRATEGIES, Served, TaskQueue};
 use super::{refuse_all, refuse_reserved, repair, reserved, takeover};
 use crate::failed_searches::SearchKey;
 use crate::reservation;
@@ -64,30 +64,22 @@ impl<'q> GangPlanner<'q> {
 
     /// Tries all strategies, then with reservations of other jobs taken over. Returns the jobs that lose some.
     fn find(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Vec<JobId>> {
-        let found = STRATEGIES.iter().find_map(|strategy| self.try_one(statement, request, strategy));
-        found.map(|_| Vec::new()).or_else(|| self.find_by_takeover(statement, request))
-    }
-
-    fn try_one(
-        &mut self,
-        statement: &mut Statement<'_, '_>,
-        request: Request,
-        strategy: &GangStrategy,
-    ) -> Option<Goal> {
-        if strategy.search.is_some_and(|may_help| !self.may_find(statement, request, may_help)) {
-            return None;
+        for strategy in &STRATEGIES {
+            if strategy.search.is_some_and(|may_help| !self.may_find(statement, request, may_help)) {
+                continue;
+            }
+            let before = statement.session().placement_budget.left();
+            match statement.nested(|statement| (strategy.find)(self, statement, request)) {
+                Ok(Some(_)) => return Some(Vec::new()),
+                Ok(None) => {}
+                Err(cut) => self.cut = Some(cut),
+            }
+            if strategy.search.is_some() && request.goal == Goal::Start {
+                let steps = before.saturating_sub(statement.session().placement_budget.left());
+                *self.start_steps.get_or_insert(0) += steps;
+            }
         }
-        let before = statement.session().placement_budget.left();
-        match statement.nested(|statement| (strategy.find)(self, statement, request)) {
-            Ok(Some(reached)) => return Some(reached),
-            Ok(None) => {}
-            Err(cut) => self.cut = Some(cut),
-        }
-        if strategy.search.is_some() && request.goal == Goal::Start {
-            let steps = before.saturating_sub(statement.session().placement_budget.left());
-            *self.start_steps.get_or_insert(0) += steps;
-        }
-        None
+        self.find_by_takeover(statement, request)
     }
 
     /// Whether a search may find what the greedy strategy and the last search did not, or resources that are being
