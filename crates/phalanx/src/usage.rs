@@ -1,37 +1,45 @@
 //! The command line: the parsed options, or one line on why it cannot be read, as for any other input.
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, Parser};
 
+use crate::program::Program;
+use crate::vcctl;
+
 /// The parsed command line, or the exit code: 0 after the help or the version, 2 after an error of one line.
 pub(crate) fn parse<C: Parser>() -> Result<C, ExitCode> {
-    let args = as_phalanx(std::env::args_os().collect());
+    let program = Program::current();
+    let args = program.arguments(std::env::args_os().collect());
     C::try_parse_from(&args).map_err(|error| {
+        let args = args.get(1..).unwrap_or_default();
+        let command = C::command().name(program.name());
         // A closed pipe is ignored.
+        if let Some(help) = help(&error, program, &command, args) {
+            let _ = write!(io::stdout(), "{help}");
+            return ExitCode::SUCCESS;
+        }
         if !error.use_stderr() {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        let args = args.get(1..).unwrap_or_default();
-        let _ = writeln!(io::stderr(), "{}", line(&error, &C::command(), args));
+        let _ = writeln!(io::stderr(), "{}", line(&error, &command, args));
         ExitCode::from(2)
     })
 }
 
-/// The program under the name of Volcano's scheduler takes the command line of that one: no command, and the words
-/// `2>&1`, which Volcano's chart has among the arguments though no shell reads them.
-fn as_phalanx(args: Vec<OsString>) -> Vec<OsString> {
-    let name = args.first().and_then(|program| Path::new(program).file_name());
-    if name != Some(OsStr::new("vc-scheduler")) {
-        return args;
-    }
-    let mut words = args.into_iter();
-    let program = words.next().into_iter().chain(["scheduler".into()]);
-    program.chain(words.filter(|word| word != "2>&1")).collect()
+/// Under the name vcctl, its help of what vcctl has.
+fn help(error: &Error, program: Program, command: &Command, args: &[OsString]) -> Option<String> {
+    let asked = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            | ErrorKind::MissingSubcommand
+    );
+    let args = args.strip_prefix(&[OsString::from("help")]).unwrap_or(args);
+    (asked && program == Program::Vcctl).then(|| vcctl::help(&innermost(command, args).0)).flatten()
 }
 
 /// What was found, what was expected, and which word was probably meant.

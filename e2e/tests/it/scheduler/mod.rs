@@ -3,6 +3,7 @@
 mod affinity;
 mod bad_objects;
 mod cluster;
+mod command_line;
 mod conf;
 mod definitions;
 mod deploy;
