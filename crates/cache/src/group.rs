@@ -9,6 +9,7 @@ use phalanx_api::v1beta1::{
 };
 use phalanx_cluster::annotation;
 use phalanx_cluster::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, SubGroupPolicy, Time};
+use phalanx_cluster::diagnosis::{MESSAGE_MAX, clipped};
 use phalanx_cluster::label::Selector;
 
 use crate::invalid::{At, Invalid};
@@ -20,6 +21,12 @@ use crate::{Identity, Interner, Kind, Names, pdb, requests};
 const MADE_FOR_PODS: &str = "podgroup-";
 
 /// Whether a PodGroup controller made a PodGroup for a pod, or for the owner of pods, that had none.
+/// The number of conditions of a PodGroup that are kept besides the scheduler's.
+const OTHERS_MAX: usize = 16;
+
+/// The number of faults that a reason names, which is copied to each pod of a gang.
+const FAULTS_MAX: usize = 3;
+
 pub fn is_made_for_pods(metadata: &ObjectMeta) -> bool {
     let uid = metadata.name.as_deref().and_then(|name| name.strip_prefix(MADE_FOR_PODS));
     let mut owners = metadata.owner_references.iter().flatten();
@@ -153,7 +160,7 @@ fn group_status(status: &PodGroupStatus, interner: &mut Interner) -> GroupStatus
         running: observed(status.running),
         succeeded: observed(status.succeeded),
         failed: observed(status.failed),
-        conditions: status.conditions.iter().map(|one| condition(one, interner)).collect(),
+        conditions: conditions(&status.conditions, interner),
     }
 }
 
@@ -166,6 +173,20 @@ fn phase(phase: &PodGroupPhase) -> Phase {
     match phase {
         PodGroupPhase::Inqueue => Phase::Inqueue,
         PodGroupPhase::Running => Phase::Running,
+/// The conditions, which are written again with each status: of those that others wrote, the last ones.
+fn conditions(list: &[PodGroupCondition], interner: &mut Interner) -> Vec<Condition> {
+    let is_ours = |one: &PodGroupCondition| {
+        [Condition::UNSCHEDULABLE, Condition::SCHEDULED].contains(&one.type_.as_str())
+    };
+    let mut left_out = list.iter().filter(|one| !is_ours(one)).count().saturating_sub(OTHERS_MAX);
+    let kept = list.iter().filter(|one| {
+        let leave_out = !is_ours(one) && left_out > 0;
+        left_out -= usize::from(leave_out);
+        !leave_out
+    });
+    kept.map(|one| condition(one, interner)).collect()
+}
+
         PodGroupPhase::Unknown => Phase::Unknown,
         PodGroupPhase::Completed => Phase::Completed,
         PodGroupPhase::Pending | PodGroupPhase::Other(_) => Phase::Pending,
@@ -177,7 +198,7 @@ fn condition(from: &PodGroupCondition, interner: &mut Interner) -> Condition {
         kind: interner.string(from.type_.as_str()),
         status: from.status == "True",
         reason: interner.string(&from.reason),
-        message: from.message.as_str().into(),
+        message: clipped(&from.message, MESSAGE_MAX).into(),
         transition: from.transition_id.as_str().into(),
         since: Time(from.last_transition_time.as_ref().map_or(0, |time| time.0.as_millisecond())),
     }
@@ -225,9 +246,12 @@ impl Faults {
         entries.filter_map(|entry| entry.map_err(|invalid| self.note(invalid)).ok()).collect()
     }
 
-    /// All of it, in the order of the fields; `None` when nothing is wrong.
+    /// The first of them, in the order of the fields, and how many others there are; `None` when nothing is wrong.
     pub(crate) fn text(self) -> Option<Arc<str>> {
-        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        let others = self.0.len().saturating_sub(FAULTS_MAX);
+        let others = (others > 0).then(|| format!("and {others} more"));
+        let lines: Vec<String> =
+            self.0.iter().take(FAULTS_MAX).map(ToString::to_string).chain(others).collect();
         (!lines.is_empty()).then(|| lines.join("; ").into())
     }
 
