@@ -47,7 +47,8 @@ pub(crate) fn reduce(
         queue: queue.map(|name| interner.string(name)),
         role: interner.string(marks.either(names::TASK_SPEC).unwrap_or_default()),
         index: marks.index(),
-        priority: marks.priority().or(spec.priority),
+        // Within its group only: it is the priority of the job of a pod without one, which anybody could raise.
+        priority: group.and(marks.priority()).or(spec.priority),
         priority_class: spec.priority_class_name.as_deref().map(|name| interner.string(name)),
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
         preemptable: marks.preemptable(),
