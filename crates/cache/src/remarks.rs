@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::resource::v1::{DeviceClass, DeviceSelector, ResourceClaimSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::{names, v1beta1};
-use phalanx_cel::Expression;
+use phalanx_cel::{Budget, Expression};
 use phalanx_cluster::duration::{LONGEST, is_too_long, parse_duration};
 use phalanx_framework::conf::parse_bool;
 use phalanx_resource::Quantity;
@@ -302,9 +302,9 @@ fn broken(place: &str, list: &v1beta1::ResourceList) -> Vec<Invalid> {
 /// Of a device class: expressions that select nothing, for they cannot be read, and a resource by whose name its
 /// devices are not given. Told though no claim names the class.
 pub fn of_device_class(class: &DeviceClass) -> Vec<Invalid> {
-    let mut left = EXPRESSIONS_MAX;
+    let mut budget = Budget::new(STEPS_MAX);
     let mut found =
-        unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class", &mut left);
+        unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class", &mut budget);
     found.extend(class.spec.extended_resource_name.as_ref().map(|name| Invalid {
         field: "spec.extendedResourceName".to_owned(),
         problem: format!(
@@ -327,24 +327,23 @@ pub fn of_claim(place: &str, spec: &ResourceClaimSpec) -> Vec<Invalid> {
             .map(move |(at, one)| (format!("{place}.firstAvailable[{at}]"), one.selectors.as_deref()));
         exactly.into_iter().chain(available)
     });
-    let mut left = EXPRESSIONS_MAX;
-    lists.flat_map(|(place, selectors)| unreadable(&place, selectors, WHY, &mut left)).collect()
+    let mut budget = Budget::new(STEPS_MAX);
+    lists.flat_map(|(place, selectors)| unreadable(&place, selectors, WHY, &mut budget)).collect()
 }
 
-/// Expressions of one object that are read for remarks: each may take milliseconds, on the thread of all watches.
-const EXPRESSIONS_MAX: usize = 16;
+/// Steps in which expressions of one object are read for remarks, on the thread of all watches: some milliseconds.
+const STEPS_MAX: u64 = 500_000;
 
 fn unreadable(
     place: &str,
     selectors: Option<&[DeviceSelector]>,
     why: &str,
-    left: &mut usize,
+    budget: &mut Budget,
 ) -> Vec<Invalid> {
-    let selectors = selectors.unwrap_or_default();
-    let read = selectors.len().min(*left);
-    *left -= read;
-    let unreadable = selectors[..read].iter().enumerate().filter_map(|(at, selector)| {
-        let error = Expression::parse(&selector.cel.as_ref()?.expression).err()?;
+    let selectors = selectors.into_iter().flatten().enumerate();
+    let unreadable = selectors.filter_map(|(at, selector)| {
+        let text = &selector.cel.as_ref()?.expression;
+        let error = if budget.left() > 0 { Expression::parse(text, budget).err()? } else { return None };
         let field = format!("{place}.selectors[{at}].cel.expression");
         Some(Invalid { field, problem: format!("{error}; {why}") })
     });

@@ -32,9 +32,9 @@ const READS: &[ObjectField] = &[
     ),
     ObjectField::new(
         "volcano.sh/task-priority",
-        "annotation of a pod",
+        "annotation of a pod of a PodGroup",
         "`spec.priority`",
-        "An integer that replaces `spec.priority`.",
+        "An integer that replaces `spec.priority` among the pods of the PodGroup.",
     ),
 ];
 

@@ -285,7 +285,7 @@ impl super::Devices {
 
 fn add(list: &mut Vec<(ShapeId, u32)>, shape: ShapeId, count: u32) {
     match list.iter_mut().find(|(known, _)| *known == shape) {
-        Some((_, sum)) => *sum += count,
+        Some((_, sum)) => *sum = sum.saturating_add(count),
         None => list.push((shape, count)),
     }
 }

@@ -10,7 +10,7 @@ use super::{Devices, Shape, ShapeId};
 use crate::Cluster;
 use crate::count::Count;
 use crate::event::ClaimRequest;
-use crate::id::{ClaimId, JobId};
+use crate::id::{ClaimId, JobId, TaskId};
 
 /// The number of shapes that the claims of a namespace may have.
 pub(super) const SHAPES_OF_NAMESPACE_MAX: usize = 64;
@@ -46,19 +46,25 @@ impl Cluster {
 
     /// Claims of a namespace that had too many shapes get theirs.
     fn shape_waiting(&mut self, namespace: &Arc<str>) {
+        let mut served = BTreeSet::new();
         while let Some(id) = self.devices.first_waiting(namespace) {
             self.count_claim(id, Count::Out);
             self.devices.find_shapes(id, namespace);
             self.count_claim(id, Count::In);
             if self.devices.claims[id].shapes.is_none() {
-                return;
+                break;
             }
-            let named = |task: &&crate::id::TaskId| self.claims_of(**task).contains(&id);
-            let tasks = self.devices.claimants.iter().filter(named);
-            let jobs: BTreeSet<JobId> = tasks.filter_map(|task| self.tasks[*task].job).collect();
-            for job in jobs {
-                self.job_changed(job);
-            }
+            served.insert(id);
+        }
+        if served.is_empty() {
+            return;
+        }
+        // All at once: thousands of claims of one shape may be served.
+        let named = |task: &TaskId| self.claims_of(*task).iter().any(|claim| served.contains(claim));
+        let tasks = self.claimants().filter(named);
+        let jobs: BTreeSet<JobId> = tasks.filter_map(|task| self.tasks[task].job).collect();
+        for job in jobs {
+            self.job_changed(job);
         }
     }
 }

@@ -6,6 +6,7 @@ mod priority;
 mod queue;
 mod sub_groups;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use phalanx_resource::{DimId, Dims};
@@ -20,6 +21,9 @@ pub use sub_groups::SubGroupFault;
 
 use crate::event::Key;
 use crate::search_budget::Cut;
+
+/// The number of resources that a reason names.
+const RESOURCES_MAX: usize = 8;
 
 /// Why a job, or some of its tasks, waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -315,9 +319,23 @@ fn list(head: &str, amounts: &[(DimId, i64)], dims: &Dims) -> String {
     if amounts.is_empty() {
         return String::new();
     }
-    let each: Vec<String> = amounts
-        .iter()
-        .map(|(dim, amount)| format!("{} ({} more)", dims.name(*dim), dims.describe(*dim, *amount)))
-        .collect();
+    let one =
+        |(dim, amount): &(DimId, i64)| format!("{} ({} more)", dims.name(*dim), dims.describe(*dim, *amount));
+    let others = amounts.len().saturating_sub(RESOURCES_MAX);
+    let others = (others > 0).then(|| format!("{others} other resources"));
+    let each: Vec<String> = amounts.iter().take(RESOURCES_MAX).map(one).chain(others).collect();
     format!("{head}{}", each.join(", "))
+}
+
+/// The longest message in bytes, which each pod of a gang gets: as long as that of an event may be.
+pub const MESSAGE_MAX: usize = 1024;
+
+/// A text of at most so many bytes: the end of a longer one is left out. Names and values that users chose are in it.
+pub fn clipped(text: &str, max: usize) -> Cow<'_, str> {
+    const LEFT_OUT: &str = "...";
+    if text.len() <= max {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(max.saturating_sub(LEFT_OUT.len()));
+    Cow::Owned([&text[..end], LEFT_OUT].concat())
 }

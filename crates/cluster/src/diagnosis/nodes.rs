@@ -5,15 +5,12 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId, Dims};
 
-use super::Refusal;
+use super::{RESOURCES_MAX, Refusal};
 use crate::Node;
 use crate::event::Taint;
 
 /// The number of taints that a reason names.
 const TAINTS_MAX: usize = 3;
-
-/// The number of resources that a reason names.
-const RESOURCES_MAX: usize = 8;
 
 /// Why a node is infeasible for a task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
