@@ -22,6 +22,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use program::Program;
+
 /// Phalanx: a batch and gang scheduler for Kubernetes that reads Volcano's objects and configuration.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
@@ -65,7 +67,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli: Cli = match usage::parse() {
+    let program = Program::current();
+    let args = program.arguments(std::env::args_os().collect());
+    let help = |error: &_, command: &_, args: &_| {
+        (program == Program::Vcctl).then(|| vcctl::help(error, command, args)).flatten()
+    };
+    let cli: Cli = match usage::parse(&args, program.name(), help) {
         Ok(cli) => cli,
         Err(code) => return code,
     };

@@ -6,18 +6,18 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, Parser};
 
-use crate::program::Program;
-use crate::vcctl;
-
-/// The parsed command line, or the exit code: 0 after the help or the version, 2 after an error of one line.
-pub(crate) fn parse<C: Parser>() -> Result<C, ExitCode> {
-    let program = Program::current();
-    let args = program.arguments(std::env::args_os().collect());
-    C::try_parse_from(&args).map_err(|error| {
+/// The parsed command line of a program of this name, or the exit code: 0 after the help or the version, 2 after an error
+/// of one line. `help` may know another text for what was asked.
+pub(crate) fn parse<C: Parser>(
+    args: &[OsString],
+    name: &'static str,
+    help: impl Fn(&Error, &Command, &[OsString]) -> Option<String>,
+) -> Result<C, ExitCode> {
+    C::try_parse_from(args).map_err(|error| {
         let args = args.get(1..).unwrap_or_default();
-        let command = C::command().name(program.name());
+        let command = C::command().name(name);
         // A closed pipe is ignored.
-        if let Some(help) = help(&error, program, &command, args) {
+        if let Some(help) = help(&error, &command, args) {
             let _ = write!(io::stdout(), "{help}");
             return ExitCode::SUCCESS;
         }
@@ -28,18 +28,6 @@ pub(crate) fn parse<C: Parser>() -> Result<C, ExitCode> {
         let _ = writeln!(io::stderr(), "{}", line(&error, &command, args));
         ExitCode::from(2)
     })
-}
-
-/// Under the name vcctl, its help of what vcctl has.
-fn help(error: &Error, program: Program, command: &Command, args: &[OsString]) -> Option<String> {
-    let asked = matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-            | ErrorKind::MissingSubcommand
-    );
-    let args = args.strip_prefix(&[OsString::from("help")]).unwrap_or(args);
-    (asked && program == Program::Vcctl).then(|| vcctl::help(&innermost(command, args).0)).flatten()
 }
 
 /// What was found, what was expected, and which word was probably meant.
@@ -77,7 +65,7 @@ fn what(error: &Error) -> String {
 }
 
 /// The command that is being called, and how to call it.
-fn innermost<'c>(top: &'c Command, args: &[OsString]) -> (String, &'c Command) {
+pub(crate) fn innermost<'c>(top: &'c Command, args: &[OsString]) -> (String, &'c Command) {
     let mut found = (top.get_name().to_owned(), top);
     for arg in args {
         let Some(inner) = found.1.find_subcommand(arg) else { break };

@@ -1,5 +1,12 @@
 //! The help of Volcano's command line, for when the program is named vcctl.
 
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Command, Error};
+
+use crate::usage::innermost;
+
 /// A section for each command of vcctl that this program has.
 const PAGES: &str = include_str!("vcctl.txt");
 
@@ -11,8 +18,20 @@ Global Flags:
       --vmodule moduleSpec             comma-separated list of pattern=N settings for file-filtered logging (only works for the default text log format)
 ";
 
+/// vcctl's help, where help was asked for and not given already.
+pub(crate) fn help(error: &Error, command: &Command, args: &[OsString]) -> Option<String> {
+    let asked = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            | ErrorKind::MissingSubcommand
+    );
+    let args = args.strip_prefix(&[OsString::from("help")]).unwrap_or(args);
+    asked.then(|| page(&innermost(command, args).0)).flatten()
+}
+
 /// vcctl's help of a command: `vcctl job list`.
-pub(crate) fn help(path: &str) -> Option<String> {
+fn page(path: &str) -> Option<String> {
     let pages = PAGES.split("== ").filter_map(|page| page.split_once('\n'));
     let (_, page) = pages.into_iter().find(|(title, _)| *title == path)?;
     let is_group = page.contains("[command]");

@@ -11,7 +11,7 @@ use phalanx_conf::Known;
 use phalanx_sim::{Manifests, Object, Options, ReadOptions, Report, Simulation, read};
 use serde_json::{Value, json};
 
-use crate::corpus::hostile;
+use phalanx_testkit::hostile::hostile;
 
 /// Nodes of two pools, devices, and gangs that fit into the first pool.
 fn ordinary(gangs: usize) -> Vec<Value> {

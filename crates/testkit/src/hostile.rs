@@ -1,5 +1,5 @@
-//! Objects of those who mean harm, or know no better, all in namespace `bad`. Their pods may use nodes of pool `bad`
-//! only.
+//! Hostile objects: what a user of a namespace who means harm, or makes mistakes, may write. All are in namespace
+//! `bad`; their pods may use nodes of pool `bad` only.
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::{Map, Value, json};
@@ -103,8 +103,8 @@ fn list(count: usize, item: impl Fn(usize) -> Value) -> Value {
     (0..count).map(item).collect()
 }
 
-/// All of them by what is odd about them, the same each time.
-pub(crate) fn hostile() -> Vec<(&'static str, Vec<Value>)> {
+/// All hostile objects by what is odd about them, the same each time.
+pub fn hostile() -> Vec<(&'static str, Vec<Value>)> {
     vec![
         ("amounts", amounts()),
         ("counts", counts()),
@@ -402,7 +402,7 @@ fn faults() -> Vec<Value> {
 
 /// As many rules as a pod may have, on pods of all namespaces.
 fn terms() -> Vec<Value> {
-    let topology = |at: usize| if at % 2 == 0 { "kubernetes.io/hostname" } else { "pool" };
+    let topology = |at: usize| if at.is_multiple_of(2) { "kubernetes.io/hostname" } else { "pool" };
     let term = |of: usize, at: usize| {
         json!({"topologyKey": topology(at), "namespaceSelector": {},
         "labelSelector": {"matchLabels": {"app": format!("a{of}-{at}")}}})
