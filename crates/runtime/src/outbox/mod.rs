@@ -60,7 +60,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// A break between binds that is long enough for events.
 const CALM: Duration = Duration::from_millis(250);
 /// How long events wait for such a break; then they leave one at a time, beside binds.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a request is tried that the server refuses (forbidden, invalid): long enough for a webhook that hiccups.
 const REFUSED_DEADLINE: Duration = Duration::from_secs(3);
 

@@ -23,6 +23,10 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// The back-off of an object whose status the API server refused, first and at most: a role or a webhook may be mended
 /// later.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+/// The time between two writes after a refusal: they may be of all pods of a cluster.
+const REFUSED_APART: Duration = Duration::from_millis(50);
+/// How long the refused writes of others may put one off.
+const REFUSED_BEHIND_MAX: Duration = Duration::from_mins(5);
 
 /// The number of versions that are kept: a conflict with an own write costs one more request, and nothing else.
 const VERSIONS_MAX: usize = 4096;
@@ -98,6 +102,8 @@ pub(super) struct Writes {
     queues: FxHashMap<Arc<str>, QueueSeen>,
     sequence: u64,
     pending: usize,
+    /// When the last refused write is repeated.
+    last_turn: Option<Instant>,
     /// The process is shutting down.
     hurried: bool,
 }
@@ -118,6 +124,7 @@ impl Writes {
             queues: FxHashMap::default(),
             sequence: 0,
             pending: 0,
+            last_turn: None,
             hurried: false,
         }
     }
@@ -343,8 +350,12 @@ impl Writes {
         }
         let wait = backoff::wait_for(REFUSED.0, REFUSED.1, entry.failures, &mut self.chance);
         entry.failures += 1;
-        entry.rests_until = Some(now + wait);
-        self.pending += usize::from(entry.put_back(write, now, now + wait, Urgency::Lazy));
+        let due = now + wait;
+        let turn =
+            self.last_turn.map_or(due, |last| last + REFUSED_APART).clamp(due, due + REFUSED_BEHIND_MAX);
+        self.last_turn = Some(turn);
+        entry.rests_until = Some(turn);
+        self.pending += usize::from(entry.put_back(write, now, turn, Urgency::Lazy));
     }
 
     /// Queues a waiting write; drops the entry of an object without one.
