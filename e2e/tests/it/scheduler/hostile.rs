@@ -22,10 +22,9 @@ const SOON_ENOUGH: Duration = Duration::from_secs(30);
 
 /// What the API server wants of a pod, and simulated pods need not have.
 fn complete(mut object: Value) -> Value {
-    if let Some(containers) = object["spec"]["containers"].as_array_mut() {
-        for container in containers.iter_mut().filter(|container| container.is_object()) {
-            container["image"] = json!("x");
-        }
+    let containers = object.pointer_mut("/spec/containers").and_then(Value::as_array_mut);
+    for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+        container.insert("image".to_owned(), json!("x"));
     }
     object
 }
