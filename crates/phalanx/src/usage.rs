@@ -22,15 +22,17 @@ pub(crate) fn parse<C: Parser>() -> Result<C, ExitCode> {
     })
 }
 
-/// The program under the name of Volcano's scheduler takes the command line of that one: no command, and the words
-/// `2>&1`, which Volcano's chart has among the arguments though no shell reads them.
+/// The program under the name of one of Volcano's takes the command line of that one: no command, and the words `2>&1`,
+/// which Volcano's chart has among the arguments though no shell reads them.
 fn as_phalanx(args: Vec<OsString>) -> Vec<OsString> {
     let name = args.first().and_then(|program| Path::new(program).file_name());
-    if name != Some(OsStr::new("vc-scheduler")) {
-        return args;
-    }
+    let command = match name.and_then(OsStr::to_str) {
+        Some("vc-scheduler") => "scheduler",
+        Some("vc-controller-manager") => "controllers",
+        _ => return args,
+    };
     let mut words = args.into_iter();
-    let program = words.next().into_iter().chain(["scheduler".into()]);
+    let program = words.next().into_iter().chain([command.into()]);
     program.chain(words.filter(|word| word != "2>&1")).collect()
 }
 

@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use crate::clock::CycleClock;
+use crate::controllers::{self, ControllersOptions, Parts};
 use crate::engine::{Clock, Engine, Input, Pace};
 use crate::extender::{Clients, HttpExtender};
 use crate::faults::Faults;
@@ -37,7 +38,7 @@ use crate::outbox::driver::{self, Driver};
 use crate::outbox::request::Context;
 use crate::outbox::{Outbox, OutboxOptions};
 use crate::reload::{ConfFile, Rules};
-use crate::server::{self, Health, Pages};
+use crate::server::{Addresses, Health, serve_pages};
 use crate::usage::{self, Source};
 use crate::watch::{self, NodeSelector, Sink, Watched};
 use crate::wire::Wire;
@@ -78,10 +79,8 @@ pub struct SchedulerOptions {
     pub master: Option<String>,
     /// `--kube-api-qps` and `--kube-api-burst`, when they were given.
     pub rate: Option<(f64, u32)>,
-    /// `--listen-address`, when metrics are on.
-    pub metrics_address: Option<String>,
-    /// `--healthz-address`, when health checks are on.
-    pub healthz_address: Option<String>,
+    /// Where metrics and health are served.
+    pub addresses: Addresses,
     /// `--priority-class`: watch PriorityClasses.
     pub priority_class: bool,
     /// `--node-selector`.
@@ -94,6 +93,8 @@ pub struct SchedulerOptions {
     pub scheduled_events: bool,
     /// `--leader-elect*`; `None` to lead without a lease.
     pub lease: Option<LeaseOptions>,
+    /// `--controllers`: the controllers run in this process too, with a lease of their own.
+    pub controllers: Option<ControllersOptions>,
     /// `--seed`.
     pub seed: u64,
     /// `--percentage-nodes-to-find` and its like.
@@ -149,7 +150,7 @@ impl Process {
         faults: Arc<Faults>,
     ) -> anyhow::Result<Self> {
         let (metrics, health) = (Arc::<Metrics>::default(), Arc::<Health>::default());
-        serve(&options, &metrics, &health).await?;
+        serve_pages(&options.addresses, &metrics, &health).await?;
         let (engine, inputs) = std_mpsc::channel();
         let (outbox, outputs) = mpsc::unbounded_channel();
         let (owners, seen) = mpsc::unbounded_channel();
@@ -199,13 +200,18 @@ impl Process {
         };
         let engine_ended = spawn_engine(scheduling)?;
         let (close, closing) = tokio_watch::channel(false);
+        let (stop, stopped) = tokio_watch::channel(false);
+        if let Some(options) = options.controllers.clone() {
+            let (client, faults) = (client.clone(), Arc::clone(&faults));
+            let parts = Parts { client, wire: wire.clone(), faults, metrics: Arc::clone(&metrics), health: None };
+            tasks.spawn(controllers::lead(options, parts, stopped.clone()));
+        }
         let (gatekeeper, fence) = Gatekeeper::new();
         let wire = wire.behind(fence);
         let ready = ready(client.clone(), Arc::clone(&faults), closing);
         let outbox_ended =
             spawn_outbox(&options, wire, clients, ready, outputs, engine.clone(), Arc::clone(&metrics));
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
-        let (stop, stopped) = tokio_watch::channel(false);
         let cycles = (engine.clone(), Arc::clone(&health));
         lead(&mut tasks, options, client, Arc::clone(&faults), gatekeeper, cycles, stopped);
         Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, faults })
@@ -271,31 +277,6 @@ fn task_error(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> anyh
         Ok(Err(error)) => error,
         Err(error) => anyhow::anyhow!("a background task panicked: {error}"),
     }
-}
-
-/// Metrics and health checks; one server when both have the same address.
-async fn serve(
-    options: &SchedulerOptions,
-    metrics: &Arc<Metrics>,
-    health: &Arc<Health>,
-) -> anyhow::Result<()> {
-    let with_metrics = Pages { metrics: Some(Arc::clone(metrics)), health: None };
-    let with_health = Pages { metrics: None, health: Some(Arc::clone(health)) };
-    match (&options.metrics_address, &options.healthz_address) {
-        (Some(one), Some(other)) if one == other => {
-            let pages = Pages { health: with_health.health, ..with_metrics };
-            server::serve("--listen-address and --healthz-address", one, pages).await?;
-        }
-        (one, other) => {
-            let flags = [("--listen-address", one, with_metrics), ("--healthz-address", other, with_health)];
-            for (flag, address, pages) in flags {
-                if let Some(address) = address {
-                    server::serve(flag, address, pages).await?;
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 fn watch_all(

@@ -2,7 +2,7 @@
 
 mod affinity;
 mod bad_objects;
-mod cluster;
+pub(crate) mod cluster;
 mod conf;
 mod definitions;
 mod deploy;

@@ -1,0 +1,77 @@
+//! Probes of JobFlows: requests to pods.
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use futures::future::join_all;
+use http::{Request, header};
+use http_body_util::Empty;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use phalanx_controllers::flow::ProbeRequest;
+use tokio::net::TcpStream;
+
+/// A pod that has not answered by then does not count as ready.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// Whether all pods answer as wanted.
+pub(super) async fn ask(probe: &ProbeRequest, pods: &[IpAddr]) -> bool {
+    let answers = join_all(pods.iter().map(|pod| async {
+        let answered = tokio::time::timeout(ANSWER, one(probe, *pod)).await;
+        matches!(answered, Ok(Some(())))
+    }));
+    answers.await.into_iter().all(|answered| answered)
+}
+
+/// What a JobFlow asks for comes from its author: only pods are asked, no service of the node or of the cloud.
+fn is_of_a_pod(ip: IpAddr) -> bool {
+    let link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    !(link_local || ip.is_loopback() || ip.is_unspecified() || ip.is_multicast())
+}
+
+async fn one(probe: &ProbeRequest, pod: IpAddr) -> Option<()> {
+    let port = u16::try_from(probe.port).ok().filter(|port| *port > 0 && is_of_a_pod(pod))?;
+    let address = SocketAddr::from((pod, port));
+    let stream = TcpStream::connect(address).await.ok()?;
+    let Some((path, header)) = &probe.http else { return Some(()) };
+    http_get(stream, &address.to_string(), path, header.as_ref()).await
+}
+
+/// A redirection is an answer, and is not followed.
+async fn http_get(
+    stream: TcpStream,
+    host: &str,
+    path: &str,
+    header: Option<&(String, String)>,
+) -> Option<()> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let mut request = Request::get(path).header(header::HOST, host);
+    if let Some((name, value)) = header {
+        request = request.header(name, value);
+    }
+    let request = request.body(Empty::<Bytes>::new()).ok()?;
+    let answer = async { sender.send_request(request).await.ok() };
+    let status = tokio::select! {
+        biased;
+        answer = answer => answer?.status(),
+        _ = connection => return None,
+    };
+    (200..400).contains(&status.as_u16()).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_addresses_of_pods_are_asked() {
+        let probe = ProbeRequest { job: String::new(), task: String::new(), port: 80, http: None };
+        for address in ["127.0.0.1", "::1", "169.254.169.254", "0.0.0.0", "224.0.0.1"] {
+            assert!(!ask(&probe, &[address.parse().expect("an address")]).await, "{address}");
+        }
+    }
+}
