@@ -228,7 +228,10 @@ const JITTER: f64 = 1.2;
 
 impl Elect {
     /// The lease, under a default name where the flag names none.
-    pub(crate) fn lease(&self, default_name: impl FnOnce() -> Result<String>) -> Result<Option<LeaseOptions>> {
+    pub(crate) fn lease(
+        &self,
+        default_name: impl FnOnce() -> Result<String>,
+    ) -> Result<Option<LeaseOptions>> {
         if !self.leader_elect {
             return Ok(None);
         }

@@ -137,6 +137,8 @@ struct Process {
     close: tokio_watch::Sender<bool>,
     /// Give up the lease.
     stop: tokio_watch::Sender<bool>,
+    /// How many tasks keep a lease.
+    leases: usize,
     faults: Arc<Faults>,
 }
 
@@ -201,9 +203,10 @@ impl Process {
         let engine_ended = spawn_engine(scheduling)?;
         let (close, closing) = tokio_watch::channel(false);
         let (stop, stopped) = tokio_watch::channel(false);
+        let leases = 1 + usize::from(options.controllers.is_some());
         if let Some(options) = options.controllers.clone() {
-            let (client, faults) = (client.clone(), Arc::clone(&faults));
-            let parts = Parts { client, wire: wire.clone(), faults, metrics: Arc::clone(&metrics), health: None };
+            let (client, wire, faults) = (client.clone(), wire.clone(), Arc::clone(&faults));
+            let parts = Parts { client, wire, faults, metrics: Arc::clone(&metrics), health: None };
             tasks.spawn(controllers::lead(options, parts, stopped.clone()));
         }
         let (gatekeeper, fence) = Gatekeeper::new();
@@ -214,7 +217,7 @@ impl Process {
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
         let cycles = (engine.clone(), Arc::clone(&health));
         lead(&mut tasks, options, client, Arc::clone(&faults), gatekeeper, cycles, stopped);
-        Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, faults })
+        Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, leases, faults })
     }
 
     /// Until a signal, or until a part ends that must not.
@@ -254,8 +257,15 @@ impl Process {
         let _ = tokio::time::timeout(flush + Duration::from_secs(1), self.outbox_ended).await;
         let _ = self.stop.send(true);
         let mut tasks = self.tasks;
-        // Watches never end by themselves; the lease does once it is released.
-        let released = async { while !matches!(tasks.join_next().await, Some(Ok(Ok(()))) | None) {} };
+        // Watches never end by themselves; a lease does once it is released.
+        let released = async {
+            let mut held = self.leases;
+            while held > 0
+                && let Some(ended) = tasks.join_next().await
+            {
+                held -= usize::from(matches!(ended, Ok(Ok(()))));
+            }
+        };
         let _ = tokio::time::timeout(Duration::from_secs(3), released).await;
     }
 }

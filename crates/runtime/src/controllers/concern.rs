@@ -30,8 +30,7 @@ impl Store {
             }
             Fact::Queue(_) => {
                 let is_child = |parent: Option<&str>| parent == Some(&*id.key.name);
-                let children =
-                    self.queues.iter().filter(|(_, queue)| is_child(queue.spec.parent.as_deref()));
+                let children = self.queues.iter().filter(|(_, queue)| is_child(queue.spec.parent.as_deref()));
                 let of = |(key, _): (&Key, _)| Subject { kind: Kind::Queue, key: key.clone() };
                 [own(Kind::Queue)].into_iter().chain(children.map(of)).collect()
             }

@@ -50,18 +50,14 @@ impl Driver {
                 self.take_in(input);
             }
             self.tell_missing(&mut missing);
-            let (now, open) = (Moment::now(), fence.is_open());
-            let mut limited = None;
-            while open {
-                limited = self.limiter.as_mut().and_then(|limiter| limiter.wait(now.instant));
-                if limited.is_some() {
-                    break;
-                }
-                let Some(ticket) = self.machine.next(now) else { break };
-                self.limiter.iter_mut().for_each(Limiter::spend);
-                let request = self.request(&ticket, now);
-                running.push(carry_out(wire.clone(), Arc::clone(&generators), ticket, request));
-            }
+            let open = fence.is_open();
+            let limited = if open {
+                self.hand_out(|ticket, request| {
+                    running.push(carry_out(wire.clone(), Arc::clone(&generators), ticket, request));
+                })
+            } else {
+                None
+            };
             let wake = [self.machine.wake().filter(|_| open && limited.is_none()), limited];
             tokio::select! {
                 biased;
@@ -78,6 +74,20 @@ impl Driver {
                 () = fence.changed() => {}
                 () = sleep_until(wake.into_iter().flatten().min()) => {}
             }
+        }
+    }
+
+    /// Starts all requests that may start now; says when the limiter lets the next one pass.
+    fn hand_out(&mut self, mut start: impl FnMut(Ticket, Option<Request<Bytes>>)) -> Option<Instant> {
+        let now = Moment::now();
+        loop {
+            if let Some(at) = self.limiter.as_mut().and_then(|limiter| limiter.wait(now.instant)) {
+                return Some(at);
+            }
+            let ticket = self.machine.next(now)?;
+            self.limiter.iter_mut().for_each(Limiter::spend);
+            let request = self.request(&ticket, now);
+            start(ticket, request);
         }
     }
 
@@ -205,9 +215,7 @@ async fn key_pair(generators: &Semaphore) -> Option<phalanx_controllers::job::Ss
 
 fn kind_of(ask: &Ask) -> Kind {
     match ask {
-        Ask::Write(
-            Change::Create(object) | Change::Replace(object) | Change::Status { object, .. },
-        )
+        Ask::Write(Change::Create(object) | Change::Replace(object) | Change::Status { object, .. })
         | Ask::Compare(object) => object.kind(),
         Ask::Write(Change::Delete(target)) => target.kind,
         Ask::Write(Change::Note(note)) => note.on.kind,

@@ -257,7 +257,9 @@ impl Machine {
         let mut asks = Vec::with_capacity(outcome.changes.len());
         for change in self.hold_back(subject, outcome.changes, now) {
             match change {
-                Change::Note(note) => self.tell(&note.on, note.warning, note.reason, note.message, now.instant),
+                Change::Note(note) => {
+                    self.tell(&note.on, note.warning, note.reason, note.message, now.instant);
+                }
                 change => asks.push(Ask::Write(change)),
             }
         }
@@ -327,7 +329,9 @@ impl Machine {
             (Ask::Compare(object), Came::Answer(Answer::Done(brought))) => {
                 self.compare(subject, &object, brought, now);
             }
-            (Ask::Read(uid, ..), Came::Answer(Answer::Done(brought))) => self.keep(subject, &uid, brought, now),
+            (Ask::Read(uid, ..), Came::Answer(Answer::Done(brought))) => {
+                self.keep(subject, &uid, brought, now);
+            }
             (Ask::Read(uid, ..), Came::Answer(Answer::NotFound(_))) => {
                 self.keep(subject, &uid, Brought::Nothing, now);
             }
@@ -425,7 +429,8 @@ impl Machine {
             return self.bring(subject, brought, now);
         }
         let (_, kind) = type_of(wanted.kind());
-        let message = format!("{kind} {} is there already, and is not controlled by this object", id.key.name);
+        let message =
+            format!("{kind} {} is there already, and is not controlled by this object", id.key.name);
         self.tell_subject(subject, "FailedCreate", message, now.instant);
         self.fail(subject, Failure::Passing, None);
     }
@@ -498,8 +503,12 @@ impl Machine {
     fn tell(&mut self, on: &Target, warning: bool, reason: &'static str, text: String, now: Instant) {
         let (api_version, kind) = type_of(on.kind);
         let key = Key::new(&on.namespace, &on.name);
-        let regarding =
-            Regarding { api_version: api_version.into(), kind: kind.into(), key, uid: on.uid.as_str().into() };
+        let regarding = Regarding {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            key,
+            uid: on.uid.as_str().into(),
+        };
         let note = Note { regarding, warning, reason, action: "Reconciling", text, once: false, at: now };
         self.post(note, now);
     }

@@ -174,7 +174,13 @@ pub async fn lead(
         // The receiver ends with the process.
         let _ = tell.send(());
     };
-    let parts = Parts { client: client.clone(), wire: wire.behind(fence), faults: Arc::clone(&faults), metrics, health };
+    let parts = Parts {
+        client: client.clone(),
+        wire: wire.behind(fence),
+        faults: Arc::clone(&faults),
+        metrics,
+        health,
+    };
     let work = async {
         if begun.await.is_ok() {
             work(options, parts).await;
@@ -182,18 +188,14 @@ pub async fn lead(
         std::future::pending::<()>().await;
     };
     let hold = async {
-        match lease {
-            Some(lease) => {
-                let pulse = Pulse::default();
-                Ok(lease::hold(client, lease, &faults, gatekeeper, &pulse, begin, stop).await?)
-            }
-            None => {
-                gatekeeper.open();
-                begin();
-                let _ = stop.wait_for(|stop| *stop).await;
-                Ok(())
-            }
+        if let Some(lease) = lease {
+            let pulse = Pulse::default();
+            return Ok(lease::hold(client, lease, &faults, gatekeeper, &pulse, begin, stop).await?);
         }
+        gatekeeper.open();
+        begin();
+        let _ = stop.wait_for(|stop| *stop).await;
+        Ok(())
     };
     tokio::select! {
         held = hold => held,

@@ -72,18 +72,12 @@ impl Store {
 
     fn job(&self, key: &Key, given: &Given<'_>, now: Timestamp) -> Option<Need> {
         let (job, uid) = (self.jobs.get(key)?, self.jobs.uid(key)?);
-        let made = match self.made.get(uid) {
-            Some(made) => made.as_slice(),
-            None => {
-                let named = plugin::left(job).into_iter();
-                let named: Vec<(Kind, Key)> =
-                    named.map(|(kind, name)| (kind, Key::new(&key.namespace, &name))).collect();
-                if !named.is_empty() {
-                    return Some(Need::Read(uid.to_owned(), named));
-                }
-                &[]
-            }
-        };
+        let made = self.made.get(uid);
+        let unknown = if made.is_none() { plugin::left(job) } else { Vec::new() };
+        if !unknown.is_empty() {
+            let named = unknown.into_iter().map(|(kind, name)| (kind, Key::new(&key.namespace, &name)));
+            return Some(Need::Read(uid.to_owned(), named.collect()));
+        }
         let pods: Vec<JobPod> = self.pods.controlled_by(uid).map(|seen| seen.pod.clone()).collect();
         let queue = self.queues.get(&Key::new("", &job.spec.queue));
         let seen = job::Observed {
@@ -91,7 +85,7 @@ impl Store {
             pods: &pods,
             group: self.group(key, uid),
             commands: &self.commands(&key.namespace, "Job", &key.name, uid),
-            made,
+            made: made.map_or(&[], Vec::as_slice),
             claims: &self.claims_of(job, &key.namespace),
             priorities: &self
                 .classes

@@ -189,16 +189,46 @@ pub(super) struct Store {
 macro_rules! each_table {
     ($store:expr, $kind:expr, $table:ident => $do:expr) => {
         match $kind {
-            Watched::Job => { let $table = &mut $store.jobs; $do }
-            Watched::PodGroup => { let $table = &mut $store.groups; $do }
-            Watched::Queue => { let $table = &mut $store.queues; $do }
-            Watched::Command => { let $table = &mut $store.commands; $do }
-            Watched::CronJob => { let $table = &mut $store.crons; $do }
-            Watched::JobFlow => { let $table = &mut $store.flows; $do }
-            Watched::JobTemplate => { let $table = &mut $store.templates; $do }
-            Watched::Pod => { let $table = &mut $store.pods; $do }
-            Watched::Claim => { let $table = &mut $store.claims; $do }
-            Watched::PriorityClass => { let $table = &mut $store.classes; $do }
+            Watched::Job => {
+                let $table = &mut $store.jobs;
+                $do
+            }
+            Watched::PodGroup => {
+                let $table = &mut $store.groups;
+                $do
+            }
+            Watched::Queue => {
+                let $table = &mut $store.queues;
+                $do
+            }
+            Watched::Command => {
+                let $table = &mut $store.commands;
+                $do
+            }
+            Watched::CronJob => {
+                let $table = &mut $store.crons;
+                $do
+            }
+            Watched::JobFlow => {
+                let $table = &mut $store.flows;
+                $do
+            }
+            Watched::JobTemplate => {
+                let $table = &mut $store.templates;
+                $do
+            }
+            Watched::Pod => {
+                let $table = &mut $store.pods;
+                $do
+            }
+            Watched::Claim => {
+                let $table = &mut $store.claims;
+                $do
+            }
+            Watched::PriorityClass => {
+                let $table = &mut $store.classes;
+                $do
+            }
         }
     };
 }
@@ -272,7 +302,8 @@ impl Store {
     /// Keeps what a plugin made for a job: as it was written, or read.
     pub(super) fn keep_made(&mut self, job: &str, object: Object) {
         let made = self.made.entry(job.to_owned()).or_default();
-        let same = |one: &Object| one.kind() == object.kind() && one.metadata().name == object.metadata().name;
+        let same =
+            |one: &Object| one.kind() == object.kind() && one.metadata().name == object.metadata().name;
         match made.iter_mut().find(|one| same(one)) {
             Some(one) => *one = object,
             None => made.push(object),

@@ -26,12 +26,12 @@ impl Identity {
     /// Of an object with this metadata.
     pub fn of(metadata: &ObjectMeta) -> Self {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        let owners = metadata.owner_references.iter().flatten();
+        let mut owners = metadata.owner_references.iter().flatten();
         Self {
             key: Key::new(&text(&metadata.namespace), &text(&metadata.name)),
             uid: text(&metadata.uid),
             version: text(&metadata.resource_version).parse().unwrap_or(0),
-            controller: owners.filter(|owner| owner.controller == Some(true)).cloned().next(),
+            controller: owners.find(|owner| owner.controller == Some(true)).cloned(),
             terminates: metadata.deletion_timestamp.is_some(),
         }
     }

@@ -81,7 +81,8 @@ impl World {
         self.version += 1;
         let version = self.version.to_string();
         let Ticket::For(_, Ask::Write(change)) = ticket else { return Brought::Nothing };
-        let (Change::Create(object) | Change::Status { object, .. } | Change::Replace(object)) = change else {
+        let (Change::Create(object) | Change::Status { object, .. } | Change::Replace(object)) = change
+        else {
             return Brought::Nothing;
         };
         let made = |value: Value| {
