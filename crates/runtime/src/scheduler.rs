@@ -177,14 +177,7 @@ impl Process {
         health.wait_for(&waits_for);
         tasks.spawn(tell_waits(Arc::clone(&health)));
         let clients = Clients::default();
-        let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
-        scheduler.set_sampling(options.sampling);
-        scheduler.set_extender(Arc::new(HttpExtender::new(
-            Handle::current(),
-            clients.clone(),
-            Arc::clone(&health),
-        )));
-        scheduler.set_stopwatch(Arc::new(Clock::default()));
+        let scheduler = scheduler(&options, conf.conf(), &clients, &health);
         let scheduling = Engine {
             cluster: Cluster::new(ClusterOptions {
                 default_queue: options.default_queue.as_str().into(),
@@ -268,6 +261,19 @@ impl Process {
         };
         let _ = tokio::time::timeout(Duration::from_secs(3), released).await;
     }
+}
+
+/// The scheduler of cycles.
+fn scheduler(options: &SchedulerOptions, conf: &Conf, clients: &Clients, health: &Arc<Health>) -> Scheduler {
+    let mut scheduler = Scheduler::new(conf.clone(), options.seed);
+    scheduler.set_sampling(options.sampling);
+    scheduler.set_extender(Arc::new(HttpExtender::new(
+        Handle::current(),
+        clients.clone(),
+        Arc::clone(health),
+    )));
+    scheduler.set_stopwatch(Arc::new(Clock::default()));
+    scheduler
 }
 
 fn engine_error(ended: Result<std::thread::Result<()>, oneshot::error::RecvError>) -> anyhow::Error {

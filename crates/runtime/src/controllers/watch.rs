@@ -297,3 +297,29 @@ impl Health {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_keeps_its_name_and_says_why() {
+        let list = json!([
+            {"metadata": {"name": "good", "namespace": "ns", "uid": "1", "resourceVersion": "7"}},
+            {
+                "metadata": {"name": "bad", "namespace": "ns", "uid": "2", "resourceVersion": "8", "labels": 3},
+                "spec": {"minAvailable": "many"},
+            },
+        ]);
+        let objects: Vec<Lenient<Job>> = serde_json::from_value(list).expect("a list");
+        let inputs: Vec<Input> = objects.into_iter().map(|object| applied(Watched::Job, object)).collect();
+        let [Input::Seen(good), Input::Broken(Watched::Job, bad, regarding, invalid)] = &inputs[..] else {
+            panic!("{inputs:?}")
+        };
+        assert_eq!((&*good.id.key.name, good.id.version), ("good", 7));
+        assert_eq!((&*bad.key.name, bad.version, &*regarding.kind), ("bad", 8, "Job"));
+        assert!(!invalid.to_string().is_empty());
+    }
+}

@@ -270,3 +270,63 @@ impl From<&Pod> for SeenPod {
         Self { pod: JobPod::from(pod), ip }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(change: &Change) -> (String, Value) {
+        let request = request(change).expect("a good name").expect("a write");
+        let body = serde_json::from_slice(request.body()).expect("JSON");
+        (format!("{} {}", request.method(), request.uri()), body)
+    }
+
+    fn metadata(namespace: Option<&str>) -> ObjectMeta {
+        ObjectMeta {
+            name: Some("x".to_owned()),
+            namespace: namespace.map(str::to_owned),
+            uid: Some("u".to_owned()),
+            resource_version: Some("7".to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn a_status_is_written_alone_at_the_version_that_was_observed() {
+        let status = Some(batch::JobStatus { running: 2, ..batch::JobStatus::default() });
+        let job = batch::Job { metadata: metadata(Some("ns")), status, ..batch::Job::default() };
+        let change = Change::Status { object: Object::Job(Box::new(job)), urgent: true };
+        let (line, body) = sent(&change);
+        assert_eq!(line, "PUT /apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs/x/status");
+        assert_eq!(
+            (&body["metadata"]["resourceVersion"], &body["status"]["running"]),
+            (&json!("7"), &json!(2))
+        );
+        assert!(body.get("spec").is_none(), "{body}");
+    }
+
+    #[test]
+    fn of_a_queue_only_the_fields_of_the_controllers_are_written() {
+        let queue = v1beta1::Queue { metadata: metadata(None), ..v1beta1::Queue::default() };
+        let change = Change::Status { object: Object::Queue(Box::new(queue)), urgent: true };
+        let (line, body) = sent(&change);
+        assert_eq!(line, "PATCH /apis/scheduling.volcano.sh/v1beta1/queues/x/status");
+        let fields: Vec<&String> = body["status"].as_object().expect("a status").keys().collect();
+        assert_eq!(fields, ["completed", "inqueue", "pending", "running", "state", "unknown"]);
+        assert_eq!(body["metadata"], json!({"uid": "u"}), "no version: the scheduler writes the rest");
+    }
+
+    #[test]
+    fn a_deletion_is_of_the_object_that_was_observed() {
+        let target = Target {
+            kind: Kind::Pod,
+            namespace: "ns".to_owned(),
+            name: "x".to_owned(),
+            uid: "u".to_owned(),
+            foreground: false,
+        };
+        let (line, body) = sent(&Change::Delete(target));
+        assert_eq!(line, "DELETE /api/v1/namespaces/ns/pods/x");
+        assert_eq!(body["preconditions"]["uid"], "u");
+    }
+}

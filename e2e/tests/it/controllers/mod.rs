@@ -5,6 +5,7 @@ mod clocks;
 mod commands;
 mod costs;
 mod crashes;
+mod deploy;
 mod jobs;
 mod queues;
 

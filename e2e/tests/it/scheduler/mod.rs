@@ -5,7 +5,7 @@ mod bad_objects;
 pub(crate) mod cluster;
 mod conf;
 mod definitions;
-mod deploy;
+pub(crate) mod deploy;
 mod devices;
 mod evictions;
 mod faults;
