@@ -370,6 +370,9 @@ fn a_deletion_of_what_is_gone_already_is_done() {
         let deletion = world.later();
         assert_eq!(short(&deletion), "delete Pod j-t-1");
         world.answer(deletion, answer.clone());
+        let smaller_group = world.later();
+        assert_eq!(short(&smaller_group), "replace PodGroup", "{answer:?}");
+        world.done(smaller_group);
         assert_eq!(short(&world.later()), "status Pending pending=1", "{answer:?}");
     }
 }

@@ -9,7 +9,8 @@ use super::{World, task};
 /// The API server takes it: nothing checks what the template of a pod holds before a pod is made.
 #[tokio::test]
 async fn a_job_whose_pods_are_refused_does_not_hold_up_another() -> Result<()> {
-    let world = World::start(fake::Nodes::new(1).cpu("4")).await?;
+    // Room for both: a job that was admitted keeps its share until it is terminated.
+    let world = World::start(fake::Nodes::new(1).cpu("16")).await?;
     let mut bad = task("worker", 3, None, "");
     bad["template"]["spec"]["containers"][0]["name"] = json!("Not A Name");
     world.create("Job", "bad", json!({"tasks": [bad]})).await?;

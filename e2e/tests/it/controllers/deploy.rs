@@ -99,6 +99,8 @@ async fn do_everything(world: &World) -> Result<()> {
     world.until_job("flow-step", "Running").await?;
     let running = |status: &Value| status["state"]["phase"] == "Running";
     world.cluster.until_status("JobFlow", "flow", "running", running).await?;
+    let names = |status: &Value| status["jobDependsOnList"] == json!(["flow-step"]);
+    world.cluster.until_status("JobTemplate", "step", "its job", names).await?;
     world.cluster.queue("batch", json!({"weight": 1})).await?;
     world.command("CloseQueue", "Queue", "batch").await?;
     wait::until(SOON, "no commands", async || {
