@@ -65,6 +65,8 @@ async fn http_get(
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[tokio::test]
@@ -72,6 +74,34 @@ mod tests {
         let probe = ProbeRequest { job: String::new(), task: String::new(), port: 80, http: None };
         for address in ["127.0.0.1", "::1", "169.254.169.254", "0.0.0.0", "224.0.0.1"] {
             assert!(!ask(&probe, &[address.parse().expect("an address")]).await, "{address}");
+        }
+    }
+
+    /// A server that answers one request with this status, and returns its head.
+    async fn served(status: &'static str) -> (TcpStream, tokio::task::JoinHandle<String>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut head = vec![0; 4096];
+            let length = stream.read(&mut head).await.expect("a request");
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.expect("an answer");
+            String::from_utf8_lossy(&head[..length]).into_owned()
+        });
+        (TcpStream::connect(address).await.expect("a connection"), server)
+    }
+
+    #[tokio::test]
+    async fn an_http_probe_passes_with_a_status_from_200_to_399() {
+        for (status, passes) in [("200 OK", true), ("302 Found", true), ("404 No", false), ("500 No", false)]
+        {
+            let (stream, server) = served(status).await;
+            let header = ("X-Probe".to_owned(), "yes".to_owned());
+            let passed = http_get(stream, "10.0.0.1:80", "ready", Some(&header)).await.is_some();
+            assert_eq!(passed, passes, "{status}");
+            let head = server.await.expect("a request");
+            assert!(head.starts_with("GET /ready HTTP/1.1\r\nhost: 10.0.0.1:80\r\nx-probe: yes"), "{head}");
         }
     }
 }

@@ -44,7 +44,9 @@ async fn a_pod_costs_six_writes_at_most_and_a_job_ten() -> Result<()> {
         world.until_job(&format!("ten-{job}"), "Completed").await?;
     }
     let mut spent = writes(&world.cluster).await?;
-    spent.iter_mut().for_each(|(resource, count)| *count -= before.get(resource).copied().unwrap_or(0.0));
+    for (resource, count) in &mut spent {
+        *count -= before.get(resource).copied().unwrap_or(0.0);
+    }
     spent.retain(|resource, count| *count > 0.5 && !resource.starts_with("leases") && resource != "jobs/");
     eprintln!("writes for {JOBS} jobs of 10 pods: {spent:?}");
     let of_pods = |resource: &str| resource.starts_with("pods/") || resource == "events/";

@@ -55,3 +55,32 @@ async fn a_restart_is_counted_once_by_controllers_that_are_killed_in_it() -> Res
     assert_eq!((&status["retryCount"], &status["succeeded"]), (&json!(1), &json!(10)), "{status}");
     Ok(())
 }
+
+/// The lease would run out long after the test has failed.
+#[tokio::test]
+async fn controllers_that_are_stopped_let_others_go_on_at_once() -> Result<()> {
+    let patient = [
+        "--leader-elect=true",
+        "--leader-elect-resource-namespace=default",
+        "--leader-elect-lease-duration=1h",
+        "--leader-elect-renew-deadline=30m",
+    ];
+    let cluster = Cluster::with(PlaneOptions::default(), fake::Nodes::new(1).cpu("4"), &[]).await?;
+    let leader = Phalanx::start_controllers(&cluster.plane, &patient).await?;
+    wait::until(SOON, "a leader", async || {
+        ensure!(leader.metric("phalanx_leader").await? > 0.5, "it waits");
+        Ok(())
+    })
+    .await?;
+    let follower = Phalanx::start_controllers(&cluster.plane, &patient).await?;
+    let world = World { cluster, controllers: Some(follower) };
+    world.create("Job", "before", json!({"tasks": [task("worker", 1, Some("0.2"), "0")]})).await?;
+    world.until_job("before", "Completed").await?;
+    let writes = world.requests("status").await? + world.requests("create-pod").await?;
+    ensure!(writes < 0.5, "only the leader writes");
+    let status = leader.stop().await?;
+    ensure!(status.success(), "{status}");
+    world.create("Job", "after", json!({"tasks": [task("worker", 1, Some("0.2"), "0")]})).await?;
+    world.until_job("after", "Completed").await?;
+    Ok(())
+}
