@@ -54,11 +54,14 @@ async fn http_get(
         request = request.header(name, value);
     }
     let request = request.body(Empty::<Bytes>::new()).ok()?;
-    let answer = async { sender.send_request(request).await.ok() };
+    // The connection may end with the answer; the request tells which of them it was.
+    let drive = async {
+        let _ = connection.await;
+        std::future::pending::<()>().await;
+    };
     let status = tokio::select! {
-        biased;
-        answer = answer => answer?.status(),
-        _ = connection => return None,
+        answer = sender.send_request(request) => answer.ok()?.status(),
+        () = drive => return None,
     };
     (200..400).contains(&status.as_u16()).then_some(())
 }
