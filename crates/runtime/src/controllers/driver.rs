@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 
 use super::errand::Ask;
 use super::machine::{Came, Machine, Ticket};
+use super::store::Watched;
 use super::watch::Input;
 use super::write::{self, Answer, Brought};
 use super::{probe, ssh};
@@ -58,6 +59,8 @@ impl Driver {
             } else {
                 None
             };
+            // The lease and the watches share this thread.
+            tokio::task::yield_now().await;
             let wake = [self.machine.wake().filter(|_| open && limited.is_none()), limited];
             tokio::select! {
                 biased;
@@ -94,8 +97,15 @@ impl Driver {
     fn take_in(&mut self, input: Input) {
         let now = Instant::now();
         match input {
-            Input::Seen(seen) => self.machine.seen(seen, now),
-            Input::Deleted(kind, id) => self.machine.deleted(kind, &id, now),
+            Input::Seen(seen) => {
+                let kind = seen.fact.watched();
+                self.machine.seen(seen, now);
+                self.count(kind);
+            }
+            Input::Deleted(kind, id) => {
+                self.machine.deleted(kind, &id, now);
+                self.count(kind);
+            }
             Input::Broken(kind, id, regarding, invalid) => {
                 warn!(kind = kind.plural(), object = %id.key, "invalid: {invalid}");
                 self.metrics.invalid_object(kind.plural());
@@ -104,8 +114,15 @@ impl Driver {
             Input::Listing(kind) => self.machine.listing(kind),
             Input::Listed(kind) => {
                 self.machine.listed(kind, now);
-                self.metrics.known(kind.plural(), self.machine.known(kind));
+                self.count(kind);
             }
+        }
+    }
+
+    /// Beside a scheduler, its numbers are told.
+    fn count(&mut self, kind: Watched) {
+        if self.health.is_some() {
+            self.metrics.known(kind.plural(), self.machine.known(kind));
         }
     }
 

@@ -26,6 +26,8 @@ const REST_PER_OBJECT: Duration = Duration::from_micros(10);
 const PROBE_AGAIN: Duration = Duration::from_secs(2);
 /// A time of the wall clock that is further away is looked at again by then: that clock may be set.
 const FAR: Duration = Duration::from_mins(10);
+/// Reconciliations without a request between them, before others get their turn on the thread.
+const AT_ONCE: u32 = 100;
 /// Events that wait; more are dropped.
 const POSTINGS_MAX: usize = 1024;
 
@@ -175,15 +177,20 @@ impl Machine {
         if !self.missing.is_empty() || self.in_flight >= self.options.in_flight {
             return None;
         }
-        loop {
+        for _ in 0..AT_ONCE {
             if let Some(ticket) = self.take_turn() {
                 self.in_flight += 1;
                 return Some(ticket);
             }
-            let Some(subject) = self.queue.take(now.instant) else { break };
+            let Some(subject) = self.queue.take(now.instant) else { return self.next_event(now.instant) };
             self.begin(&subject, now);
         }
-        let posting = self.postings.pop_front().or_else(|| self.recorder.due(now.instant))?;
+        None
+    }
+
+    /// Events go after all else.
+    fn next_event(&mut self, now: Instant) -> Option<Ticket> {
+        let posting = self.postings.pop_front().or_else(|| self.recorder.due(now))?;
         self.in_flight += 1;
         Some(Ticket::Post(posting))
     }

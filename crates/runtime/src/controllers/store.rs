@@ -254,7 +254,11 @@ impl Store {
         if !new {
             return Vec::new();
         }
-        self.made.extend(fresh.map(|uid| (uid, Vec::new())));
+        if let Some((key, uid)) = fresh
+            && self.jobs.uid(&key) == Some(&uid)
+        {
+            self.made.insert(uid, Vec::new());
+        }
         concerned
     }
 
@@ -318,11 +322,11 @@ impl Store {
     }
 }
 
-/// The UID of a Job without a status: its plugins have made nothing yet, for that comes after the first status.
-fn fresh_job(seen: &Seen) -> Option<String> {
+/// A Job without a status: its plugins have made nothing yet, for that comes after the first status.
+fn fresh_job(seen: &Seen) -> Option<(Key, String)> {
     let Fact::Job(job) = &seen.fact else { return None };
     let fresh = job.status.as_ref().is_none_or(|status| status.state.phase.is_none());
-    (fresh && !job.spec.plugins.is_empty()).then(|| seen.id.uid.clone())
+    (fresh && !job.spec.plugins.is_empty()).then(|| (seen.id.key.clone(), seen.id.uid.clone()))
 }
 
 impl Store {
