@@ -1,13 +1,16 @@
 //! Jobs from their creation to their end.
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::{Api, ResourceExt as _};
-use phalanx_e2e::{fake, wait};
-use serde_json::json;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::{Api, ResourceExt as _, api::PostParams};
+use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
+use serde_json::{Value, json};
 
-use super::{SOON, World, task};
+use super::{Cluster, SOON, World, task};
 
 #[tokio::test]
 async fn a_job_with_plugins_runs_to_its_end() -> Result<()> {
@@ -104,6 +107,34 @@ async fn an_evicted_pod_is_made_again_and_the_job_goes_on() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_pod_that_the_scheduler_evicts_restarts_its_job_as_the_policy_says() -> Result<()> {
+    let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/preempt-and-reclaim.yaml");
+    let conf = format!("--scheduler-conf={}", conf.display());
+    let options = PlaneOptions::default();
+    let cluster = Cluster::with(options, fake::Nodes::new(1).cpu("4"), &[&conf]).await?;
+    let controllers = Some(Phalanx::start_controllers(&cluster.plane, &[]).await?);
+    let world = World { cluster, controllers };
+    let class: PriorityClass =
+        serde_json::from_value(json!({"metadata": {"name": "urgent"}, "value": 1000}))?;
+    Api::all(world.cluster.client.clone()).create(&PostParams::default(), &class).await?;
+    let mut workers = task("worker", 4, None, "");
+    workers["minAvailable"] = json!(1);
+    let spec = json!({
+        "minAvailable": 1, "policies": [{"event": "PodEvicted", "action": "RestartJob"}], "tasks": [workers],
+    });
+    world.create("Job", "modest", spec).await?;
+    world.until_pods("modest", 4, "Running").await?;
+    world.until_job("modest", "Running").await?;
+    let urgent = json!({"priorityClassName": "urgent", "tasks": [task("worker", 2, None, "")]});
+    world.create("Job", "urgent", urgent).await?;
+    world.until_pods("urgent", 2, "Running").await?;
+    let again = |status: &Value| status["retryCount"] == 1 && status["running"] == 2;
+    world.cluster.until_status("Job", "modest", "2 pods that run after a restart", again).await?;
+    world.cluster.until_event_with("ExecuteAction", "modest", "PodEvicted").await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_job_is_deleted_when_its_time_to_live_is_over() -> Result<()> {
     let world = World::start(fake::Nodes::new(1).cpu("4")).await?;
     let spec = json!({"ttlSecondsAfterFinished": 1, "tasks": [task("worker", 1, Some("0.2"), "0")]});
@@ -122,7 +153,7 @@ async fn a_job_is_deleted_when_its_time_to_live_is_over() -> Result<()> {
 #[tokio::test]
 async fn the_controllers_run_in_the_process_of_the_scheduler_too() -> Result<()> {
     let lease = ["--controllers", "--leader-elect=true", "--leader-elect-resource-namespace=default"];
-    let cluster = crate::scheduler::cluster::Cluster::start(fake::Nodes::new(2).cpu("4"), &lease).await?;
+    let cluster = Cluster::start(fake::Nodes::new(2).cpu("4"), &lease).await?;
     let world = World { cluster, controllers: None };
     world.create("Job", "one", json!({"tasks": [task("worker", 2, Some("0.5"), "0")]})).await?;
     world.until_job("one", "Completed").await?;
