@@ -108,10 +108,15 @@ async fn an_evicted_pod_is_made_again_and_the_job_goes_on() -> Result<()> {
 
 #[tokio::test]
 async fn a_pod_that_the_scheduler_evicts_restarts_its_job_as_the_policy_says() -> Result<()> {
-    let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/preempt-and-reclaim.yaml");
-    let conf = format!("--scheduler-conf={}", conf.display());
-    let options = PlaneOptions::default();
-    let cluster = Cluster::with(options, fake::Nodes::new(1).cpu("4"), &[&conf]).await?;
+    let mut cluster =
+        Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("4")).await?;
+    // Without the action enqueue: it keeps a job waiting for which there is no room.
+    let preempting = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/preempt-and-reclaim.yaml");
+    let text = std::fs::read_to_string(preempting)?;
+    ensure!(text.contains("enqueue, "), "{text}");
+    std::fs::write(cluster.file("scheduler.conf"), text.replace("enqueue, ", ""))?;
+    let conf = format!("--scheduler-conf={}", cluster.file("scheduler.conf").display());
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&conf]).await?);
     let controllers = Some(Phalanx::start_controllers(&cluster.plane, &[]).await?);
     let world = World { cluster, controllers };
     let class: PriorityClass =
