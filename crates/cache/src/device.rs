@@ -126,13 +126,17 @@ pub(crate) fn reduce(
     })
 }
 
+/// The most devices that a claim can be given. Source: resource.k8s.io/v1 `AllocationResultsMaxSize`.
+const DEVICES_MAX: u32 = 32;
+
 /// The device requests of a claim, without the rest of the object.
 fn claim_spec(spec: &ResourceClaimSpec, interner: &mut Interner) -> ClaimInfo {
     let mut info = ClaimInfo::default();
     let Some(devices) = &spec.devices else { return info };
     let mut unsupported = None;
     for request in devices.requests.iter().flatten() {
-        match claim_request(request, interner) {
+        let asked: u32 = info.requests.iter().map(|request| request.count).sum();
+        match claim_request(request, DEVICES_MAX - asked, interner) {
             Ok(request) => info.requests.push(request),
             Err(feature) => {
                 unsupported = unsupported.or(Some(format!("request {}: {feature}", request.name)));
@@ -146,7 +150,12 @@ fn claim_spec(spec: &ResourceClaimSpec, interner: &mut Interner) -> ClaimInfo {
     info
 }
 
-fn claim_request(from: &DeviceRequest, interner: &mut Interner) -> Result<ClaimRequest, &'static str> {
+/// A request of a claim, which may ask for at most so many devices.
+fn claim_request(
+    from: &DeviceRequest,
+    most: u32,
+    interner: &mut Interner,
+) -> Result<ClaimRequest, &'static str> {
     let exactly = from.exactly.as_ref().ok_or("firstAvailable")?;
     if exactly.admin_access == Some(true) {
         return Err("adminAccess");
@@ -158,12 +167,21 @@ fn claim_request(from: &DeviceRequest, interner: &mut Interner) -> Result<ClaimR
         return Err("capacity");
     }
     // As the API server defaults it.
-    let count = exactly.count.filter(|count| *count != 0).unwrap_or(1);
+    let count = match exactly.count.unwrap_or_default() {
+        0 => 1,
+        count => u32::try_from(count.max(0)).unwrap_or(u32::MAX),
+    };
+    if count == 0 {
+        return Err("a count below 1");
+    }
+    if count > most {
+        return Err("more than 32 devices in a claim");
+    }
     Ok(ClaimRequest {
         name: interner.string(&from.name),
         class: interner.string(&exactly.device_class_name),
         selectors: selectors(exactly.selectors.as_deref(), interner),
-        count: u32::try_from(count).ok().filter(|count| *count > 0).ok_or("a count below 1")?,
+        count,
     })
 }
 
@@ -213,6 +231,7 @@ pub(crate) fn claims_of(pod: &slim::Pod, interner: &mut Interner) -> Option<Arc<
 
 impl Kind for DeviceClass {
     const NAMESPACED: bool = false;
+    const COSTLY_REMARKS: bool = true;
 
     fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
         Ok(Some(device_class(self, interner).into()))
@@ -241,6 +260,7 @@ impl Kind for ResourceSlice {
 
 impl Kind for ResourceClaim {
     const NAMESPACED: bool = true;
+    const COSTLY_REMARKS: bool = true;
 
     fn event(
         &self,

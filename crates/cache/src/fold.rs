@@ -107,11 +107,14 @@ impl<K: Kind> Fold<K> {
         let mut folded = Folded { events: self.replaced(&identity), ..Folded::default() };
         match object.event(&identity, names, interner) {
             Ok(Some(event)) => {
-                if self.is_news(&identity, fingerprint(&event), true) {
+                let news = self.is_news(&identity, fingerprint(&event), true);
+                if news {
                     folded.events.push(event);
                 }
                 // Also without an event: a misspelt key does not change the event.
-                folded.remarks = self.remarks(object, &identity);
+                if news || !K::COSTLY_REMARKS {
+                    folded.remarks = self.remarks(object, &identity);
+                }
             }
             Ok(None) => folded.events.extend(self.deleted(&identity).events),
             Err(invalid) => {

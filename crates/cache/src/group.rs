@@ -7,7 +7,9 @@ use phalanx_api::v1beta1::{
     self, NetworkTopologyMode, NetworkTopologySpec, PodGroup, PodGroupCondition, PodGroupPhase, PodGroupSpec,
     PodGroupStatus, SubGroupPolicySpec,
 };
+use phalanx_cluster::MAX_ROLES;
 use phalanx_cluster::annotation;
+use phalanx_cluster::diagnosis::{MESSAGE_MAX, clipped};
 use phalanx_cluster::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, SubGroupPolicy, Time};
 use phalanx_cluster::label::Selector;
 
@@ -18,6 +20,12 @@ use crate::{Identity, Interner, Kind, Names, pdb, requests};
 /// The prefix of the names of PodGroups that Volcano's PodGroup controller makes for pods without one; the UID of the
 /// pods' owner, or of the pod itself, follows.
 const MADE_FOR_PODS: &str = "podgroup-";
+
+/// The number of conditions of a PodGroup that are kept besides the scheduler's.
+const OTHERS_MAX: usize = 16;
+
+/// The number of faults that a reason names, which is copied to each pod of a gang.
+const FAULTS_MAX: usize = 3;
 
 /// Whether a PodGroup controller made a PodGroup for a pod, or for the owner of pods, that had none.
 pub fn is_made_for_pods(metadata: &ObjectMeta) -> bool {
@@ -68,11 +76,7 @@ fn parts(
     let PodGroup { metadata, spec, status } = group;
     let queue = Some(spec.queue.as_str()).filter(|queue| !queue.is_empty());
     let min_member = faults.count(spec.min_member, || "spec.minMember".to_owned());
-    let tasks = spec.min_task_member.iter().map(|(role, &count)| {
-        let count = faults.count(count, || format!("spec.minTaskMember.{role}"));
-        (interner.string(role), count)
-    });
-    let min_task_member = tasks.collect();
+    let min_task_member = minimums(spec, faults, interner);
     let sub_groups = sub_groups(spec, faults, interner);
     PodGroupInfo {
         key: identity.key.clone(),
@@ -97,6 +101,16 @@ fn parts(
     }
 }
 
+/// `minTaskMember`, of which each role costs the scheduler a little in every look at the job.
+fn minimums(spec: &PodGroupSpec, faults: &mut Faults, interner: &mut Interner) -> Vec<(Arc<str>, u32)> {
+    faults.at_most(MAX_ROLES, "roles", spec.min_task_member.len(), "spec.minTaskMember");
+    let roles = spec.min_task_member.iter().take(MAX_ROLES).map(|(role, &count)| {
+        let count = faults.count(count, || format!("spec.minTaskMember.{role}"));
+        (interner.string(role), count)
+    });
+    roles.collect()
+}
+
 /// A PodGroup of which only the metadata could be read.
 pub(crate) fn undecodable(identity: &Identity, invalid: &Invalid, interner: &mut Interner) -> PodGroupInfo {
     PodGroupInfo {
@@ -113,7 +127,7 @@ pub(crate) fn undecodable(identity: &Identity, invalid: &Invalid, interner: &mut
 fn unsupported(spec: &PodGroupSpec) -> Faults {
     let mut faults = Faults::default();
     faults.topology("spec.networkTopology", spec.network_topology.as_ref());
-    for (at, policy) in spec.sub_group_policy.iter().enumerate() {
+    for (at, policy) in spec.sub_group_policy.iter().take(MAX_ROLES).enumerate() {
         let field = format!("spec.subGroupPolicy[{at}].networkTopology");
         faults.topology(&field, policy.network_topology.as_ref());
     }
@@ -122,7 +136,9 @@ fn unsupported(spec: &PodGroupSpec) -> Faults {
 
 /// The policies that require a number of sub-groups.
 fn sub_groups(spec: &PodGroupSpec, faults: &mut Faults, interner: &mut Interner) -> Vec<SubGroupPolicy> {
-    let required = spec.sub_group_policy.iter().enumerate().filter(|(_, policy)| policy.min_sub_groups > 0);
+    faults.at_most(MAX_ROLES, "entries", spec.sub_group_policy.len(), "spec.subGroupPolicy");
+    let policies = spec.sub_group_policy.iter().take(MAX_ROLES).enumerate();
+    let required = policies.filter(|(_, policy)| policy.min_sub_groups > 0);
     required.map(|(at, policy)| sub_group(policy, at, faults, interner)).collect()
 }
 
@@ -153,8 +169,22 @@ fn group_status(status: &PodGroupStatus, interner: &mut Interner) -> GroupStatus
         running: observed(status.running),
         succeeded: observed(status.succeeded),
         failed: observed(status.failed),
-        conditions: status.conditions.iter().map(|one| condition(one, interner)).collect(),
+        conditions: conditions(&status.conditions, interner),
     }
+}
+
+/// The conditions, which are written again with each status: of those that others wrote, the last ones.
+fn conditions(list: &[PodGroupCondition], interner: &mut Interner) -> Vec<Condition> {
+    let is_ours = |one: &PodGroupCondition| {
+        [Condition::UNSCHEDULABLE, Condition::SCHEDULED].contains(&one.type_.as_str())
+    };
+    let mut left_out = list.iter().filter(|one| !is_ours(one)).count().saturating_sub(OTHERS_MAX);
+    let kept = list.iter().filter(|one| {
+        let leave_out = !is_ours(one) && left_out > 0;
+        left_out -= usize::from(leave_out);
+        !leave_out
+    });
+    kept.map(|one| condition(one, interner)).collect()
 }
 
 /// A count that we write ourselves; nonsense is overwritten with the next status.
@@ -177,7 +207,7 @@ fn condition(from: &PodGroupCondition, interner: &mut Interner) -> Condition {
         kind: interner.string(from.type_.as_str()),
         status: from.status == "True",
         reason: interner.string(&from.reason),
-        message: from.message.as_str().into(),
+        message: clipped(&from.message, MESSAGE_MAX).into(),
         transition: from.transition_id.as_str().into(),
         since: Time(from.last_transition_time.as_ref().map_or(0, |time| time.0.as_millisecond())),
     }
@@ -199,6 +229,14 @@ impl Faults {
             self.note(Invalid { field: field(), problem });
             0
         })
+    }
+
+    /// A list or map of a bounded size.
+    fn at_most(&mut self, most: usize, items: &str, found: usize, field: &str) {
+        if found > most {
+            let problem = format!("found {found} {items}, expected at most {most}");
+            self.note(Invalid { field: field.to_owned(), problem });
+        }
     }
 
     /// As in Volcano, `hard` without a tier is no limit.
@@ -225,9 +263,12 @@ impl Faults {
         entries.filter_map(|entry| entry.map_err(|invalid| self.note(invalid)).ok()).collect()
     }
 
-    /// All of it, in the order of the fields; `None` when nothing is wrong.
+    /// The first of them, in the order of the fields, and how many others there are; `None` when nothing is wrong.
     pub(crate) fn text(self) -> Option<Arc<str>> {
-        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        let others = self.0.len().saturating_sub(FAULTS_MAX);
+        let others = (others > 0).then(|| format!("and {others} more"));
+        let lines: Vec<String> =
+            self.0.iter().take(FAULTS_MAX).map(ToString::to_string).chain(others).collect();
         (!lines.is_empty()).then(|| lines.join("; ").into())
     }
 

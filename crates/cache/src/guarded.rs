@@ -130,6 +130,7 @@ impl<K: Kind> Kind for Guarded<K> {
     const NAMESPACED: bool = K::NAMESPACED;
     const BY_UID: bool = K::BY_UID;
     const CUSTOM: bool = K::CUSTOM;
+    const COSTLY_REMARKS: bool = K::COSTLY_REMARKS;
 
     fn event(
         &self,

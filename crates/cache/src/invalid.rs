@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use phalanx_cluster::diagnosis::clipped;
+
+/// The longest part of a line in bytes: objects of a megabyte hold names and values that are as long.
+const PART_MAX: usize = 512;
+
 /// A field that cannot be honoured. `Display` gives `FIELD: PROBLEM`, such as
 /// `spec.priority: found "high", expected an integer`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -15,9 +20,9 @@ pub struct Invalid {
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.field.is_empty() {
-            write!(f, "{}: ", self.field)?;
+            write!(f, "{}: ", clipped(&self.field, PART_MAX))?;
         }
-        f.write_str(&self.problem)
+        f.write_str(&clipped(&self.problem, PART_MAX))
     }
 }
 

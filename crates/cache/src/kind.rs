@@ -31,6 +31,9 @@ pub trait Kind: Resource<DynamicType = ()> {
     /// A custom resource: objects may be older than their schema, so that any field may have any type.
     const CUSTOM: bool = false;
 
+    /// Remarks cost much to find, and follow from what the event says: only a new event is looked through.
+    const COSTLY_REMARKS: bool = false;
+
     /// The event for an object that was added or changed; `None` when the Cluster need not know it.
     ///
     /// # Errors

@@ -14,6 +14,9 @@ use phalanx_framework::conf::parse_bool;
 use crate::invalid::{At, Invalid};
 use crate::{Identity, Interner, Kind, Names, constraints, device, requests, slim, volumes};
 
+/// Volumes of claims of a pod that waits, for each of which a volume is looked for. Nodes take fewer of one driver.
+const MAX_CLAIMS: usize = 128;
+
 /// A pod as the Cluster sees it.
 ///
 /// # Errors
@@ -47,7 +50,8 @@ pub(crate) fn reduce(
         queue: queue.map(|name| interner.string(name)),
         role: interner.string(marks.either(names::TASK_SPEC).unwrap_or_default()),
         index: marks.index(),
-        priority: marks.priority().or(spec.priority),
+        // Within its group only: it is the priority of the job of a pod without one, which anybody could raise.
+        priority: group.and(marks.priority()).or(spec.priority),
         priority_class: spec.priority_class_name.as_deref().map(|name| interner.string(name)),
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
         preemptable: marks.preemptable(),
@@ -92,6 +96,10 @@ fn constraints_of(
         _ => constraints::of_placed(spec, marks, interner)?,
     };
     let volumes = volumes::of_pod(spec, identity);
+    if waits && volumes.len() > MAX_CLAIMS {
+        let problem = format!("found {} volumes of claims, expected at most {MAX_CLAIMS}", volumes.len());
+        return Err(Invalid::new(problem)).at("volumes");
+    }
     let disks = volumes::disks(spec, interner);
     Ok(interner.constraints(Constraints { volumes, disks, ..constraints }))
 }

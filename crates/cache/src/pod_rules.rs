@@ -21,6 +21,9 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 /// Terms of one list of a pod: each costs a look at its domain for each node. The API server has no bound.
 const MAX_TERMS: usize = 64;
 
+/// Labels, their values and namespaces that the selectors of a pod name.
+const MAX_NAMES: usize = 1_024;
+
 /// The rules of a pending pod.
 pub(crate) fn all(
     spec: &slim::PodSpec,
@@ -29,17 +32,55 @@ pub(crate) fn all(
 ) -> Result<Option<Arc<PodRules>>, Invalid> {
     let mut rules = affinity(spec, marks, interner).at("affinity")?;
     rules.spread = spreads(spec, marks, interner).at("topologySpreadConstraints")?;
+    let found: usize = rules.selectors().map(names).sum();
+    if found > MAX_NAMES {
+        let problem = format!(
+            "found {found} labels, values and namespaces in rules on other pods, expected at most {MAX_NAMES}"
+        );
+        return Err(Invalid::new(problem)).at("affinity");
+    }
     Ok(some(rules))
 }
 
 /// What matters of a pod that has a node: its pod affinity and anti-affinity towards other pods. Terms that cannot be
-/// read are left out.
+/// read, or are too many, are left out: the others still keep pods away.
 pub(crate) fn of_placed(
     spec: &slim::PodSpec,
     marks: &Marks<'_>,
     interner: &mut Interner,
 ) -> Option<Arc<PodRules>> {
-    some(affinity(spec, marks, interner).unwrap_or_default())
+    let (near, apart) = (&spec.affinity.pod_affinity, &spec.affinity.pod_anti_affinity);
+    let mut left = MAX_NAMES;
+    let mut read = |from: &PodAffinityTerm| {
+        let term = term(from, marks, interner).ok()?;
+        left = left.checked_sub(names(&term.pods))?;
+        Some(term)
+    };
+    let required = [
+        &apart.required_during_scheduling_ignored_during_execution,
+        &near.required_during_scheduling_ignored_during_execution,
+    ];
+    let [anti_affinity, affinity] =
+        required.map(|list| list.iter().flatten().take(MAX_TERMS).filter_map(&mut read).collect());
+    let mut preferred = Vec::new();
+    for (sign, list) in [
+        (1, &near.preferred_during_scheduling_ignored_during_execution),
+        (-1, &apart.preferred_during_scheduling_ignored_during_execution),
+    ] {
+        let weighted = |one: &WeightedPodAffinityTerm| {
+            let weight = weight(one.weight).ok()?;
+            Some((sign * weight, read(&one.pod_affinity_term)?))
+        };
+        preferred.extend(list.iter().flatten().take(MAX_TERMS).filter_map(weighted));
+    }
+    some(PodRules { affinity, anti_affinity, preferred, spread: Vec::new() })
+}
+
+/// How many labels, values and namespaces a selector names.
+fn names(pods: &PodSelector) -> usize {
+    let selectors = pods.labels.iter().chain(&pods.namespace_selector);
+    let requirements = selectors.flat_map(|selector| &selector.0);
+    pods.namespaces.len() + requirements.map(|requirement| 1 + requirement.values.len()).sum::<usize>()
 }
 
 fn some(rules: PodRules) -> Option<Arc<PodRules>> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::resource::v1::{DeviceClass, DeviceSelector, ResourceClaimSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::{names, v1beta1};
-use phalanx_cel::Expression;
+use phalanx_cel::{Budget, Expression};
 use phalanx_cluster::duration::{LONGEST, is_too_long, parse_duration};
 use phalanx_framework::conf::parse_bool;
 use phalanx_resource::Quantity;
@@ -302,7 +302,9 @@ fn broken(place: &str, list: &v1beta1::ResourceList) -> Vec<Invalid> {
 /// Of a device class: expressions that select nothing, for they cannot be read, and a resource by whose name its
 /// devices are not given. Told though no claim names the class.
 pub fn of_device_class(class: &DeviceClass) -> Vec<Invalid> {
-    let mut found = unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class");
+    let mut budget = Budget::new(STEPS_MAX);
+    let mut found =
+        unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class", &mut budget);
     found.extend(class.spec.extended_resource_name.as_ref().map(|name| Invalid {
         field: "spec.extendedResourceName".to_owned(),
         problem: format!(
@@ -316,22 +318,32 @@ pub fn of_device_class(class: &DeviceClass) -> Vec<Invalid> {
 pub fn of_claim(place: &str, spec: &ResourceClaimSpec) -> Vec<Invalid> {
     const WHY: &str = "no device is good for it";
     let requests = spec.devices.iter().flat_map(|devices| devices.requests.iter().flatten()).enumerate();
-    let each = requests.flat_map(|(at, request)| {
+    let lists = requests.flat_map(|(at, request)| {
         let place = format!("{place}.devices.requests[{at}]");
-        let exactly = request.exactly.as_ref().and_then(|it| it.selectors.as_deref());
-        let mut found = unreadable(&format!("{place}.exactly"), exactly, WHY);
-        for (at, one) in request.first_available.iter().flatten().enumerate() {
-            found.extend(unreadable(&format!("{place}.firstAvailable[{at}]"), one.selectors.as_deref(), WHY));
-        }
-        found
+        let exactly =
+            request.exactly.as_ref().map(|it| (format!("{place}.exactly"), it.selectors.as_deref()));
+        let available = request.first_available.iter().flatten().enumerate();
+        let available = available
+            .map(move |(at, one)| (format!("{place}.firstAvailable[{at}]"), one.selectors.as_deref()));
+        exactly.into_iter().chain(available)
     });
-    each.collect()
+    let mut budget = Budget::new(STEPS_MAX);
+    lists.flat_map(|(place, selectors)| unreadable(&place, selectors, WHY, &mut budget)).collect()
 }
 
-fn unreadable(place: &str, selectors: Option<&[DeviceSelector]>, why: &str) -> Vec<Invalid> {
+/// Steps in which expressions of one object are read for remarks, on the thread of all watches: some milliseconds.
+const STEPS_MAX: u64 = 500_000;
+
+fn unreadable(
+    place: &str,
+    selectors: Option<&[DeviceSelector]>,
+    why: &str,
+    budget: &mut Budget,
+) -> Vec<Invalid> {
     let selectors = selectors.into_iter().flatten().enumerate();
     let unreadable = selectors.filter_map(|(at, selector)| {
-        let error = Expression::parse(&selector.cel.as_ref()?.expression).err()?;
+        let text = &selector.cel.as_ref()?.expression;
+        let error = if budget.left() > 0 { Expression::parse(text, budget).err()? } else { return None };
         let field = format!("{place}.selectors[{at}].cel.expression");
         Some(Invalid { field, problem: format!("{error}; {why}") })
     });

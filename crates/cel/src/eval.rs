@@ -274,7 +274,7 @@ mod tests {
 
     fn eval(text: &str) -> Result<bool, String> {
         let selects = |expr: Expression| expr.selects(&Gpu, &mut Budget::new(1_000_000));
-        Expression::parse(text).and_then(selects).map_err(|error| error.0)
+        Expression::parse(text, &mut Budget::new(1_000_000)).and_then(selects).map_err(|error| error.0)
     }
 
     #[test]

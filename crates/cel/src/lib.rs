@@ -38,9 +38,9 @@ impl Expression {
     /// Reads an expression.
     ///
     /// # Errors
-    /// What cannot be read, or is not supported, and where.
-    pub fn parse(text: &str) -> Result<Self, Error> {
-        parse::parse(text).map(Self)
+    /// What cannot be read, or is not supported, and where; or it takes too many steps.
+    pub fn parse(text: &str, budget: &mut Budget) -> Result<Self, Error> {
+        parse::parse(text, budget).map(Self)
     }
 
     /// Whether it selects a device.

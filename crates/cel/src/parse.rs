@@ -133,8 +133,8 @@ const LENGTH_MAX: usize = 10 * 1024;
 /// Brackets, signs, operators and calls within each other at most; sides of `&&` and `||` are beside each other.
 const DEPTH_MAX: usize = 64;
 
-/// What the regular expressions of one expression may cost when they are prepared.
-const PATTERN_STEPS_MAX: u64 = 500_000;
+/// What a byte of an expression costs.
+const STEPS_PER_BYTE: u64 = 4;
 
 impl Part {
     fn children(&self) -> Vec<&Expr> {
@@ -155,12 +155,13 @@ impl Part {
     }
 }
 
-pub(crate) fn parse(text: &str) -> Result<Expr, Error> {
+/// Reads text. What is done for each byte, and regular expressions that are prepared, are charged to the budget.
+pub(crate) fn parse(text: &str, budget: &mut Budget) -> Result<Expr, Error> {
     if text.len() > LENGTH_MAX {
         return Err(Error(format!("found {} bytes, expected at most {LENGTH_MAX}", text.len())));
     }
-    let patterns = Budget::new(PATTERN_STEPS_MAX);
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, patterns };
+    budget.charge(text.len() as u64 * STEPS_PER_BYTE)?;
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, budget };
     let expr = parser.expression()?;
     match parser.peek() {
         Token::End => Ok(expr),
@@ -168,14 +169,14 @@ pub(crate) fn parse(text: &str) -> Result<Expr, Error> {
     }
 }
 
-struct Parser {
+struct Parser<'a> {
     tokens: Vec<(Token, usize)>,
     at: usize,
     depth: usize,
-    patterns: Budget,
+    budget: &'a mut Budget,
 }
 
-impl Parser {
+impl Parser<'_> {
     fn peek(&self) -> &Token {
         &self.tokens[self.at].0
     }
@@ -364,7 +365,7 @@ impl Parser {
         if *function == Function::Matches
             && let Some(Expr { part: Part::Text(text), .. }) = arguments.get(1)
         {
-            let pattern = Pattern::new(text, &mut self.patterns).map_err(|error| self.error(&error.0))?;
+            let pattern = Pattern::new(text, self.budget).map_err(|error| self.error(&error.0))?;
             return Ok(Part::Matches(Box::new(arguments.swap_remove(0)), pattern));
         }
         Ok(Part::Call(*function, arguments))

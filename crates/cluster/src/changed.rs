@@ -151,13 +151,13 @@ impl Cluster {
     }
 
     /// Counts an event that may let a job start which could not before.
-    pub fn note_news(&mut self) {
-        self.changes.news += 1;
+    pub fn note_retry_event(&mut self) {
+        self.changes.retry_events += 1;
     }
 
     /// The number of events that may let a job start which could not before.
-    pub fn news(&self) -> u64 {
-        self.changes.news
+    pub fn retry_events(&self) -> u64 {
+        self.changes.retry_events
     }
 
     /// The clock when a Node was last added, changed or removed.

@@ -10,7 +10,7 @@ use crate::unoffered::Unoffered;
 
 /// What kube-scheduler counts for a pod without a cpu request when it spreads load: 100 millicores.
 const DEFAULT_MILLI_CPU: i64 = 100;
-/// The same for memory: 200 MiB.
+/// The memory that a pod without a memory request counts with in scores: 200 MiB.
 const DEFAULT_MEMORY: i64 = 200 << 20;
 
 /// Requests and constraints shared by tasks.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use phalanx_resource::{Amounts, Dims};
 use rustc_hash::FxHashMap;
 
-use crate::allowance::Allowances;
 use crate::changed::ChangeLog;
 use crate::check::{OF_NODES, OF_STATUSES};
 use crate::count::Count;
@@ -16,6 +15,7 @@ use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};
 use crate::images::Images;
 use crate::inqueue::InqueueRequests;
 use crate::pdbs::Pdbs;
+use crate::resource_quota::QuotasByName;
 use crate::terms::Terms;
 use crate::tree::Part;
 use crate::{
@@ -77,7 +77,7 @@ pub struct Cluster {
     /// PodDisruptionBudgets by name.
     pub pdbs: Pdbs,
     /// ResourceQuotas.
-    pub allowances: Allowances,
+    pub resource_quotas: QuotasByName,
     /// Pods counted by topology domain.
     pub terms: Terms,
     /// Sums over all nodes.
@@ -174,7 +174,7 @@ pub(crate) struct Changes {
     /// Names of resources that nodes, queues or quotas came to name, and pods may have asked for before.
     pub(crate) resources: Vec<Box<str>>,
     /// Counts events that may let a job start which could not before.
-    pub(crate) news: u64,
+    pub(crate) retry_events: u64,
 }
 
 impl Cluster {
@@ -188,7 +188,7 @@ impl Cluster {
             queues: Slots::default(),
             classes: Slots::default(),
             pdbs: Pdbs::default(),
-            allowances: Allowances::new(),
+            resource_quotas: QuotasByName::new(),
             terms: Terms::default(),
             sums: NodeSums::default(),
             images: Images::default(),
@@ -222,10 +222,10 @@ impl Cluster {
 
     /// Takes the pending tasks that were added with a nomination, and their nodes.
     pub fn take_nominated(&mut self) -> Vec<(TaskId, NodeId)> {
-        let mut promised = std::mem::take(&mut self.since_last_cycle.nominated);
-        promised.sort_unstable();
-        promised.dedup();
-        promised.into_iter().filter_map(|id| Some((id, self.nominated_node(id)?))).collect()
+        let mut nominated = std::mem::take(&mut self.since_last_cycle.nominated);
+        nominated.sort_unstable();
+        nominated.dedup();
+        nominated.into_iter().filter_map(|id| Some((id, self.nominated_node(id)?))).collect()
     }
 
     pub(crate) fn nominated_node(&self, id: TaskId) -> Option<NodeId> {
@@ -348,11 +348,11 @@ impl Cluster {
     }
 
     pub(crate) fn count_in_job(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, classes, allowances, indexes, changes, .. } = self;
+        let Self { tasks, jobs, classes, resource_quotas, indexes, changes, .. } = self;
         let task = &tasks[id];
         let Some(of) = task.job else { return };
         let job = &mut jobs[of];
-        if job.has_share(!allowances.is_empty()) {
+        if job.has_share(!resource_quotas.is_empty()) {
             indexes.inqueue.mark(of);
         }
         changes.log.note(of);

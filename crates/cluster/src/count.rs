@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 /// Whether something is counted in, or out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// It is counted in.
+    /// The item is added to the sums.
     In,
-    /// It was counted in, and is counted out.
+    /// The item is taken out of the sums that hold it.
     Out,
 }
 

@@ -199,7 +199,7 @@ impl Cluster {
     /// Sets the phase that the scheduler has a job in.
     pub fn set_phase(&mut self, job: JobId, phase: Phase) {
         if std::mem::replace(&mut self.jobs[job].phase, phase) != phase {
-            if self.jobs[job].has_share(!self.allowances.is_empty()) {
+            if self.jobs[job].has_share(!self.resource_quotas.is_empty()) {
                 self.indexes.inqueue.mark(job);
             }
             self.mark_pending(job);
@@ -225,7 +225,7 @@ impl Cluster {
     }
 
     fn quota_share(&self, job: &Job) -> Option<(Arc<str>, Amounts)> {
-        let admitted = !self.allowances.is_empty() && job.object.exists && job.phase == Phase::Inqueue;
+        let admitted = !self.resource_quotas.is_empty() && job.object.exists && job.phase == Phase::Inqueue;
         let demand = admitted.then(|| self.quota_demand(job)).filter(|demand| !demand.is_zero())?;
         Some((job.key.namespace.clone(), demand))
     }

@@ -1,4 +1,5 @@
 //! Jobs: PodGroups, and pods without one.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
@@ -19,6 +20,10 @@ pub enum JobKind {
     Solo,
 }
 
+/// The most roles that a PodGroup may have, and the most that are told apart of those that its pods name: a role is
+/// looked for by its name, and each search for places looks at all.
+pub const MAX_ROLES: usize = 256;
+
 /// A role of a gang (`volcano.sh/task-spec`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Role {
@@ -28,6 +33,13 @@ pub struct Role {
     pub min: u32,
     /// Tasks of the role by status.
     pub counts: Counts,
+}
+
+impl Role {
+    /// Whether neither the PodGroup nor a pod names the role any more.
+    fn is_unused(&self) -> bool {
+        self.min == 0 && self.counts.total() == 0
+    }
 }
 
 /// What the `minResources` of a PodGroup ask for.
@@ -81,7 +93,7 @@ pub struct Job {
     pub minimum: GangMinimum,
     /// The policies with `minSubGroups`.
     pub sub_groups: Vec<SubGroupPolicy>,
-    /// Roles in the order in which they were seen.
+    /// Roles that the PodGroup or its pods name; places of those that nobody names any more are used again.
     pub roles: Vec<Role>,
     /// Priority of its PriorityClass.
     pub priority: i32,
@@ -170,7 +182,7 @@ impl Job {
         whole && self.phase != Phase::Pending && settled.sum::<u32>() == self.counts.total()
     }
 
-    /// Whether any task of it has a node, or one that is promised.
+    /// Whether any task of it has a node, or is nominated to one.
     pub fn has_places(&self) -> bool {
         let placed = self.counts.total() - self.counts.of(Status::Pending);
         placed > 0
@@ -187,16 +199,106 @@ impl Job {
         self.counts.of(Status::Pending) + self.counts.of(Status::Pipelined)
     }
 
-    pub(crate) fn role(&mut self, name: &Arc<str>) -> u16 {
-        let at = self.roles.iter().position(|role| role.name == *name).unwrap_or_else(|| {
-            self.roles.push(Role { name: name.clone(), min: 0, counts: Counts::default() });
-            self.roles.len() - 1
-        });
+    /// The role of a pod that names this one. Beyond [`MAX_ROLES`], pods of other roles count as pods without a role.
+    pub(crate) fn role_of_pod(&mut self, name: &Arc<str>) -> u16 {
+        let known = self.known_role(name);
+        known.unwrap_or_else(|| if self.is_full() { self.add_role(&"".into()) } else { self.add_role(name) })
+    }
+
+    /// The same, if the job has the role already.
+    pub(crate) fn known_role(&self, name: &str) -> Option<u16> {
+        self.role_named(name).or_else(|| if self.is_full() { self.role_named("") } else { None })
+    }
+
+    fn is_full(&self) -> bool {
+        self.roles.len() >= MAX_ROLES && !self.roles.iter().any(Role::is_unused)
+    }
+
+    /// Takes in `minTaskMember`.
+    pub(crate) fn set_minimums(&mut self, minimums: &[(Arc<str>, u32)]) {
+        self.roles.iter_mut().for_each(|role| role.min = 0);
+        for (name, min) in minimums.iter().filter(|(_, min)| *min > 0) {
+            let role = self.role_named(name).unwrap_or_else(|| self.add_role(name));
+            self.roles[usize::from(role)].min = *min;
+        }
+    }
+
+    /// Whether `minTaskMember` is what the job has already.
+    pub(crate) fn has_minimums(&self, minimums: &[(Arc<str>, u32)]) -> bool {
+        let has = self.roles.iter().map(|role| (&*role.name, role.min));
+        let asked = minimums.iter().map(|(name, min)| (&**name, *min));
+        let has: BTreeMap<&str, u32> = has.filter(|(_, min)| *min > 0).collect();
+        has == asked.filter(|(_, min)| *min > 0).collect()
+    }
+
+    fn role_named(&self, name: &str) -> Option<u16> {
+        self.roles.iter().position(|role| *role.name == *name).map(|at| at as u16)
+    }
+
+    /// A new role, in the place of one that is not used any more.
+    fn add_role(&mut self, name: &Arc<str>) -> u16 {
+        let role = Role { name: name.clone(), min: 0, counts: Counts::default() };
+        let at = self.roles.iter().position(Role::is_unused).unwrap_or(self.roles.len());
+        match self.roles.get_mut(at) {
+            Some(unused) => *unused = role,
+            None => self.roles.push(role),
+        }
         at as u16
     }
 
     pub(crate) fn count(&mut self, role: u16, from: Option<Status>, to: Option<Status>) {
         self.counts.moved(from, to);
         self.roles[usize::from(role)].counts.moved(from, to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, PodInfo};
+    use crate::testing::{cluster_of, group, job_of, member};
+
+    /// Pod `at` of group `g`, in a role of its own.
+    fn in_own_role(at: usize) -> PodInfo {
+        PodInfo { role: format!("role-{at}").into(), ..member("g", at as u32, "cpu=1") }
+    }
+
+    #[test]
+    fn roles_that_pods_make_up_are_bounded_and_given_back() {
+        let count = 2 * MAX_ROLES;
+        let mut cluster = cluster_of([group("g", 1)]);
+        for at in 0..count {
+            cluster.apply(in_own_role(at).into());
+        }
+        let roles = |cluster: &crate::Cluster| cluster.jobs[job_of(cluster, "g")].roles.len();
+        assert_eq!(roles(&cluster), MAX_ROLES + 1, "the others are pods without a role");
+        assert_eq!(cluster.check(), [""; 0]);
+        assert!(!(0..count).any(|at| cluster.apply(in_own_role(at).into())), "an echo changes nothing");
+        for round in 1..4 {
+            for at in 0..count {
+                cluster.apply(Event::PodGone(in_own_role(at).pod.uid));
+                cluster
+                    .apply(PodInfo { role: format!("role-{round}-{at}").into(), ..in_own_role(at) }.into());
+            }
+        }
+        assert_eq!(roles(&cluster), MAX_ROLES + 1);
+        assert_eq!(cluster.check(), [""; 0]);
+    }
+
+    #[test]
+    fn the_roles_of_a_group_are_told_apart_whatever_its_pods_name() {
+        let mut cluster = cluster_of((0..2 * MAX_ROLES).map(in_own_role));
+        let asked: Vec<(Arc<str>, u32)> =
+            (0..MAX_ROLES).map(|at| (format!("asked-{at}").into(), 1)).collect();
+        cluster.apply(
+            crate::event::PodGroupInfo { min_task_member: asked, ..group("g", MAX_ROLES as u32) }.into(),
+        );
+        for at in 0..MAX_ROLES {
+            let role = format!("asked-{at}").into();
+            cluster.apply(PodInfo { role, ..in_own_role(at) }.into());
+        }
+        let job = &cluster.jobs[job_of(&cluster, "g")];
+        assert_eq!(job.roles_satisfied(Counts::valid), Ok(()));
+        assert_eq!(cluster.check(), [""; 0]);
     }
 }

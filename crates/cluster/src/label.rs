@@ -23,7 +23,7 @@ impl Labels {
         self.0.iter().flat_map(|list| list.iter())
     }
 
-    /// Those whose keys will do.
+    /// The labels whose keys pass `keep`.
     pub fn filtered(&self, keep: impl Fn(&Arc<str>) -> bool) -> Self {
         if self.iter().all(|(key, _)| keep(key)) {
             return self.clone();

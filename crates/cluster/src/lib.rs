@@ -4,10 +4,8 @@
 //! through `Cluster::place`, the one function that moves a task, so that room, counts and sums cannot drift apart.
 //!
 //! Nothing here reads files, sockets, clocks or the environment.
-mod allowance;
 pub mod annotation;
 mod apply;
-pub mod budget;
 mod changed;
 mod check;
 mod class;
@@ -40,7 +38,9 @@ pub mod prepare;
 mod priorities;
 mod queue;
 mod request_key;
+mod resource_quota;
 mod running_jobs;
+pub mod search_budget;
 mod task;
 mod terms;
 #[cfg(any(test, feature = "testing"))]
@@ -50,7 +50,6 @@ mod unoffered;
 mod usage;
 mod volumes;
 
-pub use allowance::{Allowance, Allowances};
 pub use apply::rendered;
 pub use changed::{Changed, JobChange};
 pub use class::Class;
@@ -58,7 +57,8 @@ pub use cluster::{Before, Cluster, ClusterOptions, NodeSums};
 pub use contents::Contents;
 pub use devices::{DeviceNeed, DevicesOf, Local, Shared, Wanted, is_part};
 pub use grouping::GroupWait;
-pub use job::{GangMinimum, GroupObject, Job, JobKind, Role};
+pub use job::{GangMinimum, GroupObject, Job, JobKind, MAX_ROLES, Role};
+pub use resource_quota::{NamespaceQuota, QuotasByName};
 pub use unoffered::Unoffered;
 
 pub use count::Count;

@@ -195,24 +195,24 @@ impl Node {
 
     /// Reads what a move to this node is about to read.
     #[inline]
-    pub fn foresee(&self) {
+    pub fn prefetch(&self) {
         let room =
             self.idle.get(DimId::CPU) ^ self.pipelined.get(DimId::CPU) ^ self.releasing.get(DimId::CPU);
         std::hint::black_box((self.version.0, room, self.volumes.limits.len(), self.name.len()));
     }
 
     /// Whether no rule about resources tells two nodes apart.
-    pub fn same_room(&self, other: &Node) -> bool {
-        self.room() == other.room()
+    pub fn same_resources(&self, other: &Node) -> bool {
+        self.resource_state() == other.resource_state()
     }
 
     /// Hashes what rules about resources read.
-    pub fn hash_room(&self, state: &mut impl Hasher) {
-        self.room().hash(state);
+    pub fn hash_resources(&self, state: &mut impl Hasher) {
+        self.resource_state().hash(state);
     }
 
     /// All that rules about resources read. Other fields are attributes, or read by no rule.
-    fn room(&self) -> impl PartialEq + Hash + '_ {
+    fn resource_state(&self) -> impl PartialEq + Hash + '_ {
         // Without `..`, so that a new field has to be sorted in here.
         let Self {
             name: _,

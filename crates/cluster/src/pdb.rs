@@ -38,7 +38,7 @@ impl Cluster {
 
     /// Whether a pod may be evicted as far as its own objects go: neither the pod nor its PodGroup says `preemptable:
     /// false`, and no eviction of the pod was refused lately.
-    pub fn lets_itself_go(&self, task: TaskId, now: Time) -> bool {
+    pub fn permits_eviction(&self, task: TaskId, now: Time) -> bool {
         let task = &self.tasks[task];
         let of_job = task.job.and_then(|job| self.jobs[job].preemptable);
         let left_alone = match task.refused {

@@ -13,7 +13,7 @@ use crate::multi_map::SelectorIndex;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pdbs {
     known: BTreeMap<Key, Pdb>,
-    /// Those of a namespace that select pods.
+    /// The PodDisruptionBudgets of a namespace that select pods.
     namespaces: FxHashMap<Arc<str>, SelectorIndex<Key>>,
 }
 

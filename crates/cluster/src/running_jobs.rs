@@ -19,7 +19,7 @@ pub(crate) struct RunningJobKey {
 pub enum EqualPriority {
     /// All of them.
     All,
-    /// Those with surplus pods.
+    /// Running jobs with surplus pods.
     WithSurplus,
     /// None of them.
     None,
@@ -32,7 +32,7 @@ type Ranked = BTreeSet<(i32, JobId)>;
 #[derive(Clone, Debug, Default, PartialEq)]
 struct QueueRunningJobs {
     all: Ranked,
-    /// Those with surplus pods.
+    /// Running jobs with surplus pods.
     surplus: Ranked,
 }
 

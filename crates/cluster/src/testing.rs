@@ -68,13 +68,13 @@ pub fn member(group: &str, index: u32, requests: &str) -> PodInfo {
     PodInfo { group: Some(group.into()), index: Some(index), ..pod(&format!("{group}-{index}"), requests) }
 }
 
-/// The same pod, running on a node.
+/// This pod, running on a node.
 pub fn running(pod: PodInfo, node: &str) -> PodInfo {
     let life = PodLife { phase: PodPhase::Running, node: Some(node.into()), ..pod.life };
     PodInfo { life, ..pod }
 }
 
-/// The same pod, being deleted.
+/// This pod, being deleted.
 pub fn leaving(pod: PodInfo) -> PodInfo {
     PodInfo { life: PodLife { deleting: true, ..pod.life }, ..pod }
 }

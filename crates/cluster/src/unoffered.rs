@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Dims, InitContainer, PodResources};
 
-use crate::allowance::{canonical, is_of_nodes};
 use crate::class::ClassKey;
 use crate::devices::class_of;
 use crate::event::{PodRequests, Resources};
 use crate::id::{ClassId, JobId, TaskId};
+use crate::resource_quota::{canonical, is_of_nodes};
 use crate::{Class, Cluster, GangMinimum};
 
 /// The number of resources that a reason names.
@@ -229,7 +229,7 @@ impl Cluster {
         Cow::Owned(dims.renaming(none, &told(names.iter().copied(), names.len())))
     }
 
-    /// The same, but for device classes.
+    /// As above, without names of device classes.
     fn resources_told(&self, id: JobId) -> Cow<'_, Dims> {
         let job = &self.jobs[id];
         let asks = |dim| {

@@ -31,17 +31,10 @@ pub(crate) fn map<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, 
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// Twelve letters and digits that depend on the texts only: where Volcano draws a suffix, a second try has to find the
-/// same one. FNV-1a in base 36.
+/// Twelve hexadecimal digits of the SHA-256 of the texts: where Volcano draws a random suffix, a second try has to find
+/// the same one.
 pub(crate) fn suffix(texts: &[&str]) -> String {
-    let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
-    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    let mut text = String::new();
-    for _ in 0..12 {
-        text.push(char::from(b"0123456789abcdefghijklmnopqrstuvwxyz"[(hash % 36) as usize]));
-        hash /= 36;
-    }
-    text
+    let digest = ring::digest::digest(&ring::digest::SHA256, texts.join("\0").as_bytes());
+    let digits = digest.as_ref().iter().take(6).flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }

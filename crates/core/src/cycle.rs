@@ -4,15 +4,15 @@ use std::sync::Arc;
 use crate::actions;
 use crate::backlog::{self, Pending, Refusals, RetryLimits, TimerKind};
 use crate::decision::Decision;
+use crate::other_refusals;
 use crate::reservation;
 use crate::session::Session;
 use crate::state::SchedulerState;
 use crate::status;
-use crate::unserved;
 use phalanx_cluster::Cluster;
-use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
+use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_framework::conf::Conf;
 use phalanx_framework::extender::{Extender, NoExtender};
 use phalanx_framework::placement::Sampling;
@@ -167,36 +167,31 @@ pub fn cycle(
 ) -> Outcome {
     let CycleOptions { conf, limits, extender, stopwatch, now } = options;
     let before = begin(cluster, state, now);
-    let SchedulerState { backlog, reservations, history, bounds, failed_searches, placement, cycle, .. } =
-        state;
     let outside = SessionInputs { now, before, extender: Some(extender), stopwatch };
-    let mut session = Session::open(cluster, conf, placement, outside);
-    session.history = std::mem::take(history);
-    session.bounds = std::mem::take(bounds);
-    session.failed_searches = std::mem::take(failed_searches);
-    session.reservations = std::mem::take(reservations);
-    session.backlog = std::mem::take(backlog);
+    let mut session = Session::open(cluster, conf, state, outside);
     renew_nominations(&mut session);
     reservation::begin(&mut session);
     backlog::begin(&mut session, limits);
-    run_actions(&mut session, hand_out);
-    unserved::note(&mut session);
-    status::update_all(&mut session, *cycle);
+    for name in &session.conf.actions {
+        if let Some(action) = actions::find(name) {
+            (action.run)(&mut session);
+            if !session.decisions.is_empty() {
+                hand_out(std::mem::take(&mut session.decisions));
+            }
+        }
+    }
+    other_refusals::note(&mut session);
+    let cycle = session.state.cycle;
+    status::update_all(&mut session, cycle);
     backlog::end_cycle(&mut session, limits);
     session.tiers.every().for_each(|plugin| plugin.close(session.cluster));
-    let outcome = Outcome {
-        cycle: *cycle,
+    Outcome {
+        cycle,
         wake: wake(&session),
         flush: flush(&session, limits),
-        repair: session.reservations.repair_wake(now),
-        decisions: std::mem::take(&mut session.decisions),
-    };
-    *history = session.history;
-    *bounds = session.bounds;
-    *failed_searches = session.failed_searches;
-    *reservations = session.reservations;
-    *backlog = session.backlog;
-    outcome
+        repair: session.state.reservations.repair_wake(now),
+        decisions: session.decisions,
+    }
 }
 
 /// Brings the Cluster to the time of the cycle. Returns when the previous cycle began.
@@ -212,20 +207,10 @@ fn begin(cluster: &mut Cluster, state: &mut SchedulerState, now: Time) -> Option
     state.began.replace(now)
 }
 
-fn run_actions(session: &mut Session<'_>, hand_out: &mut dyn FnMut(Vec<Decision>)) {
-    for name in &session.conf.actions {
-        if let Some(action) = actions::find(name) {
-            (action.run)(session);
-            if !session.decisions.is_empty() {
-                hand_out(std::mem::take(&mut session.decisions));
-            }
-        }
-    }
-}
-
 /// When a cycle may decide something new though nothing happens.
 fn wake(session: &Session<'_>) -> Option<Time> {
-    let Session { cluster, backlog, reservations, now, .. } = session;
+    let Session { cluster, now, .. } = session;
+    let SchedulerState { backlog, reservations, .. } = &*session.state;
     // At once for jobs that were refused before capacity was freed in this cycle, or admitted too late for it; later
     // for jobs for whose search there was no time.
     let again = (backlog.unschedulable() > 0 && backlog.was_freed() || session.admitted_late).then_some(*now);
@@ -242,8 +227,9 @@ fn wake(session: &Session<'_>) -> Option<Time> {
 
 /// When a cycle tries unschedulable jobs again whatever happened.
 fn flush(session: &Session<'_>, limits: RetryLimits) -> Option<Time> {
-    let active = session.backlog.any_active().then_some(Time(session.now.0.saturating_add(limits.flush_ms)));
-    session.backlog.timers.next(TimerKind::Flush).into_iter().chain(active).min()
+    let active =
+        session.state.backlog.any_active().then_some(Time(session.now.0.saturating_add(limits.flush_ms)));
+    session.state.backlog.timers.next(TimerKind::Flush).into_iter().chain(active).min()
 }
 
 /// Restores nominations that another scheduler process decided. Whether they still hold is decided when the job is

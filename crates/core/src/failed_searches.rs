@@ -20,10 +20,10 @@ use rustc_hash::FxHashMap;
 
 use crate::backoff::Backoff;
 use phalanx_cluster::Cluster;
-use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{NoEviction, Whose};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId, QueueId};
+use phalanx_cluster::search_budget::Cut;
 
 /// Steps that failed searches of a cycle may take before further ones back off: a few milliseconds.
 const FREE_STEPS: u64 = 2_000;

@@ -159,7 +159,7 @@ fn new_bound(
 ) -> Result<FeasibilityBound, NoEviction> {
     steps.scan(2 * session.cluster.nodes.len())?;
     let empty = FeasibilityBound::new(session, demand, wants);
-    if empty.may_do() { Ok(empty.with_none_evicted(session.cluster)) } else { Err(NoEviction::TooLarge) }
+    if empty.may_fit() { Ok(empty.with_none_evicted(session.cluster)) } else { Err(NoEviction::TooLarge) }
 }
 
 /// The capacity of nodes with some pods evicted, and what follows from it.
@@ -194,7 +194,7 @@ impl FeasibilityBound {
     }
 
     /// With all of these gone.
-    pub(crate) fn without<'w>(&self, victims: impl Iterator<Item = (NodeId, &'w Amounts)>) -> Self {
+    pub(crate) fn with_evicted<'w>(&self, victims: impl Iterator<Item = (NodeId, &'w Amounts)>) -> Self {
         let mut without = self.clone();
         let mut rooms = std::mem::take(&mut without.rooms);
         for (node, request) in victims {
@@ -242,7 +242,7 @@ impl FeasibilityBound {
     ) -> Option<usize> {
         let mut before = Vec::new();
         let mut count = Some(0);
-        while !self.may_do() {
+        while !self.may_fit() {
             let Some(unit) = units.next() else {
                 count = None;
                 break;
@@ -269,7 +269,7 @@ impl FeasibilityBound {
     }
 
     /// Whether there may be room for as many as it takes.
-    pub(crate) fn may_do(&self) -> bool {
+    pub(crate) fn may_fit(&self) -> bool {
         self.places() >= self.wanted && self.totals.iter().all(|total| total.room >= total.wanted)
     }
 
@@ -319,8 +319,8 @@ fn rooms(cluster: &Cluster, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {
 
 impl Need {
     fn new(session: &mut Session<'_>, class: ClassId, tasks: u64) -> Self {
-        let Session { cluster, tiers, placement, .. } = session;
-        let admits = placement.admits(cluster, tiers, class);
+        let Session { cluster, tiers, state, .. } = session;
+        let admits = state.placement.admits(cluster, tiers, class);
         let admitted = (0..cluster.nodes.bound()).map(|at| admits(NodeId::from_index(at))).collect();
         let request: Vec<_> =
             cluster.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();

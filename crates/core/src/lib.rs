@@ -13,6 +13,7 @@ mod failed_searches;
 mod feasibility;
 mod gang;
 mod order;
+mod other_refusals;
 mod plan;
 pub mod report;
 mod reservation;
@@ -22,7 +23,6 @@ mod state;
 pub mod statement;
 mod status;
 mod steps;
-mod unserved;
 
 pub use backlog::{Pending, RetryLimits};
 pub use cycle::{CycleOptions, Outcome, Scheduler, cycle};

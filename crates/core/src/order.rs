@@ -2,14 +2,14 @@
 //!
 //! Serving a job changes its own rank and the rank of its queue, but of no other job of the queue. So a job that is
 //! pushed back after it was served is ordered exactly, which it is not in Volcano's heaps of live shares.
-mod contest;
+mod tournament;
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use contest::{Contest, Rules};
+use tournament::{QueueTournament, Rules};
 
 use crate::session::Session;
 use phalanx_cluster::Status;
@@ -138,7 +138,7 @@ pub(crate) struct JobsByQueue {
 
 /// The order of queues at the last call, which is updated for queues that changed.
 struct QueueOrder {
-    contest: Contest,
+    tournament: QueueTournament,
     /// A queue has no known ancestors: any change has all queues compared again.
     loose: bool,
     /// Queues whose waiting jobs changed since.
@@ -177,35 +177,35 @@ impl QueueRules<'_, '_> {
 }
 
 impl QueueOrder {
-    fn new(places: &QueueRules<'_, '_>) -> Self {
-        let QueueRules { session, jobs } = *places;
+    fn new(rules: &QueueRules<'_, '_>) -> Self {
+        let QueueRules { session, jobs } = *rules;
         let mut loose = false;
         let with_path = |queue: &QueueId| {
             let path = session.queue_path(*queue);
             loose |= path.is_none();
             (path.unwrap_or_default(), *queue)
         };
-        let contest = Contest::new(jobs.keys().map(with_path), places);
+        let tournament = QueueTournament::new(jobs.keys().map(with_path), rules);
         let (read, stamp) = (session.cluster.moved_end(), session.queue_stamp());
-        Self { contest, loose, changed: Vec::new(), read, stamp }
+        Self { tournament, loose, changed: Vec::new(), read, stamp }
     }
 
     /// Takes in changes since the last call. False when all queues have to be compared.
-    fn catch_up(&mut self, places: &QueueRules<'_, '_>) -> bool {
-        let QueueRules { session, jobs } = *places;
-        let joined = |queue: &QueueId| jobs.contains_key(queue) && !self.contest.knows(*queue);
+    fn catch_up(&mut self, rules: &QueueRules<'_, '_>) -> bool {
+        let QueueRules { session, jobs } = *rules;
+        let joined = |queue: &QueueId| jobs.contains_key(queue) && !self.tournament.knows(*queue);
         if self.changed.iter().any(joined) {
             return false;
         }
         let moved = self.moved(session);
         let stamp = std::mem::replace(&mut self.stamp, session.queue_stamp());
         match moved.filter(|_| stamp == self.stamp) {
-            Some(moved) if moved.is_empty() || (!self.loose && moved.len() <= self.contest.len() / 4) => {
-                if !self.shift(places, &moved) {
-                    self.contest.replay(places);
+            Some(moved) if moved.is_empty() || (!self.loose && moved.len() <= self.tournament.len() / 4) => {
+                if !self.shift(rules, &moved) {
+                    self.tournament.replay(rules);
                 }
             }
-            _ => self.contest.replay(places),
+            _ => self.tournament.replay(rules),
         }
         self.changed.clear();
         true
@@ -222,15 +222,15 @@ impl QueueOrder {
     }
 
     /// Moves queues that changed. False when all queues have to be compared.
-    fn shift(&mut self, places: &QueueRules<'_, '_>, moved: &[QueueId]) -> bool {
+    fn shift(&mut self, rules: &QueueRules<'_, '_>, moved: &[QueueId]) -> bool {
         for queue in moved {
-            let known = self.contest.path_of(*queue).map(<[u32]>::to_vec);
-            let Some(path) = known.or_else(|| places.session.queue_path(*queue)) else { return false };
-            self.contest.changed(*queue, places);
-            self.contest.shifted(&path, places);
+            let known = self.tournament.path_of(*queue).map(<[u32]>::to_vec);
+            let Some(path) = known.or_else(|| rules.session.queue_path(*queue)) else { return false };
+            self.tournament.changed(*queue, rules);
+            self.tournament.shifted(&path, rules);
         }
         for queue in self.changed.iter().filter(|queue| moved.binary_search(queue).is_err()) {
-            self.contest.changed(*queue, places);
+            self.tournament.changed(*queue, rules);
         }
         true
     }
@@ -266,15 +266,11 @@ impl JobsByQueue {
         if self.jobs.len() < 2 {
             return self.jobs.keys().next().copied();
         }
-        let places = QueueRules { session, jobs: &self.jobs };
-        let ranks = self.ranks.take().and_then(|mut ranks| ranks.catch_up(&places).then_some(ranks));
-        let ranks = ranks.unwrap_or_else(|| QueueOrder::new(&places));
-        let first = ranks.contest.winner();
-        debug_assert_eq!(
-            first,
-            places.first_of_all(),
-            "the first queue is another one when all are compared"
-        );
+        let rules = QueueRules { session, jobs: &self.jobs };
+        let ranks = self.ranks.take().and_then(|mut ranks| ranks.catch_up(&rules).then_some(ranks));
+        let ranks = ranks.unwrap_or_else(|| QueueOrder::new(&rules));
+        let first = ranks.tournament.winner();
+        debug_assert_eq!(first, rules.first_of_all(), "the first queue is another one when all are compared");
         self.ranks = Some(ranks);
         first
     }
@@ -333,7 +329,7 @@ pub(crate) fn refuse_behind(session: &mut Session<'_>, job: JobId, first: JobId)
 
 /// Whether a job was refused in this cycle because it waits behind another.
 pub(crate) fn is_behind(session: &Session<'_>, job: JobId) -> bool {
-    session.backlog.refusals.of(job).iter().any(|refusal| matches!(refusal, Refusal::Behind { .. }))
+    session.state.backlog.refusals.of(job).iter().any(|refusal| matches!(refusal, Refusal::Behind { .. }))
 }
 
 #[cfg(test)]

@@ -143,7 +143,7 @@ impl Reservations {
 
 /// A cycle begins: notes which jobs have reservations, and releases those that have lasted long enough.
 pub(crate) fn begin(session: &mut Session<'_>) {
-    let mut rows = std::mem::take(&mut session.reservations.rows);
+    let mut rows = std::mem::take(&mut session.state.reservations.rows);
     rows.retain(|holder, row| match holder {
         Holder::Job(job) => is_current(session, *job, row),
         Holder::Placeholder(task) => renew_moved_pod(session, *task, row),
@@ -164,7 +164,7 @@ pub(crate) fn begin(session: &mut Session<'_>) {
         let was = std::mem::replace(&mut row.kind, ReservationKind::PausedRepair);
         was == ReservationKind::Repair
     });
-    session.reservations.rows = rows;
+    session.state.reservations.rows = rows;
 }
 
 /// Whether a job has this reservation still, or its repair pauses.
@@ -184,7 +184,7 @@ pub(crate) fn keep_for_successor(session: &mut Session<'_>, moved: TaskId, node:
     let Some(placeholder) = session.cluster.add_placeholder(moved) else { return };
     session.simulate_place(placeholder, Status::Pipelined, Some(node));
     let row = Reservation { kind: ReservationKind::MovedPod(moved_pod), uid, since: session.now };
-    session.reservations.rows.insert(Holder::Placeholder(placeholder), row);
+    session.state.reservations.rows.insert(Holder::Placeholder(placeholder), row);
 }
 
 /// Gives the place of a moved pod to its successor, or up when none may come in time. Returns whether it is kept on.

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
 use phalanx_cluster::id::JobId;
+use phalanx_cluster::search_budget::{Budget, Cut, Stopwatch};
 
 /// The most steps of the search for one gang.
 const JOB_STEPS: u64 = 50_000;
@@ -61,11 +61,12 @@ impl SearchTime {
             return Turn { ms: 0, whole: true };
         };
         let ms = longer.unwrap_or(CYCLE_MS).min(most);
-        let due = Duration::from_millis(ms);
-        let time = if longer.is_some() && !self.left.is_zero() { due } else { due.min(self.left) };
+        let whole_turn = Duration::from_millis(ms);
+        let time =
+            if longer.is_some() && !self.left.is_zero() { whole_turn } else { whole_turn.min(self.left) };
         budget.limit_time(stopwatch, time, ms);
         self.began = stopwatch.elapsed();
-        Turn { ms, whole: 2 * time >= due }
+        Turn { ms, whole: 2 * time >= whole_turn }
     }
 
     /// The search is over.
@@ -90,19 +91,19 @@ impl SearchTime {
 
 /// What is left of the budget for searches for the placement of gangs.
 #[derive(Debug)]
-pub(crate) struct Searches {
+pub(crate) struct PlacementBudget {
     budget: Budget,
     /// Number of jobs without a search in the last cycle that were not served in this one.
-    owed: u64,
+    deferred: u64,
     /// The job is one of these that is being served.
-    due: Option<JobId>,
+    deferred_job: Option<JobId>,
     /// No search took steps before the job that is being served.
     had_all: bool,
 }
 
-impl Searches {
+impl PlacementBudget {
     pub(crate) fn new() -> Self {
-        Self { budget: Budget::new(CYCLE_STEPS), owed: 0, due: None, had_all: false }
+        Self { budget: Budget::new(CYCLE_STEPS), deferred: 0, deferred_job: None, had_all: false }
     }
 
     /// The budget, for the time of a search to limit it.
@@ -111,19 +112,17 @@ impl Searches {
     }
 
     /// Sets the number of jobs without a search in the last cycle.
-    pub(crate) fn owe(&mut self, jobs: usize) {
-        self.owed = jobs as u64;
+    pub(crate) fn set_deferred_jobs(&mut self, jobs: usize) {
+        self.deferred = jobs as u64;
     }
 
-    /// Starts serving a job.
-    pub(crate) fn serve(&mut self) {
+    /// Starts serving a job; `deferred` when it is one without a search in the last cycle.
+    pub(crate) fn begin_job(&mut self, deferred: Option<JobId>) {
         self.had_all = self.budget.is_whole();
-    }
-
-    /// The job that is being served is one without a search in the last cycle.
-    pub(crate) fn pay(&mut self, job: JobId) {
-        self.owed = self.owed.saturating_sub(1);
-        self.due = Some(job);
+        if deferred.is_some() {
+            self.deferred = self.deferred.saturating_sub(1);
+            self.deferred_job = deferred;
+        }
     }
 
     /// Whether the job that is being served would get a larger budget in the next cycle.
@@ -160,13 +159,13 @@ impl Searches {
 
     /// Steps that are not kept for other jobs.
     fn free(&self, job: JobId) -> u64 {
-        let kept = if self.waits(job) { self.owed.saturating_mul(JOB_STEPS) } else { 0 };
+        let kept = if self.waits(job) { self.deferred.saturating_mul(JOB_STEPS) } else { 0 };
         self.budget.left().saturating_sub(kept)
     }
 
     /// Whether other jobs go before the job that is being served.
     fn waits(&self, job: JobId) -> bool {
-        self.owed > 0 && self.due != Some(job)
+        self.deferred > 0 && self.deferred_job != Some(job)
     }
 
     /// Whether a search that was cut short may get further in another cycle.

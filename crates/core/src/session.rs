@@ -1,21 +1,18 @@
 //! The session: Cluster and plugins of one cycle, with what actions ask of them.
 use std::cmp::Ordering;
 
-use crate::backlog::{Backlog, IndexScans};
+use crate::backlog::IndexScans;
 use crate::decision::{Decision, Prepare};
-use crate::eviction_history::EvictionHistory;
-use crate::failed_searches::FailedSearches;
-use crate::feasibility::FeasibilityBounds;
-use crate::reservation::Reservations;
-use crate::searches::{SearchTime, Searches};
+use crate::searches::{PlacementBudget, SearchTime};
+use crate::state::SchedulerState;
 use crate::statement::{Operation, Statement};
-use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
+use phalanx_cluster::search_budget::Cut;
 use phalanx_cluster::{Before, Cluster, Status};
 use phalanx_framework::conf::{Conf, Flag};
-use phalanx_framework::placement::{BestNode, Fit, NodeRanking};
+use phalanx_framework::placement::{BestNode, Fit};
 use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
@@ -23,7 +20,8 @@ use phalanx_plugins::PLUGINS;
 /// Actions that evict for a waiting job.
 pub(crate) const EVICTING_ACTIONS: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
 
-/// The order of jobs: plugins that rank jobs where preemption is configured, repairs, other plugins, creation, name.
+/// The order of jobs: plugins up to the last one with a `job_rank` where preemption is configured, repairs, other
+/// plugins, creation, name.
 pub(crate) fn job_order(cluster: &Cluster, tiers: &Tiers, a: JobId, b: JobId) -> Ordering {
     tiers.job_order(cluster, a, b).then_with(|| {
         let (a, b) = (&cluster.jobs[a], &cluster.jobs[b]);
@@ -41,33 +39,24 @@ pub struct Session<'w> {
     pub conf: &'w Conf,
     /// When the cycle began.
     pub now: Time,
-    pub(crate) placement: &'w mut NodeRanking,
+    /// What crosses cycles.
+    pub(crate) state: &'w mut SchedulerState,
     pub(crate) log: Vec<Operation>,
     /// In open statements: which job displaces which.
     pub(crate) displaced: Vec<(JobId, JobId)>,
     pub(crate) decisions: Vec<Decision>,
     /// What is left in this cycle for searches for the placement of gangs.
-    pub(crate) searches: Searches,
+    pub(crate) placement_budget: PlacementBudget,
     /// What is left in this cycle of the time for searches of all kinds.
     pub(crate) search_time: SearchTime,
     /// There was no time for the search of a job.
     pub(crate) cut_short: bool,
     /// A job was admitted after `allocate` ran: the next cycle places its pods.
     pub(crate) admitted_late: bool,
-    /// Plain placing has had its turn in this cycle, or never has.
-    pub(crate) allocated: bool,
-    /// Who was asked of those that wait for plain placing.
+    /// The action allocate has run in this cycle, or is not configured.
+    pub(crate) allocate_done: bool,
+    /// Scans of the capacity indexes in this cycle.
     pub(crate) scans: IndexScans,
-    /// Which jobs evicted which.
-    pub(crate) history: EvictionHistory,
-    /// Feasibility bounds of the last preemptors.
-    pub(crate) bounds: FeasibilityBounds,
-    /// Searches that failed and are not to be made again yet.
-    pub(crate) failed_searches: FailedSearches,
-    /// Nodes that are kept across cycles.
-    pub(crate) reservations: Reservations,
-    /// Waiting jobs.
-    pub(crate) backlog: Backlog,
 }
 
 impl<'w> Session<'w> {
@@ -75,7 +64,7 @@ impl<'w> Session<'w> {
     pub fn open(
         cluster: &'w mut Cluster,
         conf: &'w Conf,
-        placement: &'w mut NodeRanking,
+        state: &'w mut SchedulerState,
         outside: impl Into<SessionInputs<'w>>,
     ) -> Self {
         let outside = outside.into();
@@ -85,36 +74,31 @@ impl<'w> Session<'w> {
             tiers,
             conf,
             now: outside.now,
-            placement,
+            state,
             log: Vec::new(),
             displaced: Vec::new(),
             decisions: Vec::new(),
-            searches: Searches::new(),
+            placement_budget: PlacementBudget::new(),
             search_time: SearchTime::new(outside.stopwatch),
             cut_short: false,
             admitted_late: false,
-            allocated: !conf.has_action("allocate"),
+            allocate_done: !conf.has_action("allocate"),
             scans: IndexScans::default(),
-            history: EvictionHistory::default(),
-            bounds: FeasibilityBounds::default(),
-            failed_searches: FailedSearches::default(),
-            reservations: Reservations::default(),
-            backlog: Backlog::default(),
         }
     }
 
     /// Records that a search for the placement of a job was cut short.
     pub(crate) fn search_ended(&mut self, job: JobId, cut: Cut) {
-        let short = Searches::is_cut_short(cut);
-        let again = short && self.searches.may_get_more();
-        self.backlog.defer_placing(job, again);
+        let short = PlacementBudget::is_cut_short(cut);
+        let again = short && self.placement_budget.may_get_more();
+        self.state.backlog.defer_placing(job, again);
         self.cut_short |= short;
     }
 
     /// Active jobs, by id.
     pub(crate) fn active_jobs(&mut self) -> Vec<JobId> {
-        self.backlog.follow(self.cluster);
-        self.backlog.active_jobs(self.cluster)
+        self.state.backlog.follow(self.cluster);
+        self.state.backlog.active_jobs(self.cluster)
     }
 
     /// Active jobs with tasks to place, by id.
@@ -129,7 +113,7 @@ impl<'w> Session<'w> {
         Statement::new(self)
     }
 
-    /// The order of jobs: repairs, plugins, creation, name.
+    /// The order of jobs; see [`job_order`].
     pub fn job_order(&self, a: JobId, b: JobId) -> Ordering {
         job_order(self.cluster, &self.tiers, a, b)
     }
@@ -205,7 +189,7 @@ impl<'w> Session<'w> {
         self.cluster.awaits_group(job, self.now).map_or(Ok(()), Err)?;
         self.queue_blocked(job)?;
         self.tiers.every().try_for_each(|plugin| plugin.job_valid(self.cluster, job))?;
-        self.backlog.bind_refusal(self.cluster, job, self.now).map_or(Ok(()), Err)
+        self.state.backlog.bind_refusal(self.cluster, job, self.now).map_or(Ok(()), Err)
     }
 
     /// Why a job's queue keeps it from being admitted or placed.
@@ -284,7 +268,7 @@ impl<'w> Session<'w> {
     }
 
     /// Whether its queue has capacity for a task that waits behind its queue-admission gate.
-    pub(crate) fn lets_in(&self, task: TaskId) -> Result<(), Refusal> {
+    pub(crate) fn gate_removable(&self, task: TaskId) -> Result<(), Refusal> {
         let Some(queue) = self.cluster.queue_of(task) else { return Ok(()) };
         self.tiers.all(Flag::Allocatable, |plugin| plugin.gate_removable(self.cluster, queue, task))
     }
@@ -323,17 +307,17 @@ impl<'w> Session<'w> {
 
     /// The best node for a task. Among nodes with equal resources the nominated node comes first.
     pub fn best_node(&mut self, task: TaskId) -> Option<BestNode> {
-        let Self { cluster, tiers, placement, .. } = self;
+        let Self { cluster, tiers, state, .. } = self;
         let (it, class) = (&cluster.tasks[task], tiers.scoped_class(cluster, task));
         let nominated = it.written.nominated.as_ref().and_then(|name| cluster.node_named(name));
         let held = nominated.and_then(|node| {
-            let room = placement.fit(cluster, tiers, class, node)?;
+            let room = state.placement.fit(cluster, tiers, class, node)?;
             Some(BestNode { node, fit: room })
         });
         if held.is_some_and(|held| held.fit == Fit::Idle) {
             return held;
         }
-        let best = placement.best_with(cluster, tiers, class, &tiers.extra_scores(cluster, task));
+        let best = state.placement.best_with(cluster, tiers, class, &tiers.extra_scores(cluster, task));
         held.filter(|_| best.is_none_or(|best| best.fit == Fit::FutureIdle)).or(best)
     }
 
@@ -348,16 +332,16 @@ impl<'w> Session<'w> {
 
     /// Whether a task fits on a node, now or once resources are released.
     pub(crate) fn fits(&mut self, task: TaskId, node: NodeId) -> bool {
-        let Self { cluster, tiers, placement, .. } = self;
-        placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node).is_some()
+        let Self { cluster, tiers, state, .. } = self;
+        state.placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node).is_some()
     }
 
     /// Whether a task fits on a node now or later; `None` if not, or if the node is equal to one that was tried.
-    pub(crate) fn room(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Fit> {
-        let Self { cluster, tiers, placement, .. } = self;
-        let room = placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node)?;
-        let cell = placement.bucket(node);
-        (!tried.iter().any(|other| placement.bucket(*other) == cell)).then_some(room)
+    pub(crate) fn fit_unless_tried(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Fit> {
+        let Self { cluster, tiers, state, .. } = self;
+        let fit = state.placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node)?;
+        let bucket = state.placement.bucket(node);
+        (!tried.iter().any(|other| state.placement.bucket(*other) == bucket)).then_some(fit)
     }
 
     /// Whether a task may have the place that it has, with all that is in place besides.
@@ -371,17 +355,17 @@ impl<'w> Session<'w> {
 
     /// Why a task fits on no node.
     pub fn no_node(&mut self, task: TaskId) -> Refusal {
-        let Self { cluster, tiers, placement, .. } = self;
+        let Self { cluster, tiers, state, .. } = self;
         let it = &cluster.tasks[task];
         Refusal::Nodes {
             task: it.pod.name.clone(),
-            error: placement.explain(cluster, tiers, tiers.scoped_class(cluster, task)),
+            error: state.placement.explain(cluster, tiers, tiers.scoped_class(cluster, task)),
         }
     }
 
     /// Adds a refusal of a job.
     pub fn refuse(&mut self, job: JobId, refusal: Refusal) {
-        self.backlog.activate(job);
-        self.backlog.refusals.add(job, refusal);
+        self.state.backlog.activate(job);
+        self.state.backlog.refusals.add(job, refusal);
     }
 }

@@ -57,7 +57,7 @@ impl<'s, 'w> Statement<'s, 'w> {
 
     /// Places a task on a node if it fits there.
     pub(crate) fn place_if_fits(&mut self, task: TaskId, node: NodeId) -> Option<Fit> {
-        let fit = self.session.room(task, node, &[])?;
+        let fit = self.session.fit_unless_tried(task, node, &[])?;
         self.place(task, node, fit);
         Some(fit)
     }
@@ -175,24 +175,24 @@ impl<'s, 'w> Statement<'s, 'w> {
         let session = &mut *self.session;
         let entries: Vec<Operation> = session.log.drain(self.base..).collect();
         for (taker, loser) in session.displaced.split_off(self.displaced) {
-            session.history.note(session.cluster, taker, loser, session.now);
+            session.state.history.note(session.cluster, taker, loser, session.now);
         }
         let mut bound: Vec<Binding> = Vec::with_capacity(entries.len());
         let mut job = None;
-        foresee(session, &entries);
+        prefetch(session, &entries);
         for Operation { task, before } in entries {
             let it = &session.cluster.tasks[task];
             if it.status == Status::Allocated {
-                session.cluster.note_news();
+                session.cluster.note_retry_event();
             }
             let it = &session.cluster.tasks[task];
             if let Some(left) =
                 before.node().filter(|left| it.node != Some(*left) || it.status == Status::Releasing)
             {
-                session.cluster.note_news();
-                session.backlog.note_freed(left);
+                session.cluster.note_retry_event();
+                session.state.backlog.note_freed(left);
             } else if it.node.is_some() && before.node() != it.node {
-                session.backlog.note_placed(session.cluster, task);
+                session.state.backlog.note_placed(session.cluster, task);
             }
             let it = &session.cluster.tasks[task];
             match it.status {
@@ -244,7 +244,7 @@ impl<'s, 'w> Statement<'s, 'w> {
 
 /// Prefetches the reference counts of node names, which are scattered in memory, so that the cache misses overlap.
 /// Copying the names one by one would wait for each.
-fn foresee(session: &Session<'_>, entries: &[Operation]) {
+fn prefetch(session: &Session<'_>, entries: &[Operation]) {
     let nodes = entries.iter().filter_map(|entry| session.cluster.tasks[entry.task].node);
     let first = |node| session.cluster.nodes[node].name.as_bytes().first().copied();
     std::hint::black_box(nodes.filter_map(first).fold(0, |all, byte| all ^ byte));

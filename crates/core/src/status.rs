@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::decision::Decision;
 use crate::session::Session;
-use phalanx_cluster::diagnosis::{QueueFault, Refusal, Shortage, without_lack};
+use phalanx_cluster::diagnosis::{MESSAGE_MAX, QueueFault, Refusal, Shortage, clipped, without_lack};
 use phalanx_cluster::event::{Condition, GroupStatus, Phase, Time};
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Job, JobKind, Rendered, Status};
@@ -91,7 +91,7 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
         session.refuse(id, refusal);
     }
     let (job, dims) = (&session.cluster.jobs[id], &session.cluster.dims_told(id));
-    let refusals = session.backlog.refusals.of(id);
+    let refusals = session.state.backlog.refusals.of(id);
     let reason = refusals.first().map_or("NotEnoughResources", Refusal::reason);
     let text = |refusal: &Refusal| match (job.kind, refusal) {
         // A pod without a gang reads as kube-scheduler's: no task name before the nodes.
@@ -99,13 +99,20 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
         _ => refusal.text(dims),
     };
     let lack = Shortage::farthest(refusals).map(|shortage| shortage.text(dims));
-    let texts: Vec<String> = refusals.iter().map(text).chain(lack).collect();
+    let texts: Vec<String> = refusals.iter().map(text).collect();
     let head = match job.kind {
         JobKind::Solo => String::new(),
         JobKind::Group => format!("{}/{} tasks in gang unschedulable: ", job.waiting(), job.counts.total()),
     };
-    let message = (!texts.is_empty()).then(|| (head + &texts.join("; ")).into());
+    let message = (!texts.is_empty()).then(|| message_of(&(head + &texts.join("; ")), lack.as_deref()));
     Verdict { gang, message, reason }
+}
+
+/// Reasons, and at the end what the nearest node lacks. Of long reasons the end is left out.
+fn message_of(reasons: &str, lack: Option<&str>) -> Arc<str> {
+    let lack = lack.map(|lack| ["; ", lack].concat()).unwrap_or_default();
+    let reasons = clipped(reasons, MESSAGE_MAX.saturating_sub(lack.len()));
+    clipped(&[&*reasons, &lack].concat(), MESSAGE_MAX).into()
 }
 
 // ---------------------------------------------------------------- PodGroups
@@ -153,6 +160,7 @@ fn warn_of(session: &mut Session<'_>, id: JobId) {
         return;
     }
     let message = tiers.every().find_map(|plugin| plugin.warnings()?.job_warning(cluster, id));
+    let message = message.map(|message| Arc::from(clipped(&message, MESSAGE_MAX)));
     let job = &mut cluster.jobs[id];
     if job.object.told == message {
         return;
@@ -416,5 +424,23 @@ fn report_fault(session: &mut Session<'_>, id: QueueId) {
     if let Some(message) = message {
         let (queue, uid) = (queue.name.clone(), queue.object.uid.clone());
         session.decisions.push(Decision::QueueInvalid { queue, uid, message });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_message_the_reasons_are_shortened_and_the_nearest_node_is_named() {
+        let lack = "least missing, on node n1: cpu 2";
+        assert_eq!(&*message_of("too few", None), "too few");
+        assert_eq!(&*message_of("too few", Some(lack)), "too few; least missing, on node n1: cpu 2");
+        let reasons = "é".repeat(100_000);
+        let message = message_of(&reasons, Some(lack));
+        assert!((MESSAGE_MAX - 1..=MESSAGE_MAX).contains(&message.len()), "{} bytes", message.len());
+        assert!(message.ends_with("é...; least missing, on node n1: cpu 2"), "{message}");
+        assert!(says_the_same(&message, &message_of(&reasons, Some("least missing, on node n2: cpu 1"))));
+        assert!(message_of("too few", Some(&reasons)).len() <= MESSAGE_MAX);
     }
 }

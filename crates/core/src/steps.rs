@@ -1,8 +1,8 @@
 //! The budget of an action that evicts, in steps and in time.
 use crate::searches::Turn;
 use crate::session::Session;
-use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::search_budget::{Budget, Cut};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
 
 /// Of steps and milliseconds.

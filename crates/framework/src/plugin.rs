@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use crate::conf::{ArgSpec, Args, Flag, Flags};
 use crate::extender::Extender;
-use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
+use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_cluster::{Cluster, Status};
 
 mod parts;
@@ -172,7 +172,7 @@ pub trait Plugin: Send + Sync {
     }
     /// Whether the hook of a flag, or `unified_evictable` without one, orders jobs of equal priority when it chooses
     /// victims. Where no plugin does, jobs of equal priority do not preempt each other: both would do so by turns.
-    fn ranks_jobs(&self, _: Option<Flag>) -> bool {
+    fn ranks_equal_priority(&self, _: Option<Flag>) -> bool {
         false
     }
     /// Which of two queues loses tasks first when queue `_by` reclaims.
@@ -206,7 +206,7 @@ pub trait Plugin: Send + Sync {
     /// Until when a refusal of a job holds for this plugin while neither the job nor what the refusal names changes;
     /// `None` when something outside the cluster's objects may lift the refusal.
     fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        None
+        Some(Time::NEVER)
     }
     /// Whether resource claims are given devices when their pods are bound.
     fn gives_devices(&self) -> bool {

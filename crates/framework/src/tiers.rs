@@ -322,15 +322,15 @@ impl Tiers {
 
     /// The plugins that say which of two jobs of equal priority gives way; `None` if the tier that `decided` on the
     /// victims contains such a plugin, which has given its opinion then.
-    pub fn ranking(&self, flag: Option<Flag>, decided: usize) -> Option<Vec<&dyn Plugin>> {
-        let ranks = |entry: &&TierPlugin| entry.is_on(flag) && entry.plugin.ranks_jobs(flag);
+    pub fn plugins_for_equal_priority(&self, flag: Option<Flag>, decided: usize) -> Option<Vec<&dyn Plugin>> {
+        let ranks = |entry: &&TierPlugin| entry.is_on(flag) && entry.plugin.ranks_equal_priority(flag);
         let asked = self.tiers().nth(decided).is_some_and(|tier| tier.iter().any(|entry| ranks(&entry)));
         (!asked).then(|| self.plugins.iter().filter(ranks).map(|entry| &*entry.plugin).collect())
     }
 
     /// Whether a plugin says which of two jobs of equal priority gives way.
-    pub fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
-        self.with(flag).any(|plugin| plugin.ranks_jobs(flag))
+    pub fn ranks_equal_priority(&self, flag: Option<Flag>) -> bool {
+        self.with(flag).any(|plugin| plugin.ranks_equal_priority(flag))
     }
 
     /// The parts of plugins that guard queues.
@@ -339,13 +339,13 @@ impl Tiers {
     }
 
     /// What a queue holds above what it may keep, by each plugin that has such a figure.
-    pub fn surplus<'a>(
+    pub fn beyond_deserved<'a>(
         &'a self,
         cluster: &'a Cluster,
         flag: Option<Flag>,
         queue: QueueId,
     ) -> impl Iterator<Item = Amounts> + 'a {
-        self.queue_guards(flag).filter_map(move |guard| guard.surplus(cluster, queue))
+        self.queue_guards(flag).filter_map(move |guard| guard.beyond_deserved(cluster, queue))
     }
 
     /// Whether a plugin guards queues.

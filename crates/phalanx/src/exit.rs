@@ -17,6 +17,23 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
+/// An error of a command under the name vcctl: its text.
+#[derive(Debug)]
+struct OfVcctl(String);
+
+impl fmt::Display for OfVcctl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OfVcctl {}
+
+/// The error in vcctl's form. It is printed to standard output, as vcctl does it, and the exit code is vcctl's.
+pub(crate) fn of_vcctl(command: &str, error: &anyhow::Error) -> anyhow::Error {
+    OfVcctl(format!("Failed to {command}: {error:#}")).into()
+}
+
 /// All faults, a line each.
 pub(crate) fn all_of(faults: &[impl fmt::Display]) -> BadInput {
     BadInput(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
@@ -50,6 +67,10 @@ pub(crate) fn tell(line: impl fmt::Display) {
 /// The exit code of a command, after its error: a line, or one for each fault of the input.
 pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
+    if error.is::<OfVcctl>() {
+        let _ = print(&format!("{error}\n"));
+        return ExitCode::from(255);
+    }
     format!("{error:#}").lines().for_each(|line| tell(format_args!("error: {line}")));
     if error.is::<BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

@@ -1,19 +1,29 @@
 //! The one binary: flags and wiring.
+mod completion;
 mod conf;
 mod controllers;
 mod crds;
 mod exit;
 mod explain;
 mod flag;
+mod flow;
 mod inputs;
+mod job;
+mod pod;
+mod program;
+mod queue;
+mod remote;
 mod sampling;
 mod scheduler;
 mod simulate;
 mod usage;
+mod vcctl;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use program::Program;
 
 /// Phalanx: a batch and gang scheduler for Kubernetes that reads Volcano's objects and configuration.
 #[derive(Debug, Parser)]
@@ -38,10 +48,34 @@ enum Command {
     Conf(conf::Command),
     /// Print or write the CustomResourceDefinitions
     Crds(crds::Args),
+    /// Create, list, show, suspend, resume and delete Jobs
+    #[command(subcommand)]
+    Job(job::Command),
+    /// Create, list, show, open, close and delete Queues
+    #[command(subcommand)]
+    Queue(queue::Command),
+    /// List pods of Jobs and of queues
+    #[command(subcommand)]
+    Pod(pod::Command),
+    /// Create, list, show and delete JobFlows
+    #[command(subcommand)]
+    Jobflow(flow::Command),
+    /// Create, list, show and delete JobTemplates
+    #[command(subcommand)]
+    Jobtemplate(flow::Command),
+    /// Print the version
+    Version,
+    /// Print a script with which a shell completes commands and flags
+    Completion(completion::Args),
 }
 
 fn main() -> ExitCode {
-    let cli: Cli = match usage::parse() {
+    let program = Program::current();
+    let args = program.arguments(std::env::args_os().collect());
+    let help = |error: &_, command: &_, args: &_| {
+        (program == Program::Vcctl).then(|| vcctl::help(error, command, args)).flatten()
+    };
+    let cli: Cli = match usage::parse(&args, program.name(), help) {
         Ok(cli) => cli,
         Err(code) => return code,
     };
@@ -52,6 +86,13 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Conf(command) => conf::run(&command),
         Command::Crds(args) => crds::run(&args),
+        Command::Job(command) => job::run(&command),
+        Command::Queue(command) => queue::run(&command),
+        Command::Pod(command) => pod::run(&command),
+        Command::Jobflow(command) => flow::flows(&command),
+        Command::Jobtemplate(command) => flow::templates(&command),
+        Command::Version => exit::print(concat!("Version: ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Completion(args) => completion::run(&args, <Cli as clap::CommandFactory>::command()),
     };
     exit::code(result)
 }

@@ -119,8 +119,9 @@ pub(crate) struct Connection {
     /// Requests that may go beyond --kube-api-qps for a moment; as many as that unless it is given
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=u32::MAX))]
     kube_api_burst: Option<u32>,
-    /// Send all writes over one HTTP/2 connection where the API server offers it
-    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    /// Send all writes over one HTTP/2 connection where the API server offers it, instead of a pool of HTTP/1.1
+    /// connections
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     pub(crate) http2: bool,
 }
 

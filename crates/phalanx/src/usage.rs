@@ -1,39 +1,33 @@
 //! The command line: the parsed options, or one line on why it cannot be read, as for any other input.
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, Parser};
 
-/// The parsed command line, or the exit code: 0 after the help or the version, 2 after an error of one line.
-pub(crate) fn parse<C: Parser>() -> Result<C, ExitCode> {
-    let args = as_phalanx(std::env::args_os().collect());
-    C::try_parse_from(&args).map_err(|error| {
+/// The parsed command line of a program of this name, or the exit code: 0 after the help or the version, 2 after an error
+/// of one line. `help` may know another text for what was asked.
+pub(crate) fn parse<C: Parser>(
+    args: &[OsString],
+    name: &'static str,
+    help: impl Fn(&Error, &Command, &[OsString]) -> Option<String>,
+) -> Result<C, ExitCode> {
+    C::try_parse_from(args).map_err(|error| {
+        let args = args.get(1..).unwrap_or_default();
+        let command = C::command().name(name);
         // A closed pipe is ignored.
+        if let Some(help) = help(&error, &command, args) {
+            let _ = write!(io::stdout(), "{help}");
+            return ExitCode::SUCCESS;
+        }
         if !error.use_stderr() {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        let args = args.get(1..).unwrap_or_default();
-        let _ = writeln!(io::stderr(), "{}", line(&error, &C::command(), args));
+        let _ = writeln!(io::stderr(), "{}", line(&error, &command, args));
         ExitCode::from(2)
     })
-}
-
-/// The program under the name of one of Volcano's takes the command line of that one: no command, and the words `2>&1`,
-/// which Volcano's chart has among the arguments though no shell reads them.
-fn as_phalanx(args: Vec<OsString>) -> Vec<OsString> {
-    let name = args.first().and_then(|program| Path::new(program).file_name());
-    let command = match name.and_then(OsStr::to_str) {
-        Some("vc-scheduler") => "scheduler",
-        Some("vc-controller-manager") => "controllers",
-        _ => return args,
-    };
-    let mut words = args.into_iter();
-    let program = words.next().into_iter().chain([command.into()]);
-    program.chain(words.filter(|word| word != "2>&1")).collect()
 }
 
 /// What was found, what was expected, and which word was probably meant.
@@ -71,7 +65,7 @@ fn what(error: &Error) -> String {
 }
 
 /// The command that is being called, and how to call it.
-fn innermost<'c>(top: &'c Command, args: &[OsString]) -> (String, &'c Command) {
+pub(crate) fn innermost<'c>(top: &'c Command, args: &[OsString]) -> (String, &'c Command) {
     let mut found = (top.get_name().to_owned(), top);
     for arg in args {
         let Some(inner) = found.1.find_subcommand(arg) else { break };

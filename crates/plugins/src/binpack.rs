@@ -4,8 +4,7 @@
 //! sum(w) * 100 * binpack.weight`; a resource with too little idle counts as 0. Source: Volcano's binpack plugin.
 use phalanx_resource::DimId;
 
-use phalanx_cluster::event::Time;
-use phalanx_cluster::id::{ClassId, JobId};
+use phalanx_cluster::id::ClassId;
 use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 use phalanx_framework::placement::{BucketAmounts, NodeAmounts};
@@ -59,10 +58,6 @@ impl Binpack {
 }
 
 impl Plugin for Binpack {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn scorers(&self, cluster: &Cluster, class: ClassId, rules: &mut NodeRules) {
         let request = &cluster.classes[class].request;
         let of = |(name, weight): &(String, i64)| {

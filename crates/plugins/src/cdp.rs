@@ -6,7 +6,7 @@
 //! Source: Volcano's cdp plugin. Difference: here the protection holds whatever plugins of other tiers permit.
 use phalanx_cluster::annotation::COOLDOWN_TIME;
 use phalanx_cluster::event::Time;
-use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::id::TaskId;
 use phalanx_cluster::{Cluster, Status, Task};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{ObjectField, Plugin, PluginDef, VictimGuard};
@@ -49,10 +49,6 @@ impl Cdp {
 }
 
 impl Plugin for Cdp {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn wake(&self, cluster: &Cluster) -> Option<Time> {
         cluster.cooling_after(self.now).find_map(|task| self.protected_until(&cluster.tasks[task]))
     }

@@ -2,8 +2,7 @@
 //!
 //! Protects pods of the namespace `kube-system` and of the priority classes `system-cluster-critical` and
 //! `system-node-critical` from preemption and reclaim. There are no arguments. Source: Volcano's conformance plugin.
-use phalanx_cluster::event::Time;
-use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::id::TaskId;
 use phalanx_cluster::{Cluster, Task};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef, VictimGuard};
@@ -21,10 +20,6 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Conformance;
 
 impl Plugin for Conformance {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn depends_on_request(&self) -> bool {
         false
     }

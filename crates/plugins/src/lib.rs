@@ -27,7 +27,7 @@ pub use gang::{GangSurplus, within_surplus};
 
 use phalanx_framework::plugin::PluginDef;
 
-/// Every plugin, by name.
+/// All plugins; the order of this table does not matter.
 pub static PLUGINS: &[PluginDef] = &[
     priority::DEF,
     gang::DEF,

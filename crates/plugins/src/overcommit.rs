@@ -14,7 +14,7 @@
 use phalanx_resource::{Amounts, DimId};
 
 use phalanx_cluster::diagnosis::Refusal;
-use phalanx_cluster::event::{Phase, Time};
+use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Cluster, DevicesOf};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
@@ -93,10 +93,6 @@ fn free_devices(cluster: &Cluster, factor: f64) -> Amounts {
 }
 
 impl Plugin for Overcommit {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn job_enqueueable(&self, cluster: &Cluster, job: JobId) -> EnqueueVote {
         let missing = self.missing(cluster, job);
         if missing.is_empty() {

@@ -10,8 +10,7 @@
 //! pod that no budget protects.
 use std::sync::Arc;
 
-use phalanx_cluster::event::Time;
-use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::id::TaskId;
 use phalanx_cluster::{Budgets, Cluster};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef};
@@ -50,10 +49,6 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct PdbPlugin;
 
 impl Plugin for PdbPlugin {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn depends_on_request(&self) -> bool {
         false
     }

@@ -10,7 +10,6 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::ArgSpec;
@@ -33,9 +32,9 @@ const READS: &[ObjectField] = &[
     ),
     ObjectField::new(
         "volcano.sh/task-priority",
-        "annotation of a pod",
+        "annotation of a pod of a PodGroup",
         "`spec.priority`",
-        "An integer that replaces `spec.priority`.",
+        "An integer that replaces `spec.priority` among the pods of the PodGroup.",
     ),
 ];
 
@@ -50,10 +49,6 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct PriorityPlugin;
 
 impl Plugin for PriorityPlugin {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
         cluster.jobs[b].priority.cmp(&cluster.jobs[a].priority)
     }

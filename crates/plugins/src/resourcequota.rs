@@ -13,9 +13,8 @@ use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
 
 use phalanx_cluster::diagnosis::Refusal;
-use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
-use phalanx_cluster::{Allowance, Cluster};
+use phalanx_cluster::{Cluster, NamespaceQuota};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EnqueueVote, ObjectField, Plugin, PluginDef};
 
@@ -64,7 +63,7 @@ impl ResourceQuotas {
     }
 
     /// By how much a quota would be exceeded with a demand.
-    fn over(&self, namespace: &str, quota: &Allowance, demand: &Amounts) -> Vec<(DimId, i64)> {
+    fn over(&self, namespace: &str, quota: &NamespaceQuota, demand: &Amounts) -> Vec<(DimId, i64)> {
         let mut used = quota.used.clone();
         if let Some(inqueue) = self.inqueue.get(namespace) {
             used.add(inqueue);
@@ -75,14 +74,10 @@ impl ResourceQuotas {
 }
 
 impl Plugin for ResourceQuotas {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn job_enqueueable(&self, cluster: &Cluster, job: JobId) -> EnqueueVote {
         let job = &cluster.jobs[job];
         let namespace = &job.key.namespace;
-        let mut quotas = cluster.allowances_of(namespace).peekable();
+        let mut quotas = cluster.quotas_of(namespace).peekable();
         if quotas.peek().is_none() {
             return EnqueueVote::Permit;
         }
@@ -98,7 +93,7 @@ impl Plugin for ResourceQuotas {
 
     fn job_enqueued(&mut self, cluster: &Cluster, job: JobId) {
         let job = &cluster.jobs[job];
-        if cluster.allowances_of(&job.key.namespace).next().is_some() {
+        if cluster.quotas_of(&job.key.namespace).next().is_some() {
             let demand = cluster.quota_demand(job);
             self.inqueue.entry(job.key.namespace.clone()).or_default().add(&demand);
         }

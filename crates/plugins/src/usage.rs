@@ -16,7 +16,8 @@ use std::sync::Arc;
 use phalanx_resource::DimId;
 
 use phalanx_cluster::diagnosis::Unfit;
-use phalanx_cluster::id::ClassId;
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{ClassId, JobId};
 use phalanx_cluster::{Cluster, Newcomers, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Args, Rule, Value, quantity};
 use phalanx_framework::placement::Fit;
@@ -176,6 +177,11 @@ fn best_effort(args: &Args, key: &str, unit: f64) -> Option<f64> {
 }
 
 impl Plugin for UsageAware {
+    /// Figures come and go without a change of an object.
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
+        None
+    }
+
     fn filters(&self, _: &Cluster, _: ClassId, rules: &mut NodeRules) {
         let texts = ["cpu", "memory"]
             .map(|name| format!("the {name} load of the node exceeds the upper limit").into());

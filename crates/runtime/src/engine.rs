@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use phalanx_cluster::Cluster;
-use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::{Event, Time};
+use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::Conf;

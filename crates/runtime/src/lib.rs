@@ -19,6 +19,7 @@ mod journal;
 pub mod lease;
 pub mod limiter;
 pub mod metrics;
+pub mod objects;
 pub mod outbox;
 pub mod owners;
 pub mod pulse;

@@ -11,7 +11,7 @@ use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use phalanx_api::names::{GROUP_MIN_MEMBER_ANNOTATION, GROUP_NAME_ANNOTATION};
-use phalanx_cache::{Names, remarks_of_owner, slim};
+use phalanx_cache::{Names, is_name, remarks_of_owner, slim};
 use phalanx_cluster::event::Key;
 use rustc_hash::FxHashSet;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -54,7 +54,8 @@ pub fn owner(pod: &slim::Pod, names: &Names) -> Option<Seen> {
     }
     let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
     let known = |(group, kind): &(&str, &str)| owner.kind == *kind && owner.api_version.starts_with(group);
-    KINDS.iter().any(known).then(|| {
+    // Nobody checks the name of an owner: one that is no name could be another path.
+    (is_name(&owner.name) && KINDS.iter().any(known)).then(|| {
         Seen::Owner(Regarding {
             api_version: owner.api_version.clone().into(),
             kind: owner.kind.clone().into(),
@@ -77,7 +78,7 @@ pub async fn follow(client: Client, mut seen: UnboundedReceiver<Seen>, tell: imp
                     if known.len() >= REMEMBERED_MAX {
                         known.clear();
                     }
-                    if known.insert(owner.uid.clone()) {
+                    if waiting.len() < REMEMBERED_MAX && known.insert(owner.uid.clone()) {
                         waiting.push_back((Instant::now() + LATER, owner));
                     }
                 }

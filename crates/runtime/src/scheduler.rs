@@ -85,7 +85,7 @@ pub struct SchedulerOptions {
     pub priority_class: bool,
     /// `--node-selector`.
     pub node_selector: Vec<String>,
-    /// `--http2`: one connection for all writes where the API server speaks it.
+    /// `--http2`: one connection for all writes where the API server speaks HTTP/2.
     pub http2: bool,
     /// `--binds-in-flight`.
     pub in_flight: usize,

@@ -1,8 +1,9 @@
 //! Requests of the outbox, without what kube's client does for everybody.
 //!
 //! That client hands each request through a queue to a task of its own and traces it. For tens of thousands of small
-//! requests that is a good part of the work, so the outbox has a stack of its own on the same configuration. It prefers
-//! HTTP/2, which costs the API server less than as many connections.
+//! requests that is a good part of the work, so the outbox has a stack of its own on the same configuration. The stack
+//! uses a pool of HTTP/1.1 connections: on a busy API server the requests of one HTTP/2 connection wait for each other
+//! (`phalanx-bench floor`, docs/benchmarks.md).
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;

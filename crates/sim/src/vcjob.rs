@@ -21,8 +21,8 @@ use crate::manifests::Object;
 use crate::object::Converter;
 use crate::report::JobOutcome;
 
-/// A job that takes more looks at one time than this would never end.
-const LOOKS_MAX: u32 = 100;
+/// A job that takes more reconciliations than this at one time would never end.
+const RECONCILIATIONS_MAX: u32 = 100;
 
 pub(crate) fn timestamp(time: Time) -> Timestamp {
     Timestamp::from_millisecond(time.0).unwrap_or(Timestamp::MAX)
@@ -63,19 +63,19 @@ pub(crate) fn samples(job: &Value) -> Vec<(usize, Value)> {
 
 /// A Job and what belongs to it.
 #[derive(Debug)]
-struct Kept {
+struct VolcanoJob {
     job: Job,
     group: Option<PodGroup>,
     /// Pods by UID. Their phases are those of the API server.
     pods: BTreeMap<Arc<str>, JobPod>,
     made: Vec<Changed>,
-    /// When to look again.
+    /// When to reconcile again.
     next: Option<Timestamp>,
 }
 
 /// All Jobs of Volcano, and their controller.
 pub(crate) struct Jobs {
-    jobs: BTreeMap<String, Kept>,
+    jobs: BTreeMap<String, VolcanoJob>,
     converter: Converter,
     names: Names,
     classes: BTreeMap<String, i32>,
@@ -103,26 +103,29 @@ impl Jobs {
         metadata.uid = name.map(|name| format!("job-{name}"));
         // Claims of the job are there: a claim that is missing is told of its pods.
         self.claims.extend(job.spec.volumes.iter().filter_map(|volume| volume.volume_claim_name.clone()));
-        self.jobs.insert(key, Kept { job, group: None, pods: BTreeMap::new(), made: Vec::new(), next: None });
+        self.jobs.insert(
+            key,
+            VolcanoJob { job, group: None, pods: BTreeMap::new(), made: Vec::new(), next: None },
+        );
     }
 
     pub(crate) fn add_class(&mut self, name: &str, value: i32) {
         self.classes.insert(name.to_owned(), value);
     }
 
-    /// When a controller has to look again.
+    /// When the controller has to reconcile again.
     pub(crate) fn next(&self) -> Option<Time> {
-        let next = self.jobs.values().filter_map(|kept| kept.next).min()?;
+        let next = self.jobs.values().filter_map(|own| own.next).min()?;
         Some(Time(next.as_millisecond()))
     }
 
-    /// Looks at all Jobs until nothing changes; returns whether anything did.
+    /// Reconciles all Jobs until nothing changes; returns whether anything did.
     pub(crate) fn run(&mut self, api_server: &mut ApiServer, now: Time) -> bool {
         let keys: Vec<String> = self.jobs.keys().cloned().collect();
         let mut worked = false;
         for key in keys {
-            for _ in 0..LOOKS_MAX {
-                let outcome = self.look(&key, api_server, now);
+            for _ in 0..RECONCILIATIONS_MAX {
+                let outcome = self.reconcile(&key, api_server, now);
                 if outcome.changes.is_empty() {
                     break;
                 }
@@ -135,8 +138,8 @@ impl Jobs {
 
     /// What became of the Jobs.
     pub(crate) fn outcomes(&self) -> BTreeMap<String, JobOutcome> {
-        let outcome = |kept: &Kept| {
-            let status = kept.job.status.clone().unwrap_or_default();
+        let outcome = |own: &VolcanoJob| {
+            let status = own.job.status.clone().unwrap_or_default();
             JobOutcome {
                 phase: status.state.phase.map(|phase| phase.to_string()).unwrap_or_default(),
                 retries: status.retry_count,
@@ -144,21 +147,21 @@ impl Jobs {
                 pods: [status.pending, status.running, status.succeeded, status.failed],
             }
         };
-        self.jobs.iter().map(|(key, kept)| (key.clone(), outcome(kept))).collect()
+        self.jobs.iter().map(|(key, own)| (key.clone(), outcome(own))).collect()
     }
 
-    fn look(&mut self, key: &str, api_server: &ApiServer, now: Time) -> Outcome {
-        let Some(kept) = self.jobs.get_mut(key) else { return Outcome::default() };
-        kept.observe(api_server, now);
-        let pods: Vec<JobPod> = kept.pods.values().cloned().collect();
+    fn reconcile(&mut self, key: &str, api_server: &ApiServer, now: Time) -> Outcome {
+        let Some(own) = self.jobs.get_mut(key) else { return Outcome::default() };
+        own.observe(api_server, now);
+        let pods: Vec<JobPod> = own.pods.values().cloned().collect();
         let ssh_key = SshKey { private: "simulated".to_owned(), public: "simulated".to_owned() };
         let outcome = reconcile(
             &Observed {
-                job: &kept.job,
+                job: &own.job,
                 pods: &pods,
-                group: kept.group.as_ref(),
+                group: own.group.as_ref(),
                 commands: &[],
-                made: &kept.made,
+                made: &own.made,
                 claims: &self.claims,
                 priorities: &self.classes,
                 ssh_key: Some(&ssh_key),
@@ -168,12 +171,12 @@ impl Jobs {
             },
             timestamp(now),
         );
-        kept.next = outcome.next;
+        own.next = outcome.next;
         outcome
     }
 
     fn apply(&mut self, key: &str, change: Change, api_server: &mut ApiServer, now: Time) {
-        let Some(kept) = self.jobs.get_mut(key) else { return };
+        let Some(own) = self.jobs.get_mut(key) else { return };
         match change {
             Change::Create(Changed::Pod(pod)) => {
                 self.count += 1;
@@ -181,33 +184,33 @@ impl Jobs {
                 value["metadata"]["uid"] =
                     json!(format!("{}/{}", pod.metadata.name.unwrap_or_default(), self.count));
                 value["metadata"]["creationTimestamp"] = json!(meta_time(now));
-                kept.create_pod(&mut value, &mut self.converter, api_server, now);
+                own.create_pod(&mut value, &mut self.converter, api_server, now);
             }
             Change::Create(Changed::PodGroup(group)) | Change::Replace(Changed::PodGroup(group)) => {
                 let mut value = json!(*group);
                 value["metadata"]["creationTimestamp"] = json!(meta_time(now));
                 if let Ok(Object::PodGroup(info)) = self.converter.convert(Kind::PodGroup, &mut value) {
                     api_server.add_group(info);
-                    kept.group = Some(*group);
+                    own.group = Some(*group);
                 }
             }
             Change::Create(Changed::Claim(claim)) => self.claims.extend(claim.metadata.name),
-            Change::Create(object) => kept.made.push(object),
+            Change::Create(object) => own.made.push(object),
             Change::Replace(object) => {
-                kept.made.retain(|one| one.target() != object.target());
-                kept.made.push(object);
+                own.made.retain(|one| one.target() != object.target());
+                own.made.push(object);
             }
             Change::Delete(target) if target.kind == Made::Job => {
                 self.jobs.remove(key);
             }
-            Change::Delete(target) => kept.delete(&target, api_server, now),
-            Change::Status { object: Changed::Job(job), .. } => kept.job.status = job.status,
+            Change::Delete(target) => own.delete(&target, api_server, now),
+            Change::Status { object: Changed::Job(job), .. } => own.job.status = job.status,
             Change::Status { .. } | Change::Note(_) => {}
         }
     }
 }
 
-impl Kept {
+impl VolcanoJob {
     /// Reads off the API server what became of the pods and of the PodGroup.
     fn observe(&mut self, api_server: &ApiServer, now: Time) {
         let now = timestamp(now);

@@ -2,8 +2,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo, Time};
+use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::GroupReport;

@@ -18,9 +18,6 @@ pub(crate) struct Options {
     /// Requests in flight of the client that creates the pods, and of the bare loop that binds them.
     #[arg(long, default_value_t = 64, allow_negative_numbers = true, value_parser = crate::count)]
     in_flight: usize,
-    /// Run Phalanx over a pool of HTTP/1.1 connections too.
-    #[arg(long)]
-    http1_too: bool,
     /// Leave kube-scheduler out.
     #[arg(long)]
     without_kube_scheduler: bool,
@@ -49,12 +46,6 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
         }
         runs.floor.push(run_one(Contestant::Floor, options).await?);
         runs.ours.push(run_one(Contestant::Phalanx, options).await?);
-        if options.http1_too {
-            say!("HTTP/1.1:");
-            let args: Vec<String> =
-                options.scheduler_args.iter().cloned().chain(["--http2=false".to_owned()]).collect();
-            runs.over_http1.push(Contestant::Phalanx.run(options.load(Contestant::Phalanx), &args).await?);
-        }
         if !options.without_kube_scheduler {
             runs.kube.push(run_one(Contestant::KubeScheduler, options).await?);
         }
@@ -67,7 +58,6 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
 struct Runs {
     floor: Vec<Measured>,
     ours: Vec<Measured>,
-    over_http1: Vec<Measured>,
     kube: Vec<Measured>,
 }
 
@@ -93,10 +83,8 @@ impl Runs {
             "kubeSchedulerPeakRssBytes": kube.map(|kube| kube.peak_rss),
             "chart": chart(options, floor, ours, kube),
             "phalanx": ours.json(), "floor": floor.json(), "kubeScheduler": kube.map(Measured::json),
-            "phalanxOverHttp1": median(&self.over_http1).map(Measured::json),
             "runs": {
-                "floor": all(&self.floor), "phalanx": all(&self.ours),
-                "phalanxOverHttp1": all(&self.over_http1), "kubeScheduler": all(&self.kube),
+                "floor": all(&self.floor), "phalanx": all(&self.ours), "kubeScheduler": all(&self.kube),
             },
         }))
     }
@@ -209,7 +197,6 @@ mod tests {
         let runs = Runs {
             floor: runs(&[10.0, 20.0, 12.0]),
             ours: runs(&[11.0, 30.0, 12.0]),
-            over_http1: Vec::new(),
             kube: runs(&[40.0, 50.0, 30.0]),
         };
         let figures = runs.figures(&options).unwrap();

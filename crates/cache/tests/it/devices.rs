@@ -71,6 +71,7 @@ fn attributes_and_capacities_of_a_device_are_read() {
     );
 }
 
+/// More than 32 devices the API server cannot write into the claim.
 #[test]
 fn requests_of_a_claim_are_read_and_unsupported_ones_are_named() {
     for (spec, unsupported) in [
@@ -91,6 +92,18 @@ fn requests_of_a_claim_are_read_and_unsupported_ones_are_named() {
         (
             "{requests: [{name: r, exactly: {deviceClassName: gpu, count: -1}}]}",
             Some("request r: a count below 1"),
+        ),
+        (
+            "{requests: [{name: r, exactly: {deviceClassName: gpu, count: 30}}, {name: s, exactly: {deviceClassName: gpu, count: 2}}]}",
+            None,
+        ),
+        (
+            "{requests: [{name: r, exactly: {deviceClassName: gpu, count: 30}}, {name: s, exactly: {deviceClassName: gpu, count: 3}}]}",
+            Some("request s: more than 32 devices in a claim"),
+        ),
+        (
+            "{requests: [{name: r, exactly: {deviceClassName: gpu, count: 4294967295}}, {name: s, exactly: {deviceClassName: gpu, count: 2}}]}",
+            Some("request r: more than 32 devices in a claim"),
         ),
         (
             "{requests: [{name: r, exactly: {deviceClassName: gpu}}], constraints: [{matchAttribute: a/b}]}",

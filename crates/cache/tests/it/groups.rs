@@ -94,6 +94,51 @@ spec: {minMember: -1, minTaskMember: {ps: -2, worker: 3}, minResources: {cpu: lo
 }
 
 #[test]
+fn a_group_has_at_most_256_roles_and_policies() {
+    let roles = |count: usize| {
+        let roles: Vec<String> = (0..count).map(|at| format!("role-{at}: 1")).collect();
+        group(&format!("{{metadata: {{name: g}}, spec: {{minTaskMember: {{{}}}}}}}", roles.join(", ")))
+    };
+    assert_eq!((roles(256).min_task_member.len(), roles(256).invalid), (256, None));
+    let expected = "spec.minTaskMember: found 10000 roles, expected at most 256";
+    let found = roles(10_000);
+    assert_eq!((found.min_task_member.len(), found.invalid.as_deref()), (256, Some(expected)));
+    let policies = vec!["{name: p, minSubGroups: 1, matchLabelKeys: [a]}"; 257].join(", ");
+    let found = group(&format!("{{metadata: {{name: g}}, spec: {{subGroupPolicy: [{policies}]}}}}"));
+    let expected = "spec.subGroupPolicy: found 257 entries, expected at most 256";
+    assert_eq!((found.sub_groups.len(), found.invalid.as_deref()), (256, Some(expected)));
+}
+
+/// The reason is copied to each pod of the gang.
+#[test]
+fn of_many_faults_the_first_are_named_and_long_ones_are_shortened() {
+    let roles: Vec<String> = (0..200).map(|at| format!("r{at:03}: -1")).collect();
+    let found =
+        group(&format!("{{metadata: {{name: g}}, spec: {{minTaskMember: {{{}}}}}}}", roles.join(", ")));
+    let fault = |at: usize| format!("spec.minTaskMember.r00{at}: -1 is negative, expected 0 or more");
+    let expected = [fault(0), fault(1), fault(2), "and 197 more".to_owned()].join("; ");
+    assert_eq!(found.invalid.as_deref(), Some(&*expected));
+    let (long, amount) = ("n".repeat(1_000), "1".repeat(100_000));
+    let spec = format!("{{minTaskMember: {{{long}: -1}}, minResources: {{cpu: '{amount}x'}}}}");
+    let found = group(&format!("{{metadata: {{name: g}}, spec: {spec}}}")).invalid.expect("faults");
+    assert!(found.len() < 2_500, "{} bytes", found.len());
+    assert!(found.contains("expected 0 or more; spec.minResources.cpu: quantity \"111"), "{found}");
+}
+
+/// They are written again with each status.
+#[test]
+fn of_conditions_that_others_wrote_the_last_16_are_kept_and_long_messages_are_shortened() {
+    let one = |kind: &str| format!("{{type: {kind}, status: 'True', message: '{}'}}", "m".repeat(50_000));
+    let others = (0..40).map(|at| one(&format!("Other{at}")));
+    let all: Vec<String> =
+        std::iter::once(one("Unschedulable")).chain(others).chain([one("Scheduled")]).collect();
+    let found = group(&format!("{{metadata: {{name: g}}, status: {{conditions: [{}]}}}}", all.join(", ")));
+    let kinds: Vec<&str> = found.status.conditions.iter().map(|one| &*one.kind).collect();
+    assert_eq!((kinds.len(), kinds[0], kinds[1], kinds[17]), (18, "Unschedulable", "Other24", "Scheduled"));
+    assert!(found.status.conditions.iter().all(|one| one.message.len() == 1_024));
+}
+
+#[test]
 fn all_fields_of_a_queue_are_read() {
     let info = queue(
         "

@@ -151,9 +151,45 @@ fn an_invalid_rule_is_named_with_its_field() {
             format!("topologySpreadConstraints: [{}]", vec!["{}"; 65].join(", ")),
             "spec.topologySpreadConstraints: found 65 items, expected at most 64".to_owned(),
         ),
+        (
+            required("podAffinity", &naming(1_022)),
+            "spec.affinity: found 1025 labels, values and namespaces in rules on other pods, expected at most 1024"
+                .to_owned(),
+        ),
     ] {
         assert_eq!(refused(&spec), expected);
     }
+}
+
+/// A term with a label of this many values, and two namespaces.
+fn naming(values: usize) -> String {
+    let values: Vec<String> = (0..values).map(|at| format!("v{at}")).collect();
+    format!(
+        "{{topologyKey: zone, namespaces: [a, b], labelSelector: {{matchExpressions: [{{key: app, operator: In, values: [{}]}}]}}}}",
+        values.join(", ")
+    )
+}
+
+/// Pods of others would come beside it.
+#[test]
+fn a_bound_pod_keeps_its_other_rules_where_some_are_too_many_or_too_long() {
+    let bound = |spec: &str| {
+        let pod =
+            pod(&format!("metadata: {{name: p}}\nspec:\n  schedulerName: volcano\n  nodeName: n1\n  {spec}"));
+        pod.constraints.pod_rules.clone().expect("rules").anti_affinity.len()
+    };
+    let terms = |count: usize| {
+        let one =
+            |at: usize| format!("{{topologyKey: zone, labelSelector: {{matchLabels: {{app: a{at}}}}}}}");
+        (0..count).map(one).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(bound(&required("podAntiAffinity", &terms(64))), 64);
+    assert_eq!(bound(&required("podAntiAffinity", &terms(65))), 64);
+    assert_eq!(bound(&required("podAntiAffinity", &format!("{}, {{topologyKey: ''}}", terms(2)))), 2);
+    let both = format!("{}, {}, {}", terms(1), naming(1_021), terms(1));
+    assert_eq!(bound(&required("podAntiAffinity", &both)), 2, "the long one is left out");
+    let fits = format!("{}, {}", terms(1), naming(1_018));
+    assert_eq!(bound(&required("podAntiAffinity", &fits)), 2);
 }
 
 #[test]

@@ -123,13 +123,20 @@ fn the_index_is_read_from_an_annotation_or_else_from_the_name() {
     }
 }
 
+/// The priority of a pod without a PodGroup is that of its job: anybody could put a pod before those of all others.
 #[test]
-fn the_priority_annotation_overrides_the_pods_own() {
-    for (annotation, expected) in [("5", Some(5)), ("-5", Some(-5)), ("high", Some(100)), ("''", Some(100))] {
-        let info = pod(&format!(
-            "metadata: {{name: p, annotations: {{volcano.sh/task-priority: '{annotation}'}}}}\nspec: {{priority: 100}}"
-        ));
-        assert_eq!(info.priority, expected, "{annotation}");
+fn the_priority_annotation_overrides_the_pods_own_within_a_group() {
+    let group = "scheduling.k8s.io/group-name: g";
+    for (annotations, expected) in [
+        (format!("volcano.sh/task-priority: '5', {group}"), Some(5)),
+        (format!("volcano.sh/task-priority: '-5', {group}"), Some(-5)),
+        (format!("volcano.sh/task-priority: high, {group}"), Some(100)),
+        (format!("volcano.sh/task-priority: '', {group}"), Some(100)),
+        ("volcano.sh/task-priority: '2147483647'".to_owned(), Some(100)),
+    ] {
+        let info =
+            pod(&format!("metadata: {{name: p, annotations: {{{annotations}}}}}\nspec: {{priority: 100}}"));
+        assert_eq!(info.priority, expected, "{annotations}");
     }
 }
 

@@ -3,7 +3,7 @@
 use phalanx_cache::{Interner, decode, slim};
 use phalanx_cluster::event::{AccessModes, DiskKind, PvcInfo, VolumeInfo};
 
-use crate::{object, pod, value};
+use crate::{object, pod, try_pod, value};
 
 fn claim(yaml: &str) -> PvcInfo {
     let claim: slim::PersistentVolumeClaim = object(yaml);
@@ -239,4 +239,22 @@ fn an_invalid_field_of_a_volume_is_named() {
     let class: slim::StorageClass = object("{metadata: {name: c}, volumeBindingMode: Never}");
     let found = phalanx_cache::storage_class(&class, &mut Interner::default()).unwrap_err().to_string();
     assert!(found.starts_with("volumeBindingMode: \"Never\" is unknown"), "{found}");
+}
+
+/// For each of them a volume is looked for.
+#[test]
+fn a_pod_that_waits_has_at_most_128_claims() {
+    let with = |count: usize, node: &str| {
+        let one = |at: usize| format!("{{name: v{at}, persistentVolumeClaim: {{claimName: c{at}}}}}");
+        let volumes: Vec<String> = (0..count).map(one).collect();
+        let volumes = volumes.join(", ");
+        try_pod(&format!(
+            "metadata: {{name: p}}\nspec: {{schedulerName: volcano, {node}volumes: [{volumes}]}}"
+        ))
+    };
+    assert_eq!(with(128, "").map(|pod| pod.constraints.volumes.len()), Ok(128));
+    let expected = "spec.volumes: found 129 volumes of claims, expected at most 128";
+    assert_eq!(with(129, "").map_err(|invalid| invalid.to_string()).err().as_deref(), Some(expected));
+    let placed = with(129, "nodeName: n1, ").map(|pod| pod.constraints.volumes.len());
+    assert_eq!(placed, Ok(129), "all count for the limits of the node");
 }

@@ -18,7 +18,7 @@ fn on_a_small_stack<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static)
 
 /// Reads, compares, copies, shows, evaluates and drops.
 fn eval(text: &str) -> Result<bool, String> {
-    let read = Expression::parse(text).map_err(|error| error.0)?;
+    let read = Expression::parse(text, &mut Budget::new(500_000)).map_err(|error| error.0)?;
     assert!(read == read.clone() && !format!("{read:?}").is_empty());
     read.selects(&Gpu, &mut Budget::new(u64::MAX)).map_err(|error| error.0)
 }
@@ -196,7 +196,7 @@ fn steps_count_in_operands_that_do_not_decide_the_answer() {
 
 #[test]
 fn one_budget_holds_for_all_devices_of_a_search() {
-    let read = Expression::parse("device.driver == 'x'").unwrap();
+    let read = Expression::parse("device.driver == 'x'", &mut Budget::new(1_000)).unwrap();
     let mut budget = Budget::new(1_000);
     let answers: Vec<bool> = (0..1_000).map_while(|_| read.selects(&Gpu, &mut budget).ok()).collect();
     assert!((50..500).contains(&answers.len()), "{}", answers.len());
@@ -208,7 +208,7 @@ fn one_budget_holds_for_all_devices_of_a_search() {
 /// A regular expression that is made while evaluating is made once for all devices.
 #[test]
 fn a_regular_expression_is_compiled_once_for_all_devices() {
-    let read = Expression::parse("'gpu'.matches('^g' + 'pu$')").unwrap();
+    let read = Expression::parse("'gpu'.matches('^g' + 'pu$')", &mut Budget::new(1_000)).unwrap();
     let mut budget = Budget::new(10_000);
     for _ in 0..100 {
         assert_eq!(read.selects(&Gpu, &mut budget), Ok(true));

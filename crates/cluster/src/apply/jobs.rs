@@ -6,7 +6,7 @@ use phalanx_resource::Amounts;
 use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
 use crate::id::{JobId, TaskId};
 use crate::priorities::Follower;
-use crate::{Cluster, GangMinimum, Job, JobKind, Role};
+use crate::{Cluster, GangMinimum, Job, JobKind};
 
 /// What a PodGroup asks for, in the Cluster's terms.
 struct GroupSpec<'a> {
@@ -63,7 +63,7 @@ impl Cluster {
         self.count_job(queue, true);
         let id = self.jobs.insert(Job::new(key.clone(), kind, queue));
         self.ids.jobs.insert((kind, key), id);
-        // It has no share of the inqueue requests yet.
+        // A new job has no share of the inqueue requests yet.
         self.changes.log.note(id);
         id
     }
@@ -111,12 +111,8 @@ impl Cluster {
         job.preemptable = info.preemptable;
         job.object.invalid = info.invalid.or(info.unsupported);
         job.annotations = info.annotations;
-        for role in &mut job.roles {
-            role.min = 0;
-        }
-        for (name, min) in info.min_task_member {
-            let role = job.role(&name);
-            job.roles[usize::from(role)].min = min;
+        if changed {
+            job.set_minimums(&info.min_task_member);
         }
         if first || self.others.standby {
             job.phase = info.status.phase;
@@ -134,11 +130,6 @@ impl Cluster {
 
     /// Whether a job is already all that its PodGroup says, but for the status.
     fn is_spec(&self, job: &Job, info: &PodGroupInfo, asks: &GroupSpec<'_>) -> bool {
-        let least = |role: &Role| {
-            let of_role = info.min_task_member.iter().rev().find(|(name, _)| *name == role.name);
-            of_role.map_or(0, |(_, min)| *min)
-        };
-        let known = |(name, _): &(Arc<str>, u32)| job.roles.iter().any(|role| role.name == *name);
         self.queues[job.queue].name == *asks.queue
             && job.min_member == info.min_member
             && job.sub_groups == info.sub_groups
@@ -148,8 +139,7 @@ impl Cluster {
             && job.preemptable == info.preemptable
             && job.annotations == info.annotations
             && job.object.invalid.as_ref() == info.invalid.as_ref().or(info.unsupported.as_ref())
-            && job.roles.iter().all(|role| role.min == least(role))
-            && info.min_task_member.iter().all(known)
+            && job.has_minimums(&info.min_task_member)
     }
 
     fn move_job(&mut self, id: JobId, queue: &Arc<str>) {

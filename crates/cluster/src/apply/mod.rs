@@ -14,12 +14,12 @@ use crate::{Cluster, Status};
 impl Cluster {
     /// Takes in an event. True when a cycle may decide differently now.
     pub fn apply(&mut self, event: Event) -> bool {
-        let news = self.fold(event);
+        let retry_events = self.fold(event);
         self.meet_resources();
-        if news {
-            self.note_news();
+        if retry_events {
+            self.note_retry_event();
         }
-        news
+        retry_events
     }
 
     fn fold(&mut self, event: Event) -> bool {

@@ -99,7 +99,7 @@ impl Cluster {
         let queue = || info.queue.as_ref().unwrap_or(&self.options.default_queue);
         let same_job = match (&info.group, job.kind) {
             (Some(group), JobKind::Group) => {
-                job.key.name == *group && job.roles[usize::from(task.role)].name == info.role
+                job.key.name == *group && job.known_role(&info.role) == Some(task.role)
             }
             (None, JobKind::Solo) => self.queues[job.queue].name == *queue(),
             (None, JobKind::Group) | (Some(_), JobKind::Solo) => false,
@@ -110,7 +110,7 @@ impl Cluster {
     fn insert_task(&mut self, info: &PodInfo, class: ClassId) -> bool {
         let job = self.job_for(info);
         self.forget_denial(job);
-        let role = job.map_or(0, |job| self.jobs[job].role(&info.role));
+        let role = job.map_or(0, |job| self.jobs[job].role_of_pod(&info.role));
         let job_slot = job.map_or(0, |job| self.jobs[job].tasks.len() as u32);
         let burst = self.burst(info, class);
         let task = self.tasks.insert(Task {

@@ -5,14 +5,21 @@ use crate::class::ClassKey;
 use crate::event::Constraints;
 use crate::id::{NodeId, ProfileId, TaskId};
 use crate::label::Labels;
+use crate::terms::Learned;
 use crate::{Cluster, Task};
 
 impl Cluster {
     /// Takes in the terms of a new class. When they read labels that no term read before, tasks of one class may differ
-    /// by these, and are put into new classes.
+    /// by these, and are put into new classes; and back once no term reads the labels any more.
     pub(super) fn learn_terms(&mut self, constraints: &Constraints) {
-        let Some(rules) = &constraints.pod_rules else { return };
-        let Some(learned) = self.terms.learn(rules) else { return };
+        let forgotten = self.terms.forget_unread(self.tasks.len());
+        let learned = constraints.pod_rules.as_ref().and_then(|rules| self.terms.learn(rules));
+        for changed in [forgotten, learned].into_iter().flatten() {
+            self.reclassify_with(&changed);
+        }
+    }
+
+    fn reclassify_with(&mut self, learned: &Learned) {
         let concerned = |(id, task): (TaskId, &Task)| learned.concerns(&task.details.labels).then_some(id);
         for id in self.tasks.iter().filter_map(concerned).collect::<Vec<_>>() {
             self.reclassify(id);

@@ -14,8 +14,8 @@ mod pools;
 mod quota;
 mod refresh;
 mod shape;
+mod shape_limits;
 mod shapes;
-mod sharing;
 mod stock;
 #[cfg(test)]
 mod tests;
@@ -105,7 +105,7 @@ pub struct Devices {
     /// Tasks that have claims.
     claimants: FxHashSet<TaskId>,
     shapes: Vec<Shape>,
-    sharing: sharing::Sharing,
+    shape_limits: shape_limits::ShapeLimits,
     /// Shapes that were not asked of all devices yet.
     unjudged: Shapes,
     table: FxHashMap<DeviceName, Device>,

@@ -2,7 +2,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::sharing::SHAPES_OF_NAMESPACE_MAX;
+use super::shape_limits::SHAPES_OF_NAMESPACE_MAX;
 use super::stock::Had;
 use super::{Claim, DeviceDomain, DeviceLocation, ShapeId, Shapes, Stock};
 use crate::diagnosis::Unfit;
@@ -285,7 +285,7 @@ impl super::Devices {
 
 fn add(list: &mut Vec<(ShapeId, u32)>, shape: ShapeId, count: u32) {
     match list.iter_mut().find(|(known, _)| *known == shape) {
-        Some((_, sum)) => *sum += count,
+        Some((_, sum)) => *sum = sum.saturating_add(count),
         None => list.push((shape, count)),
     }
 }

@@ -197,19 +197,20 @@ impl Devices {
             open.unite(&missing);
         }
         *unjudged = Shapes::default();
-        let mut left: FxHashMap<Arc<str>, u64> = FxHashMap::default();
+        let mut spent: FxHashMap<Arc<str>, u64> = FxHashMap::default();
         for at in open.ids() {
             let shape = &mut shapes[usize::from(at)];
-            shape.read(classes.get(&shape.class));
-            let left = left.entry(shape.payer().unwrap_or_default()).or_insert(SESSION_STEPS);
+            let spent = spent.entry(shape.payer(&spent).unwrap_or_default()).or_default();
+            if *spent < SESSION_STEPS {
+                *spent += shape.read(classes.get(&shape.class));
+            }
             shape.within_steps(|shape, budget| {
                 for slice in slices.values_mut().filter(|slice| !slice.known.has(at)) {
-                    if *left == 0 {
+                    if *spent >= SESSION_STEPS {
                         unjudged.add(at);
                         break;
                     }
-                    let steps = slice.judge(at, shape, budget);
-                    *left = left.saturating_sub(steps);
+                    *spent += slice.judge(at, shape, budget);
                 }
             });
         }

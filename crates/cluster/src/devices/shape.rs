@@ -4,11 +4,16 @@ use std::sync::Arc;
 
 use phalanx_cel::{Attribute, Budget, Device, Error, Expression};
 use phalanx_resource::Quantity;
+use rustc_hash::FxHashMap;
 
+use crate::diagnosis::clipped;
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceValue};
 
-/// Steps that the expressions of a shape may take, besides so many for each device. So one that is costly is told to
-/// those who ask for it, and does not hold up a cycle.
+/// The longest part of an expression that a reason shows, in bytes.
+const QUOTE_MAX: usize = 256;
+
+/// Steps that the expressions of a shape may take, to be read and to be evaluated, besides so many for each device. So
+/// one that is costly is told to those who ask for it, and does not hold up a cycle.
 const STEPS: u64 = 500_000;
 pub(super) const STEPS_PER_DEVICE: u64 = 1_000;
 
@@ -58,9 +63,9 @@ impl Shape {
         !self.users.is_empty()
     }
 
-    /// The namespace whose budget pays for its expressions.
-    pub(super) fn payer(&self) -> Option<Arc<str>> {
-        self.users.keys().next().cloned()
+    /// The namespace that pays for its expressions: of those that use it, the one that spent the least so far.
+    pub(super) fn payer(&self, spent: &FxHashMap<Arc<str>, u64>) -> Option<Arc<str>> {
+        self.users.keys().min_by_key(|namespace| spent.get(*namespace)).cloned()
     }
 
     /// Its class is another one now: what it selects is worked out anew.
@@ -68,20 +73,24 @@ impl Shape {
         (self.selects, self.failure, self.steps) = (None, None, STEPS);
     }
 
-    /// Reads the expressions, unless they were read.
-    pub(super) fn read(&mut self, class: Option<&DeviceClassInfo>) {
+    /// Reads the expressions, unless they were read; in how many steps.
+    pub(super) fn read(&mut self, class: Option<&DeviceClassInfo>) -> u64 {
         if self.selects.is_some() {
-            return;
+            return 0;
         }
-        let Some(class) = class else {
-            self.selects = Some(Err(format!("device class {} does not exist", self.class).into()));
-            return;
-        };
+        let before = self.steps;
+        self.within_steps(|shape, budget| shape.selects = Some(shape.expressions(class, budget)));
+        before - self.steps
+    }
+
+    fn expressions(
+        &self,
+        class: Option<&DeviceClassInfo>,
+        budget: &mut Budget,
+    ) -> Result<Vec<Expression>, Arc<str>> {
+        let class = class.ok_or_else(|| format!("device class {} does not exist", self.class))?;
         let all = class.selectors.iter().chain(&self.selectors);
-        let read = |text: &Arc<str>| {
-            Expression::parse(text).map_err(|error| format!("CEL expression {text:?}: {error}").into())
-        };
-        self.selects = Some(all.map(read).collect());
+        all.map(|text| Expression::parse(text, budget).map_err(|error| unreadable(text, &error))).collect()
     }
 
     /// Why nothing can be selected.
@@ -124,6 +133,11 @@ impl Shape {
         }
         selects
     }
+}
+
+fn unreadable(text: &str, error: &Error) -> Arc<str> {
+    let error = error.to_string();
+    format!("CEL expression {:?}: {}", clipped(text, QUOTE_MAX), clipped(&error, QUOTE_MAX)).into()
 }
 
 fn failure(device: &str, error: &Error) -> Arc<str> {

@@ -74,11 +74,11 @@ impl Stock {
     }
 
     fn flows(&self, more: &[(ShapeId, u32)], later: bool) -> bool {
-        let count = |counts: [u32; 2]| counts[0] + if later { counts[1] } else { 0 };
+        let count = |counts: [u32; 2]| counts[0].saturating_add(if later { counts[1] } else { 0 });
         let mut wanted: Vec<(ShapeId, u32)> = more.to_vec();
         for (shape, counts) in &self.asked {
             match wanted.iter_mut().find(|(other, _)| other == shape) {
-                Some((_, sum)) => *sum += count(*counts),
+                Some((_, sum)) => *sum = sum.saturating_add(count(*counts)),
                 None => wanted.push((*shape, count(*counts))),
             }
         }

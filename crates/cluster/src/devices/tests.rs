@@ -98,6 +98,17 @@ fn bind(cluster: &mut Cluster, name: &str, node: &str) -> Vec<String> {
     given.map(|given| given.device.device.to_string()).collect()
 }
 
+/// Also of amounts that nobody has.
+#[test]
+fn no_node_has_more_devices_than_can_be_counted() {
+    let mut cluster = cluster();
+    cluster.apply(claim("most", &[("any", u32::MAX), ("any", 2)]).into());
+    cluster.apply(claiming("most", &["most"]).into());
+    cluster.refresh_devices();
+    let (task, node) = (task_of(&cluster, "most"), cluster.node_named("a").unwrap());
+    assert!(!fits(&cluster, task, node, false));
+}
+
 #[test]
 fn devices_that_match_fewest_classes_are_allocated_first() {
     let mut cluster = cluster();

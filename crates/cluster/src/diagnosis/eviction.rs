@@ -5,8 +5,8 @@ use std::sync::Arc;
 use phalanx_resource::{DimId, Dims};
 
 use super::Priority;
-use crate::budget::Cut;
 use crate::event::Key;
+use crate::search_budget::Cut;
 
 /// Why a pod is not evicted for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,8 +25,8 @@ pub enum Protection {
     Budgets,
     /// `reclaimable` of the pod's queue is false.
     Queue(Arc<str>),
-    /// The pod requests nothing that the job requests too.
-    Idle,
+    /// The preemptor requests nothing, and the pod requests something.
+    BestEffortPreemptor,
     /// A plugin protects the pod from this job, for this reason.
     Kept(Arc<str>),
     /// The pod's gang would have fewer pods than its minimum.
@@ -59,7 +59,7 @@ impl Protection {
             Protection::Budget(key) => format!("{pods} protected by PodDisruptionBudget {key}"),
             Protection::Budgets => format!("{pods} that several PodDisruptionBudgets match"),
             Protection::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
-            Protection::Idle => format!("{pods} with requests, and it has none"),
+            Protection::BestEffortPreemptor => format!("{pods} with requests, and it has none"),
             Protection::Reserved => format!("{pods} of gangs with a reservation"),
             Protection::History => {
                 format!(
@@ -253,9 +253,9 @@ impl NoEviction {
         match self {
             NoEviction::Never => "its pods' preemptionPolicy is Never".into(),
             NoEviction::NeverOne(pod) => {
-                format!("{pod} has no place, and nobody is evicted for it: its preemptionPolicy is Never")
+                format!("{pod} has no place, and no pod is evicted for it: its preemptionPolicy is Never")
             }
-            NoEviction::Enough(min) => format!("it has its minMember {min}, and nobody is evicted for more"),
+            NoEviction::Enough(min) => format!("it has its minMember {min}, and no pod is evicted for more"),
             NoEviction::NoVictims(protected) => {
                 format!("there is no pod that may be evicted for it{}", protected.text())
             }

@@ -85,9 +85,9 @@ impl Limit {
     }
 
     /// The reason of a job whose requests its queue cannot admit.
-    pub(super) fn not_promised(&self, queue: &str) -> String {
+    pub(super) fn inqueue_exceeded(&self, queue: &str) -> String {
         match self {
-            Limit::Nodes => format!("queue {queue} would be promised more than all nodes have"),
+            Limit::Nodes => format!("queue {queue} would admit more than all nodes have"),
             Limit::Guarantees(beside) => format!("resource quota of queue {queue} {beside} insufficient"),
             _ => format!("resource quota of queue {queue} insufficient"),
         }

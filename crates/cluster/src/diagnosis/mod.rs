@@ -6,6 +6,7 @@ mod priority;
 mod queue;
 mod sub_groups;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use phalanx_resource::{DimId, Dims};
@@ -18,8 +19,11 @@ pub use priority::{Priority, Source};
 pub use queue::QueueFault;
 pub use sub_groups::SubGroupFault;
 
-use crate::budget::Cut;
 use crate::event::Key;
+use crate::search_budget::Cut;
+
+/// The number of resources that a reason names.
+const RESOURCES_MAX: usize = 8;
 
 /// Why a job, or some of its tasks, waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +85,7 @@ pub enum Refusal {
         missing: Vec<(DimId, i64)>,
     },
     /// The job was not admitted: admitted jobs use up the limit of its queue or of an ancestor.
-    Promised {
+    InqueueLimit {
         /// The plugin that refused.
         plugin: &'static str,
         /// The queue whose limit is used up.
@@ -142,7 +146,7 @@ pub enum Refusal {
         error: FitError,
     },
     /// The gang lost members, and nodes are reserved for their repair until there is room.
-    Gathering {
+    KeptForRepair {
         /// The first of the nodes.
         first: Arc<str>,
         /// The number of nodes.
@@ -227,7 +231,7 @@ fn exceeds(limit: &Limit, queue: &str, over: &str, plugin: &str, dims: &Dims) ->
 
 fn kept_for_repair(first: &str, nodes: u32) -> String {
     let others = if nodes > 1 { format!(" and {} more", nodes - 1) } else { String::new() };
-    format!("it lost members: node {first}{others} is kept until there is room to repair it")
+    format!("it lost members: node {first}{others} is reserved for its repair")
 }
 
 fn no_action(action: &str) -> String {
@@ -269,9 +273,9 @@ impl Refusal {
             Refusal::Enqueue { plugin, text, missing } => {
                 format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
             }
-            Refusal::Promised { plugin, queue, limit, missing } => {
+            Refusal::InqueueLimit { plugin, queue, limit, missing } => {
                 let missing = list(": insufficient ", missing, dims);
-                format!("{}{missing} (plugin {plugin})", limit.not_promised(queue))
+                format!("{}{missing} (plugin {plugin})", limit.inqueue_exceeded(queue))
             }
             Refusal::ResourceQuota { quota, over } => format!(
                 "ResourceQuota {quota} would be exceeded{} (plugin resourcequota)",
@@ -289,9 +293,9 @@ impl Refusal {
                 format!("it requests nothing that queue {queue} could take back (plugin {plugin})")
             }
             Refusal::Nodes { task, error } => [task, ": ", &*error.text(dims)].concat(),
-            Refusal::Gathering { first, nodes } => kept_for_repair(first, *nodes),
+            Refusal::KeptForRepair { first, nodes } => kept_for_repair(first, *nodes),
             Refusal::Outranked(by) => {
-                format!("room that was reserved for it was given to {by}, which is more important")
+                format!("its reserved nodes were given to {by}, which is more important")
             }
             Refusal::Gated(pods) => format!("{pods} pod(s) wait for their scheduling gates"),
             Refusal::AwaitsPodGroup { wait } => awaits_pod_group(*wait),
@@ -304,7 +308,7 @@ impl Refusal {
             Refusal::Search(cut) => format!("allocate: {}", cut.text()),
             Refusal::Eviction { action, why } => format!("{action}: {}", why.text(dims)),
             Refusal::NotEntitled { action, why } => format!("{action}: {}", why.text(dims)),
-            Refusal::Reserved(pods) => format!("{pods} pod(s) wait for room that is being released"),
+            Refusal::Reserved(pods) => format!("{pods} pod(s) are nominated and wait for terminating pods"),
             Refusal::NoAction { action } => no_action(action),
         }
     }
@@ -315,9 +319,23 @@ fn list(head: &str, amounts: &[(DimId, i64)], dims: &Dims) -> String {
     if amounts.is_empty() {
         return String::new();
     }
-    let each: Vec<String> = amounts
-        .iter()
-        .map(|(dim, amount)| format!("{} ({} more)", dims.name(*dim), dims.describe(*dim, *amount)))
-        .collect();
+    let one =
+        |(dim, amount): &(DimId, i64)| format!("{} ({} more)", dims.name(*dim), dims.describe(*dim, *amount));
+    let others = amounts.len().saturating_sub(RESOURCES_MAX);
+    let others = (others > 0).then(|| format!("{others} other resources"));
+    let each: Vec<String> = amounts.iter().take(RESOURCES_MAX).map(one).chain(others).collect();
     format!("{head}{}", each.join(", "))
+}
+
+/// The longest message in bytes, which each pod of a gang gets: as long as that of an event may be.
+pub const MESSAGE_MAX: usize = 1024;
+
+/// A text of at most so many bytes: the end of a longer one is left out. Names and values that users chose are in it.
+pub fn clipped(text: &str, max: usize) -> Cow<'_, str> {
+    const LEFT_OUT: &str = "...";
+    if text.len() <= max {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(max.saturating_sub(LEFT_OUT.len()));
+    Cow::Owned([&text[..end], LEFT_OUT].concat())
 }

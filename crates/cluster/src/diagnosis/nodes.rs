@@ -5,15 +5,12 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId, Dims};
 
-use super::Refusal;
+use super::{RESOURCES_MAX, Refusal};
 use crate::Node;
 use crate::event::Taint;
 
 /// The number of taints that a reason names.
 const TAINTS_MAX: usize = 3;
-
-/// The number of resources that a reason names.
-const RESOURCES_MAX: usize = 8;
 
 /// Why a node is infeasible for a task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,7 +60,7 @@ impl Unfit {
         match self {
             Unfit::Insufficient(dim) => ["Insufficient ", dims.name(*dim)].concat(),
             Unfit::TooManyPods => "Too many pods".into(),
-            Unfit::Reserved => "node(s) with room that is kept for other pods".into(),
+            Unfit::Reserved => "node(s) had resources reserved for other pods".into(),
             Unfit::NodeAffinity => "node(s) didn't match Pod's node affinity/selector".into(),
             Unfit::Taint(Taint { key, value, .. }) => {
                 format!("node(s) had untolerated taint(s) {{{key}: {value}}}")

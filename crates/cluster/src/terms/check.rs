@@ -1,6 +1,7 @@
 //! Rebuilds the counts of terms, and compares.
 use rustc_hash::FxHashMap;
 
+use super::finder::labels_read;
 use super::term::held;
 use super::{Held, Tally, Term};
 use crate::Cluster;
@@ -35,6 +36,15 @@ impl Cluster {
             *labelled.entry(key.clone()).or_default() += 1;
         }
         note(labelled == self.terms.labelled, "labels of tasks".to_owned());
+        let mut read: FxHashMap<std::sync::Arc<str>, u32> = FxHashMap::default();
+        for key in self.terms.terms.iter().flat_map(|(_, term)| labels_read(&term.pods)) {
+            *read.entry(key.clone()).or_default() += 1;
+        }
+        let mut known = self.terms.keys.clone();
+        known.retain(|_, selectors| *selectors > 0);
+        note(known == read, "labels that terms read".to_owned());
+        let unread = self.terms.keys.len() - known.len();
+        note(unread == self.terms.unread as usize, "labels that no term reads any more".to_owned());
         self.check_profiles(note);
     }
 

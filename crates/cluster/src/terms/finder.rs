@@ -1,4 +1,6 @@
 //! Finds the terms that match a profile, and the profiles that match a term, by label values.
+use std::sync::Arc;
+
 use crate::event::{PodSelector, Requirement};
 use crate::id::{ProfileId, TermId};
 use crate::label::{KeyValue, Labels};
@@ -13,6 +15,11 @@ pub(super) struct Finder {
 
 fn requirements(pods: &[PodSelector]) -> impl Iterator<Item = &Requirement> {
     pods.iter().filter_map(|pods| pods.labels.as_ref()).flat_map(|selector| &selector.0)
+}
+
+/// The keys of the labels that selectors read; one that two requirements name comes twice.
+pub(super) fn labels_read(pods: &[PodSelector]) -> impl Iterator<Item = &Arc<str>> {
+    requirements(pods).map(|requirement| &requirement.key)
 }
 
 impl Finder {

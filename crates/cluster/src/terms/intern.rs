@@ -3,9 +3,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::carried::{Carried, SpreadTerm};
+use super::finder::labels_read;
 use super::term::Term;
 use super::topology::{Topology, Where};
 use super::{Learned, Look, Profile, Terms};
+use crate::count::Count;
 use crate::event::{Constraints, PodRules, PodSelector, PodTerm};
 use crate::id::{NodeId, ProfileId, Slots, TermId, TopologyId};
 use crate::label::Labels;
@@ -20,17 +22,53 @@ impl Terms {
     pub(crate) fn learn(&mut self, rules: &PodRules) -> Option<Learned> {
         let first = !std::mem::replace(&mut self.active, true);
         let mut keys = Vec::new();
-        let read = rules.selectors().filter_map(|pods| pods.labels.as_ref()).flat_map(|selector| &selector.0);
-        for requirement in read {
-            if self.keys.insert(requirement.key.clone()) && self.labelled.contains_key(&requirement.key) {
-                keys.push(requirement.key.clone());
+        for key in rules.selectors().flat_map(|pods| labels_read(std::slice::from_ref(pods))) {
+            if self.keys.contains_key(key) {
+                continue;
+            }
+            self.keys.insert(key.clone(), 0);
+            self.unread += 1;
+            if self.labelled.contains_key(key) {
+                keys.push(key.clone());
             }
         }
-        if first { Some(Learned::All) } else { (!keys.is_empty()).then_some(Learned::With(keys)) }
+        if first { Some(Learned::All) } else { Learned::with(keys) }
+    }
+
+    /// Forgets labels that no selector reads any more. Returns which tasks may have another profile now. These are put
+    /// into other classes, so it waits until an eighth as many tasks have come as there are: whoever makes selectors
+    /// come and go costs others no more than by making pods.
+    pub(crate) fn forget_unread(&mut self, tasks: usize) -> Option<Learned> {
+        if self.unread == 0 || 8 * (self.came as usize) < tasks {
+            return None;
+        }
+        let mut keys = Vec::new();
+        for (key, _) in self.keys.extract_if(|_, selectors| *selectors == 0) {
+            if self.labelled.contains_key(&key) {
+                keys.push(key);
+            }
+        }
+        (self.unread, self.came) = (0, 0);
+        Learned::with(keys)
+    }
+
+    /// Counts the labels that the selectors of a term read in or out.
+    fn count_reads(&mut self, pods: &[PodSelector], count: Count) {
+        let Self { keys, unread, .. } = self;
+        for key in labels_read(pods) {
+            let selectors = keys.entry(key.clone()).or_insert_with(|| {
+                *unread += 1;
+                0
+            });
+            *unread -= u32::from(*selectors == 0);
+            count.step(selectors);
+            *unread += u32::from(*selectors == 0);
+        }
     }
 
     /// Counts the labels of a task in or out.
     pub fn count_labels(&mut self, labels: &Labels, add: bool) {
+        self.came += u32::from(add && self.unread > 0);
         for (key, _) in labels.iter() {
             match self.labelled.get_mut(key) {
                 Some(count) if add => *count += 1,
@@ -43,7 +81,7 @@ impl Terms {
 
     /// What terms read of a task; `None` as long as there never was a term.
     pub fn look(&self, namespace: &Arc<str>, labels: &Labels) -> Option<Look> {
-        let labels = || labels.filtered(|key| self.keys.contains(key));
+        let labels = || labels.filtered(|key| self.keys.contains_key(key));
         self.active.then(|| Look { namespace: namespace.clone(), labels: labels() })
     }
 
@@ -123,6 +161,7 @@ impl Terms {
     fn drop_term(&mut self, id: TermId) {
         let Some(term) = self.terms.remove(id) else { return };
         self.finder.drop_term(&term.pods, id);
+        self.count_reads(&term.pods, Count::Out);
         let version = self.tick();
         for profile in self.maybe_matching(&term.pods) {
             // Caches that read the term cannot find out any more that they did.
@@ -212,6 +251,7 @@ impl Intern<'_> {
         self.terms.topologies[topology].terms.push(id);
         self.terms.term_ids.insert(key.clone(), id);
         self.terms.finder.add_term(&key.0, id);
+        self.terms.count_reads(&key.0, Count::In);
         for profile in self.terms.maybe_matching(&key.0) {
             if self.terms.selects(&key.0, &self.terms.profiles[profile].look) {
                 self.terms.start_matching(id, profile);
@@ -234,5 +274,79 @@ impl Intern<'_> {
         let id = self.terms.topologies.insert(topology);
         self.terms.topology_ids.insert(place, id);
         id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::Cluster;
+    use crate::event::{Constraints, Event, Operator, PodInfo, PodRules, PodSelector, PodTerm, Requirement};
+    use crate::label::Selector;
+    use crate::testing::{cluster_of, node, pod, task_of};
+
+    /// A pod with a label whose value no other pod has.
+    fn labelled(at: usize) -> PodInfo {
+        let name = format!("p{at}");
+        let labels = [("pod-name".into(), Arc::from(&*name))].into_iter().collect();
+        PodInfo { labels, ..pod(&name, "cpu=1") }
+    }
+
+    /// A pod that keeps away from all that have the label.
+    fn apart(name: &str) -> PodInfo {
+        let requirement =
+            Requirement { key: "pod-name".into(), operator: Operator::Exists, values: Vec::new() };
+        let pods = PodSelector {
+            namespaces: vec!["ns".into()],
+            namespace_selector: None,
+            labels: Some(Selector(vec![requirement])),
+        };
+        let term = PodTerm { topology_key: "kubernetes.io/hostname".into(), pods };
+        let rules = PodRules { anti_affinity: vec![term], ..PodRules::default() };
+        let constraints = Constraints { pod_rules: Some(Arc::new(rules)), ..Constraints::default() };
+        PodInfo { constraints: Arc::new(constraints), ..pod(name, "cpu=1") }
+    }
+
+    fn classes(cluster: &Cluster) -> usize {
+        cluster.classes.ids().count()
+    }
+
+    #[test]
+    fn labels_that_no_rule_reads_any_more_tell_pods_apart_no_longer() {
+        let mut cluster = cluster_of([node("a", "cpu=8")]);
+        for at in 0..80 {
+            cluster.apply(labelled(at).into());
+        }
+        assert_eq!(classes(&cluster), 1, "before");
+        cluster.apply(apart("bad").into());
+        assert_eq!(classes(&cluster), 81, "during");
+        cluster.apply(Event::PodGone("bad".into()));
+        for at in 80..96 {
+            cluster.apply(labelled(at).into());
+        }
+        assert_eq!(classes(&cluster), 1, "after");
+        assert_eq!(cluster.check(), [""; 0]);
+        cluster.apply(apart("again").into());
+        assert_eq!(classes(&cluster), 97);
+        let class = |name: &str| cluster.classes.get(cluster.tasks[task_of(&cluster, name)].class).is_some();
+        assert!(class("p0") && class("p95"));
+        assert_eq!(cluster.check(), [""; 0]);
+    }
+
+    /// Whoever makes rules come and go does not have all pods told apart anew by each.
+    #[test]
+    fn labels_that_rules_read_by_turns_are_not_forgotten_each_time() {
+        let mut cluster = cluster_of([node("a", "cpu=8")]);
+        for at in 0..400 {
+            cluster.apply(labelled(at).into());
+        }
+        for _ in 0..40 {
+            cluster.apply(apart("bad").into());
+            assert_eq!(classes(&cluster), 401);
+            cluster.apply(Event::PodGone("bad".into()));
+            assert_eq!(classes(&cluster), 400);
+        }
+        assert_eq!(cluster.check(), [""; 0]);
     }
 }

@@ -13,7 +13,7 @@ mod topology;
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 pub use carried::{Carried, SpreadTerm};
 use finder::Finder;
@@ -62,9 +62,9 @@ pub enum TermChange {
     All,
 }
 
-/// Tasks whose profile may change since a selector reads more labels.
+/// Tasks whose profile may change since selectors read other labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Learned {
+pub(crate) enum Learned {
     /// All tasks: there was no term before.
     All,
     /// Tasks with any of these labels.
@@ -72,7 +72,11 @@ pub(super) enum Learned {
 }
 
 impl Learned {
-    pub(super) fn concerns(&self, labels: &Labels) -> bool {
+    fn with(keys: Vec<Arc<str>>) -> Option<Self> {
+        (!keys.is_empty()).then_some(Self::With(keys))
+    }
+
+    pub(crate) fn concerns(&self, labels: &Labels) -> bool {
         match self {
             Learned::All => true,
             Learned::With(keys) => keys.iter().any(|key| labels.get(key).is_some()),
@@ -92,8 +96,12 @@ pub struct Terms {
     profiles: Slots<ProfileId, Profile>,
     profile_ids: FxHashMap<Arc<Look>, ProfileId>,
     finder: Finder,
-    /// Labels that selectors read.
-    keys: FxHashSet<Arc<str>>,
+    /// Labels that selectors read, with how often; with 0, no selector does any more.
+    keys: FxHashMap<Arc<str>, u32>,
+    /// Labels of these that no selector reads any more.
+    unread: u32,
+    /// Tasks that came while there was one.
+    came: u32,
     /// Number of tasks by label key.
     labelled: FxHashMap<Arc<str>, u32>,
     /// There has been a term.
@@ -110,7 +118,7 @@ impl Terms {
     pub(crate) fn forget_history(&mut self) {
         self.topologies.iter_mut().for_each(Topology::forget_history);
         self.profiles.iter_mut().for_each(|profile| profile.version = Stamp(0));
-        (self.clock, self.made) = (Stamp(0), Stamp(0));
+        (self.clock, self.made, self.came) = (Stamp(0), Stamp(0), 0);
         self.log = Log::default();
     }
 

@@ -78,7 +78,7 @@ impl Level {
         }
     }
 
-    /// The same domain with another count.
+    /// A domain whose count changed.
     fn step(&mut self, from: u32, to: u32) {
         if from != to {
             self.enter(to);

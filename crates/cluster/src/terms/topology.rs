@@ -72,7 +72,7 @@ struct TopologyDomain {
     value: Arc<str>,
     /// Nodes with the value.
     nodes: u32,
-    /// Those that count.
+    /// The nodes that count.
     counting: u32,
 }
 

@@ -37,7 +37,7 @@ impl Volumes {
 
     fn set_volume(&mut self, name: &Arc<str>, info: Option<VolumeInfo>) {
         let before = self.volumes.remove(name);
-        let promised = before.as_ref().and_then(|volume| volume.promised);
+        let assumed = before.as_ref().and_then(|volume| volume.assumed);
         for old in before.iter().map(|volume| &volume.info) {
             self.pools.entry(old.class.clone()).or_default().free.remove(&(old.size, old.name.clone()));
             self.pool_changed(&old.class);
@@ -50,9 +50,9 @@ impl Volumes {
             }
             self.pool_changed(&info.class);
             self.count_claim_ref(&info, Count::In);
-            self.volumes.insert(name.clone(), Volume { info: Arc::new(info), promised });
+            self.volumes.insert(name.clone(), Volume { info: Arc::new(info), assumed });
         }
-        if let Some(claim) = promised.filter(|claim| !self.may_keep(name, *claim)) {
+        if let Some(claim) = assumed.filter(|claim| !self.may_keep(name, *claim)) {
             self.drop_choice(claim);
         }
     }

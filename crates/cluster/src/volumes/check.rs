@@ -24,12 +24,12 @@ impl Cluster {
             self.check_choice(id, claim, note);
         }
         for (name, volume) in &self.volumes.volumes {
-            let choice = volume.promised.and_then(|claim| self.volumes.pvcs.get(claim)?.choice.as_ref());
+            let choice = volume.assumed.and_then(|claim| self.volumes.pvcs.get(claim)?.choice.as_ref());
             let named = choice.and_then(|choice| choice.got.volume.as_ref()) == Some(name);
-            note(volume.promised.is_none() || named, format!("promise of volume {name}"));
+            note(volume.assumed.is_none() || named, format!("assumed claim of volume {name}"));
         }
         note(self.volumes.spaces == self.volumes.rebuilt_spaces(), "what drivers tell of their room".into());
-        note(self.volumes.taken == self.volumes.rebuilt_taken(), "what is promised of drivers' room".into());
+        note(self.volumes.taken == self.volumes.rebuilt_taken(), "assumed bytes of drivers".into());
         self.check_attachments(note);
         self.check_counted(note);
     }
@@ -43,7 +43,7 @@ impl Cluster {
         });
         note(there && !choice.holders.is_empty(), format!("holders of claim {}", claim.key));
         let volume = choice.got.volume.as_ref().map(|name| self.volumes.volumes.get(name));
-        let kept = volume.is_none_or(|volume| volume.is_some_and(|volume| volume.promised == Some(id)));
+        let kept = volume.is_none_or(|volume| volume.is_some_and(|volume| volume.assumed == Some(id)));
         note(kept, format!("volume chosen for claim {}", claim.key));
     }
 

@@ -19,7 +19,7 @@ impl Volumes {
             self.take_piece(piece, Count::Out);
         }
         if let Some(volume) = choice.got.volume.as_ref().and_then(|name| self.volumes.get_mut(name)) {
-            volume.promised = None;
+            volume.assumed = None;
             let class = volume.info.class.clone();
             self.pool_changed(&class);
         }
@@ -38,7 +38,7 @@ impl Volumes {
     }
 
     /// Adds a task to the volume assumed for a claim on its node, or assumes it.
-    fn promise(&mut self, id: PvcId, task: TaskId, node: NodeId, got: Got) {
+    fn assume(&mut self, id: PvcId, task: TaskId, node: NodeId, got: Got) {
         if let Some(choice) = &mut self.pvcs[id].choice {
             if choice.node == node
                 && let Err(at) = choice.holders.binary_search(&task)
@@ -51,7 +51,7 @@ impl Volumes {
             self.take_piece(piece, Count::In);
         }
         if let Some(volume) = got.volume.as_ref().and_then(|name| self.volumes.get_mut(name)) {
-            volume.promised = Some(id);
+            volume.assumed = Some(id);
             let class = volume.info.class.clone();
             self.pool_changed(&class);
         }
@@ -85,7 +85,7 @@ impl Cluster {
             None => return,
         };
         for (claim, got) in chosen {
-            self.volumes.promise(claim, task, node, got);
+            self.volumes.assume(claim, task, node, got);
         }
     }
 

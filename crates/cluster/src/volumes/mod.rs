@@ -113,7 +113,7 @@ impl Pvc {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Volume {
     pub info: Arc<VolumeInfo>,
-    pub promised: Option<PvcId>,
+    pub assumed: Option<PvcId>,
 }
 
 /// Unbound volumes of a storage class, smallest first.
@@ -139,7 +139,7 @@ pub struct Volumes {
     /// CSIStorageCapacities by storage class.
     spaces: FxHashMap<Arc<str>, Arc<space::Space>>,
     /// Bytes of storage capacities assumed for unbound claims, by storage class.
-    taken: FxHashMap<Arc<str>, Arc<space::PromisedBytes>>,
+    taken: FxHashMap<Arc<str>, Arc<space::AssumedBytes>>,
     /// Claims by the volume they name.
     by_volume: MultiMap<Arc<str>, PvcId>,
     /// Attachment limits by node.
@@ -178,7 +178,7 @@ impl Volumes {
     }
 
     /// The volume assumed for a claim, if any.
-    pub fn promised(&self, id: PvcId) -> Option<&Got> {
+    pub fn assumed(&self, id: PvcId) -> Option<&Got> {
         self.pvcs[id].choice.as_ref().map(|choice| &choice.got)
     }
 

@@ -34,7 +34,7 @@ struct CapacityPart {
 }
 
 /// Bytes assumed for unbound claims, by capacity.
-pub(crate) type PromisedBytes = FxHashMap<Key, i64>;
+pub(crate) type AssumedBytes = FxHashMap<Key, i64>;
 
 /// A part of a capacity that is assumed for a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +51,7 @@ impl Space {
     }
 
     /// The capacity that a volume of this size can be provisioned from for a node: the one with the fewest bytes left.
-    pub(super) fn find(&self, size: i64, node: &Node, taken: &PromisedBytes) -> Option<&Key> {
+    pub(super) fn find(&self, size: i64, node: &Node, taken: &AssumedBytes) -> Option<&Key> {
         let left = |part: &CapacityPart| {
             let taken = taken.get(&part.key).copied().unwrap_or_default();
             part.whole.map_or(i64::MAX, |whole| whole.saturating_sub(taken))
@@ -115,7 +115,7 @@ impl Volumes {
     }
 
     /// Bytes assumed of the capacities of a storage class.
-    pub(super) fn taken(&self, class: &str) -> Arc<PromisedBytes> {
+    pub(super) fn taken(&self, class: &str) -> Arc<AssumedBytes> {
         self.taken.get(class).cloned().unwrap_or_default()
     }
 
@@ -134,8 +134,8 @@ impl Volumes {
     }
 
     /// Assumed bytes, rebuilt.
-    pub(super) fn rebuilt_taken(&self) -> FxHashMap<Arc<str>, Arc<PromisedBytes>> {
-        let mut taken: FxHashMap<Arc<str>, PromisedBytes> = FxHashMap::default();
+    pub(super) fn rebuilt_taken(&self) -> FxHashMap<Arc<str>, Arc<AssumedBytes>> {
+        let mut taken: FxHashMap<Arc<str>, AssumedBytes> = FxHashMap::default();
         let choices = self.pvcs.iter().filter_map(|(_, claim)| claim.choice.as_ref());
         for piece in choices.filter_map(|choice| choice.got.piece.as_ref()) {
             *taken.entry(piece.class.clone()).or_default().entry(piece.of.clone()).or_default() += piece.size;
@@ -215,7 +215,7 @@ mod tests {
         volumes.set_teller(&"csi".into(), true);
         assert!(volumes.set_capacity(&told.key.clone(), Some(told)));
         let space = volumes.space("fast", "csi").unwrap();
-        space.find(10, &node(&[("rack", "1"), ("zone", "a")]), &PromisedBytes::default()).is_some()
+        space.find(10, &node(&[("rack", "1"), ("zone", "a")]), &AssumedBytes::default()).is_some()
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         assert!(volumes.set_teller(&"csi".into(), true) && !volumes.set_teller(&"csi".into(), true));
         let here = node(&[("zone", "a")]);
         let has = |volumes: &Volumes| {
-            volumes.space("fast", "csi").unwrap().find(1, &here, &PromisedBytes::default()).is_some()
+            volumes.space("fast", "csi").unwrap().find(1, &here, &AssumedBytes::default()).is_some()
         };
         assert!(!has(&volumes), "it has told of no room yet");
         let nodes = vec![requirement("zone", Operator::In, &["a"])];

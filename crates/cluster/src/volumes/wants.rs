@@ -3,7 +3,7 @@
 //! provisioned.
 use std::sync::Arc;
 
-use super::space::{Piece, PromisedBytes, Space};
+use super::space::{AssumedBytes, Piece, Space};
 use super::{Got, Volumes};
 use crate::Node;
 use crate::event::{NodeTerm, PodVolume, PvcInfo, StorageClassInfo, VolumeInfo};
@@ -53,7 +53,7 @@ pub struct Want {
     /// Storage capacities; `None` when the driver does not publish any.
     pub space: Option<Arc<Space>>,
     /// Assumed bytes of the capacities.
-    taken: Arc<PromisedBytes>,
+    taken: Arc<AssumedBytes>,
     /// The requested size, in bytes.
     pub size: i64,
     /// Storage class.
@@ -78,7 +78,7 @@ impl Want {
     }
 
     /// The capacity that provisioning for a node takes; `None` where the driver publishes none.
-    fn piece(&self, node: &Node, taken: &PromisedBytes) -> Result<Option<Piece>, TooLittle> {
+    fn piece(&self, node: &Node, taken: &AssumedBytes) -> Result<Option<Piece>, TooLittle> {
         let Some(space) = &self.space else { return Ok(None) };
         let of = space.find(self.size, node, taken).ok_or(TooLittle)?.clone();
         Ok(Some(Piece { class: self.class.clone(), of, size: self.size }))
@@ -120,14 +120,14 @@ pub fn solve(wants: &[Want], node: &Node) -> Option<Vec<Got>> {
 fn make(wants: &[Want], node: &Node, got: &mut [Got]) -> Option<()> {
     let mut open: Vec<usize> = (0..wants.len()).filter(|at| got[*at].volume.is_none()).collect();
     open.sort_by_key(|at| std::cmp::Reverse(wants[*at].size));
-    let mut taken: Vec<(&Arc<str>, PromisedBytes)> = Vec::new();
+    let mut taken: Vec<(&Arc<str>, AssumedBytes)> = Vec::new();
     for at in open {
         let want = &wants[at];
         let known = taken.iter().position(|(class, _)| **class == want.class);
         let of_class = known.map_or(&*want.taken, |at| &taken[at].1);
         let Some(piece) = want.piece(node, of_class).ok()? else { continue };
         let known = known.unwrap_or_else(|| {
-            taken.push((&want.class, PromisedBytes::clone(&want.taken)));
+            taken.push((&want.class, AssumedBytes::clone(&want.taken)));
             taken.len() - 1
         });
         *taken[known].1.entry(piece.of.clone()).or_default() += piece.size;
@@ -212,7 +212,7 @@ impl Volumes {
     fn candidates<'v>(&'v self, info: &'v PvcInfo) -> impl Iterator<Item = Arc<VolumeInfo>> + 'v {
         let pool = self.pools.get(&info.class).into_iter().flat_map(|pool| &pool.free);
         let volumes = pool.filter_map(|(_, name)| self.volumes.get(name));
-        let free = volumes.filter(|volume| volume.promised.is_none() && volume.info.claim.is_none());
+        let free = volumes.filter(|volume| volume.assumed.is_none() && volume.info.claim.is_none());
         free.map(|volume| volume.info.clone()).filter(move |volume| suits(volume, info))
     }
 

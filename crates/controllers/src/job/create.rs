@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::batch::{API_VERSION, TaskSpec};
 use phalanx_api::names;
 
-use super::{JobView, pod_name, volumes};
+use super::{JobView, partition, pod_name, volumes};
 use crate::meta::{annotation, controller, text};
 use crate::plugin;
 
@@ -100,8 +100,8 @@ fn own_labels(view: &JobView<'_>, task: &TaskSpec, index: i32) -> BTreeMap<Strin
     if view.seen.forwards {
         set(names::JOB_FORWARDING, "true".to_owned());
     }
-    if let Some(policy) = &task.partition_policy {
-        set(names::PARTITION_ID, (index / policy.partition_size.max(1)).to_string());
+    if let Some(partition) = partition(task, index) {
+        set(names::PARTITION_ID, partition);
     }
     own
 }

@@ -10,7 +10,7 @@ use phalanx_api::bus::Event;
 use phalanx_api::v1beta1::PodGroupPhase;
 
 use super::marker::{evictions, is_discarded};
-use super::{JobPod, JobView, PodPhase, group, pod_name};
+use super::{JobPod, JobView, PodPhase, group, partition, pod_name};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,9 +80,8 @@ fn evicted<'a>(view: &'a JobView<'_>, task: &'a TaskSpec) -> Vec<Happened<'a>> {
     let told: Vec<(&str, Timestamp)> = evictions(view.status()).collect();
     let indexes = 0..task.replicas;
     let gone = |index: i32, at| {
-        let partition =
-            task.partition_policy.as_ref().map(|policy| (index / policy.partition_size.max(1)).to_string());
         let pod = Some(pod_name(&view.job, task, index));
+        let partition = partition(task, index);
         Happened { event: Event::PodEvicted, at, task: Some(task), pod, partition, exit_code: None }
     };
     let remembered = indexes.clone().filter_map(|index| {

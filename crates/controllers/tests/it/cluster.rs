@@ -25,7 +25,7 @@ pub(crate) struct Cluster {
     pub(crate) failures: u32,
     /// PodGroups are admitted at once.
     pub(crate) admits: bool,
-    /// So many writes of a look are carried out, then the controller is killed.
+    /// So many writes of a reconciliation are carried out, then the controller is killed.
     pub(crate) crash_after: usize,
     pub(crate) notes: Vec<String>,
     /// Pods that were made so far.
@@ -58,7 +58,7 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn look(&self) -> Outcome {
+    pub(crate) fn reconcile(&self) -> Outcome {
         let pods: Vec<JobPod> = self.pods.values().map(JobPod::from).collect();
         let key = SshKey { private: "PRIVATE".into(), public: "PUBLIC".into() };
         let Some(job) = &self.job else { return Outcome::default() };
@@ -82,7 +82,7 @@ impl Cluster {
     /// Looks and writes until nothing changes; the kubelets remove what terminates.
     pub(crate) fn settle(&mut self) {
         for _ in 0..200 {
-            let outcome = self.look();
+            let outcome = self.reconcile();
             let quiet = outcome.changes.is_empty();
             let mut writes = 0;
             for change in outcome.changes {
@@ -96,7 +96,7 @@ impl Cluster {
                 return;
             }
         }
-        panic!("the job does not settle: {:?}", self.look());
+        panic!("the job does not settle: {:?}", self.reconcile());
     }
 
     fn admit(&mut self) -> bool {
@@ -229,7 +229,7 @@ impl Cluster {
         self.pods.get_mut(&format!("train-{name}")).unwrap().metadata.deletion_timestamp = Some(now);
     }
 
-    /// A pod is gone before anybody looked.
+    /// A pod is gone before the controller saw it terminate.
     pub(crate) fn vanish(&mut self, name: &str) {
         self.pods.remove(&format!("train-{name}")).unwrap();
     }

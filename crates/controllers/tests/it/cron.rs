@@ -27,7 +27,7 @@ impl Clock {
         Self { now, cron, jobs: Vec::new(), zone: Some(TimeZone::UTC), notes: Vec::new(), crashes: false }
     }
 
-    /// Time passes, then the controller looks; twice, for a look that changes nothing.
+    /// Time passes, then the controller reconciles; twice, the second time without a change.
     fn wait(&mut self, minutes: i64) -> &mut Self {
         self.now += minutes.minutes();
         for _ in 0..3 {

@@ -44,9 +44,9 @@ impl Flows {
                 jobs: &self.jobs,
                 passed: &self.passed,
             };
-            let look = reconcile(&seen, now);
-            self.probes = look.probes;
-            for change in look.outcome.changes {
+            let reconciled = reconcile(&seen, now);
+            self.probes = reconciled.probes;
+            for change in reconciled.outcome.changes {
                 match change {
                     Change::Create(Object::Job(job)) => self.jobs.push(*job),
                     Change::Delete(target) => {

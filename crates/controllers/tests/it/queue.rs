@@ -38,14 +38,14 @@ impl Tree {
     fn settle(&mut self) {
         for _ in 0..100 {
             let names: Vec<String> = self.queues.keys().cloned().collect();
-            if !names.iter().any(|name| self.look(name)) {
+            if !names.iter().any(|name| self.reconcile(name)) {
                 return;
             }
         }
         panic!("the queues do not settle");
     }
 
-    fn look(&mut self, name: &str) -> bool {
+    fn reconcile(&mut self, name: &str) -> bool {
         let queue = &self.queues[name];
         let commands: Vec<Command> =
             self.commands.iter().filter(|(of, _)| of == name).map(|(_, command)| command.clone()).collect();

@@ -30,13 +30,13 @@ pub(super) const DEF: ActionDef = ActionDef {
 };
 
 fn run(session: &mut Session<'_>) {
-    session.allocated = true;
+    session.allocate_done = true;
     admit_without_enqueue(session);
     let mut jobs = session.waiting_jobs();
     jobs.retain(|job| may_be_placed(session, *job));
     jobs.sort_unstable();
-    let deferred = jobs.iter().filter(|job| session.backlog.is_placing_deferred(**job)).count();
-    session.searches.owe(deferred);
+    let deferred = jobs.iter().filter(|job| session.state.backlog.is_placing_deferred(**job)).count();
+    session.placement_budget.set_deferred_jobs(deferred);
     // What is to be placed of a job is found out when it is its turn.
     let mut task_queues: FxHashMap<JobId, TaskQueue> = FxHashMap::default();
     let mut line = JobsByQueue::new(session, jobs);
@@ -92,25 +92,25 @@ fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
     job.phase != Phase::Pending || !job.object.exists
 }
 
-/// Puts the next one in line of those that waited for the same as one that was served.
+/// Adds the next job of the equivalence class of a job that was served.
 fn join_next(
     session: &mut Session<'_>,
-    line: &mut JobsByQueue,
+    jobs: &mut JobsByQueue,
     job: JobId,
     task_queues: &mut FxHashMap<JobId, TaskQueue>,
 ) {
     let Some(next) = backlog::try_next(session, job) else { return };
     task_queues.remove(&next);
     if may_be_placed(session, next) {
-        line.push(session, next);
+        jobs.push(session, next);
     }
 }
 
-/// Puts the next one of a queue in line of those that were not looked at so far and may fit.
-fn join_fitting(session: &mut Session<'_>, line: &mut JobsByQueue, queue: QueueId) {
+/// Adds the next job of a queue that was not tried in this cycle and may fit.
+fn join_fitting(session: &mut Session<'_>, jobs: &mut JobsByQueue, queue: QueueId) {
     while let Some(job) = backlog::try_next_fitting(session, queue) {
         if may_be_placed(session, job) {
-            line.push(session, job);
+            jobs.push(session, job);
             return;
         }
         session.scans.served(queue, job, true);
@@ -163,8 +163,9 @@ fn release_if_overused(session: &mut Session<'_>, job: JobId) {
     reservation::release_incomplete(session, job);
 }
 
-/// A job waits for the first of its queue. But it takes what is reserved for it: somebody may have been evicted for
-/// that. And a gang that lost members is repaired, for what it holds is of no use meanwhile.
+/// A job waits for the first of its queue (`dequeueStrategy: fifo`), with two exceptions: a job takes its reservation,
+/// for which pods may have been evicted, and a gang that lost members is repaired, for its other pods are of no use
+/// meanwhile.
 fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId, tasks: &mut Option<TaskQueue>) {
     let reserved = |session: &Session<'_>| {
         session.cluster.jobs[job].counts.of(Status::Pipelined) > 0 && session.job_pipelined(job)

@@ -30,7 +30,9 @@ fn run(session: &mut Session<'_>) {
     let mut admissible = Vec::with_capacity(pending.len());
     for job in pending {
         match session.queue_blocked(job) {
-            Ok(()) if has_all(&session.cluster.jobs[job]) && !session.backlog.is_first_of_class(job) => {
+            Ok(())
+                if has_all(&session.cluster.jobs[job]) && !session.state.backlog.is_first_of_class(job) =>
+            {
                 session.admit(job);
             }
             Ok(()) => admissible.push(job),

@@ -12,7 +12,7 @@ use phalanx_cluster::id::TaskId;
 pub(super) fn open(session: &mut Session<'_>) {
     for task in in_order(session) {
         let Some(job) = session.cluster.tasks[task].job else { continue };
-        match session.job_blocked(job).and_then(|()| session.lets_in(task)) {
+        match session.job_blocked(job).and_then(|()| session.gate_removable(task)) {
             Ok(()) => {
                 session.cluster.open_gate(task);
                 session.tiers.changed(session.cluster, task, Status::Pending);

@@ -24,7 +24,7 @@ pub struct ActionDef {
     pub run: fn(&mut Session<'_>),
 }
 
-/// Every action, by name.
+/// All actions; the order of this table does not matter.
 pub static ACTIONS: &[ActionDef] = &[
     enqueue::DEF,
     allocate::DEF,

@@ -1,6 +1,6 @@
 //! preempt: evicts less important pods of a queue for a gang of the same queue that has no room.
 //!
-//! Who may be evicted is the plugins' to say (priority, drf, gang, conformance, ...); see [`eviction`](crate::eviction)
+//! Plugins say which pods may be evicted (priority, drf, gang, conformance, ...); see [`eviction`](crate::eviction)
 //! for the rest. A job whose gang is whole and that still starves (with `enableJobStarving: false` on gang) preempts
 //! for each further task, and where that fails may evict its own less important tasks for it. Source: Volcano's preempt
 //! action.

@@ -29,7 +29,7 @@ use phalanx_framework::placement::Fit;
 const NAME: &str = "shuffle";
 
 /// How long a place is kept, in milliseconds.
-const KEEP: i64 = 60_000;
+const KEEP_MS: i64 = 60_000;
 
 const KEEP_ARG: ArgSpec = ArgSpec {
     name: "keepPlace",
@@ -46,36 +46,46 @@ pub(crate) const DEF: ActionDef = ActionDef {
     run,
 };
 
-/// A pod that goes, and where there is a place for it.
-type Move = (TaskId, Option<NodeId>);
+/// A pod to evict, and the node that has a place for its successor.
+struct Move {
+    task: TaskId,
+    place: Option<NodeId>,
+}
 
 fn run(session: &mut Session<'_>) {
     potential_victims::note_refusals(session);
-    let (victims, leave) = named(session);
+    let PotentialMoves { victims, without_place } = potential_moves(session);
     if victims.is_empty() {
         return;
     }
-    let keep = session.conf.action_args(NAME).duration_ms(KEEP_ARG.name, KEEP);
-    let moves = planned(session, victims, &leave);
+    let keep = session.conf.action_args(NAME).duration_ms(KEEP_ARG.name, KEEP_MS);
+    let moves = planned(session, victims, &without_place);
     let mut statement = session.statement();
-    for (task, _) in &moves {
-        statement.evict(*task);
+    for it in &moves {
+        statement.evict(it.task);
     }
     let reason = "shuffle: evicted to be placed anew".into();
     statement.commit(&Arc::new(Cause { action: NAME, by: None, reason }));
-    for (task, place) in moves {
+    for Move { task, place } in moves {
         if let Some(node) = place.filter(|_| keep > 0) {
             reservation::keep_for_successor(session, task, node, keep);
         }
     }
 }
 
-/// Those that plugins name of the running pods that may go, and which of them go whether there is a place for them or
-/// not.
-fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
+/// Running pods that plugins want moved.
+#[derive(Default)]
+struct PotentialMoves {
+    victims: Vec<TaskId>,
+    /// The victims that are evicted without a place for their successors too.
+    without_place: FxHashSet<TaskId>,
+}
+
+/// The running pods that plugins want moved and that may be evicted.
+fn potential_moves(session: &Session<'_>) -> PotentialMoves {
     let cluster = &*session.cluster;
     if session.tiers.with(Flag::Victim).all(|plugin| plugin.rebalancer().is_none()) {
-        return Default::default();
+        return PotentialMoves::default();
     }
     let budgets = Budgets::new(cluster);
     let may_go = |id: &TaskId| {
@@ -83,40 +93,44 @@ fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
         running && potential_victims::lets_go(session, session.tiers.every(), *id) && budgets.may(*id)
     };
     let running: Vec<TaskId> = cluster.tasks.ids().filter(may_go).collect();
-    let leave = RefCell::new(FxHashSet::default());
+    let without_place = RefCell::new(FxHashSet::default());
     let victims = session.tiers.sum_of_first_tier(Flag::Victim, |plugin| {
         let Some(rebalancer) = plugin.rebalancer() else { return Vec::new() };
         let named = rebalancer.victims(cluster, &running);
         if !rebalancer.needs_other_node() {
-            leave.borrow_mut().extend(named.iter().copied());
+            without_place.borrow_mut().extend(named.iter().copied());
         }
         named
     });
-    (victims, leave.into_inner())
+    PotentialMoves { victims, without_place: without_place.into_inner() }
 }
 
-/// Who goes of the victims. Whoever a budget, or the lack of a place, keeps after all holds its room, so places for the
-/// others are looked for again.
-fn planned(session: &mut Session<'_>, mut victims: Vec<TaskId>, leave: &FxHashSet<TaskId>) -> Vec<Move> {
+/// The moves of as many victims as possible. A victim that a PodDisruptionBudget or the lack of a place keeps where it is
+/// holds its resources, so places for the others are looked for again.
+fn planned(
+    session: &mut Session<'_>,
+    mut victims: Vec<TaskId>,
+    without_place: &FxHashSet<TaskId>,
+) -> Vec<Move> {
     let mut steps = Steps::of_action(session, NAME);
     steps.begin_turn(session, None);
     loop {
-        let mut moves = with_places(session, &victims, leave, &mut steps);
+        let mut moves = with_places(session, &victims, without_place, &mut steps);
         let mut budgets = Budgets::new(session.cluster);
-        moves.retain(|(task, _)| budgets.take(*task));
+        moves.retain(|it| budgets.take(it.task));
         if moves.len() == victims.len() {
             steps.end_turn(session);
             return moves;
         }
-        victims = moves.into_iter().map(|(task, _)| task).collect();
+        victims = moves.into_iter().map(|it| it.task).collect();
     }
 }
 
-/// Those of the victims that have a place when all of them have theirs, and those that leave anyway.
+/// The victims that have a place when all of them have theirs, and the victims that need none.
 fn with_places(
     session: &mut Session<'_>,
     victims: &[TaskId],
-    leave: &FxHashSet<TaskId>,
+    without_place: &FxHashSet<TaskId>,
     steps: &mut Steps,
 ) -> Vec<Move> {
     let left: FxHashSet<NodeId> =
@@ -125,18 +139,18 @@ fn with_places(
     let mut moves: Vec<Move> = Vec::new();
     for task in victims {
         // A search that was ended found none.
-        match moved(&mut statement, *task, &left, steps).unwrap_or(None) {
-            None if !leave.contains(task) => {}
-            None => {
-                statement.evict(*task);
-                moves.push((*task, None));
+        let place = moved(&mut statement, *task, &left, steps).unwrap_or(None);
+        if place.is_none() {
+            if !without_place.contains(task) {
+                continue;
             }
-            place => moves.push((*task, place)),
+            statement.evict(*task);
         }
+        moves.push(Move { task: *task, place });
     }
-    moves.retain_mut(|(task, place)| {
-        *place = place.filter(|_| statement.session().may_keep(*task));
-        place.is_some() || leave.contains(task)
+    moves.retain_mut(|it| {
+        it.place = it.place.filter(|_| statement.session().may_keep(it.task));
+        it.place.is_some() || without_place.contains(&it.task)
     });
     moves
 }
@@ -175,5 +189,5 @@ fn any_place(
 ) -> Result<Option<NodeId>, NoEviction> {
     let nodes: Vec<NodeId> = session.cluster.nodes.ids().filter(|node| !left.contains(node)).collect();
     steps.scan(nodes.len())?;
-    Ok(nodes.into_iter().find(|node| session.room(task, *node, &[]) == Some(Fit::Idle)))
+    Ok(nodes.into_iter().find(|node| session.fit_unless_tried(task, *node, &[]) == Some(Fit::Idle)))
 }

@@ -32,7 +32,7 @@ pub(super) struct Bounds {
     pub(super) backoff_until: Time,
     /// Any event may help the class.
     pub(super) any_event: bool,
-    /// And tasks may be evicted for it.
+    /// Tasks may be evicted for the class.
     pub(super) evicts: bool,
     /// Its pods have required affinity to each other.
     pub(super) self_affinity: bool,

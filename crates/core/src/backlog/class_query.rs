@@ -61,7 +61,7 @@ impl Largest {
     }
 }
 
-/// So many topologies have their domains compared.
+/// The number of topologies whose domains are compared.
 const TOPOLOGIES: usize = 4;
 
 fn largest_domain(cluster: &Cluster, topology: TopologyId) -> Amounts {

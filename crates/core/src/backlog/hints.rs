@@ -48,7 +48,7 @@ impl Backlog {
     }
 
     /// Whether the first job of a class is tried in each cycle.
-    pub(super) fn stands(&self, id: JobClassId) -> bool {
+    pub(super) fn is_tried_each_cycle(&self, id: JobClassId) -> bool {
         self.classes.tried_each_cycle.contains(&id)
     }
 

@@ -34,18 +34,18 @@ pub(crate) use timers::TimerKind;
 /// How often waiting jobs are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryLimits {
-    /// Up to so many waiting jobs are all tried in each cycle.
+    /// The number of waiting jobs up to which all are tried in each cycle.
     pub all_up_to: usize,
-    /// So many of the jobs that any event may help are tried in each cycle. The others back off after a failed try: for
+    /// The number of jobs that any event may help that are tried in each cycle. The others back off after a failed try: for
     /// a second, then two, up to ten.
     pub per_cycle: usize,
-    /// So many jobs of a queue that may need evictions are tried in each cycle, and as many of the rest in rotation;
+    /// The number of jobs of a queue that may need evictions that are tried in each cycle, and of the rest in rotation;
     /// fewer where more than four queues have such jobs. All of them are tried when free capacity may serve them.
     pub evicting_per_cycle: usize,
-    /// After so many milliseconds an unschedulable job is tried whatever happened (kube-scheduler's
+    /// The milliseconds after which an unschedulable job is tried whatever happened (kube-scheduler's
     /// `podMaxInUnschedulablePodsDuration`).
     pub flush_ms: i64,
-    /// At most so many jobs are flushed in one cycle.
+    /// The largest number of jobs that are flushed in one cycle.
     pub flushed_per_cycle: usize,
 }
 
@@ -70,26 +70,28 @@ impl RetryLimits {
 
 /// Activates the jobs that a cycle has to try.
 pub(crate) fn begin(session: &mut Session<'_>, limits: RetryLimits) {
-    session.backlog.take_refused_binds(session.cluster, session.now);
-    session.backlog.follow(session.cluster);
-    let rested = session.backlog.retry_due(session.now, limits.flushed_per_cycle);
-    let changed = session.backlog.take_changed_queues();
-    session.history.begin(session.now, !changed.is_empty());
-    session.failed_searches.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
-    if session.backlog.unschedulable() > 0 {
+    session.state.backlog.take_refused_binds(session.cluster, session.now);
+    session.state.backlog.follow(session.cluster);
+    let backoff_over = session.state.backlog.retry_due(session.now, limits.flushed_per_cycle);
+    let changed = session.state.backlog.take_changed_queues();
+    session.state.history.begin(session.now, !changed.is_empty());
+    session.state.failed_searches.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
+    if session.state.backlog.unschedulable() > 0 {
         retry_queues(session, changed);
-        let mut classes = session.backlog.classes_tried_each_cycle();
-        classes.extend(rested.into_iter().filter(|class| !session.backlog.stands(*class)));
+        let mut classes = session.state.backlog.classes_tried_each_cycle();
+        classes.extend(
+            backoff_over.into_iter().filter(|class| !session.state.backlog.is_tried_each_cycle(*class)),
+        );
         scans::rank_moved_classes(session);
-        let delta = session.backlog.delta(session.cluster);
-        let with_room = session.backlog.classes_with_capacity(session.cluster, delta.as_ref());
+        let delta = session.state.backlog.delta(session.cluster);
+        let with_room = session.state.backlog.classes_with_capacity(session.cluster, delta.as_ref());
         scans::begin(session, delta, limits);
         try_classes(session, &classes, limits);
         try_classes(session, &with_room, limits);
     }
-    session.backlog.clear_freed();
+    session.state.backlog.clear_freed();
     for job in session.active_jobs() {
-        session.backlog.refusals.clear(job);
+        session.state.backlog.refusals.clear(job);
     }
 }
 
@@ -98,13 +100,14 @@ fn retry_queues(session: &mut Session<'_>, mut changed: Vec<QueueId>) {
     let differs = |queue: QueueId, before: &Result<(), Refusal>| session.queue_refuses(queue) != *before;
     changed.extend(
         session
+            .state
             .backlog
             .queues_with_unschedulable()
             .filter(|(queue, before)| differs(*queue, before))
             .map(|(queue, _)| queue),
     );
     if !changed.is_empty() {
-        session.backlog.retry_unschedulable(|queue| changed.contains(&queue));
+        session.state.backlog.retry_unschedulable(|queue| changed.contains(&queue));
     }
 }
 
@@ -116,7 +119,7 @@ fn try_classes(session: &mut Session<'_>, classes: &[JobClassId], limits: RetryL
         first = first_classes(session, classes, limits.per_cycle);
         let mut turns = limits.per_cycle;
         for id in classes {
-            let Some(until) = session.backlog.job_class(*id).map(|class| class.backoff.until) else {
+            let Some(until) = session.state.backlog.job_class(*id).map(|class| class.backoff.until) else {
                 continue;
             };
             if first.binary_search(id).is_ok() {
@@ -124,10 +127,10 @@ fn try_classes(session: &mut Session<'_>, classes: &[JobClassId], limits: RetryL
             }
             let has_turn = until <= session.now && turns > 0;
             turns -= usize::from(has_turn);
-            if has_turn || !session.backlog.may_back_off(*id) {
+            if has_turn || !session.state.backlog.may_back_off(*id) {
                 try_first(session, *id);
             } else {
-                session.backlog.back_off_class(*id, until.max(session.now));
+                session.state.backlog.back_off_class(*id, until.max(session.now));
             }
         }
     }
@@ -160,28 +163,28 @@ fn first_in_order<T: Copy>(
 
 /// The first job of a class.
 fn first(session: &mut Session<'_>, id: JobClassId) -> Option<JobId> {
-    session.backlog.follow(session.cluster);
-    let mut members = std::mem::take(&mut session.backlog.job_class_mut(id)?.members);
-    let lives = |member| session.backlog.is_entry(id, member);
+    session.state.backlog.follow(session.cluster);
+    let mut members = std::mem::take(&mut session.state.backlog.job_class_mut(id)?.members);
+    let lives = |member| session.state.backlog.is_entry(id, member);
     let first = members.first(lives, |a, b| session.job_order(a.job, b.job));
-    session.backlog.job_class_mut(id)?.members = members;
+    session.state.backlog.job_class_mut(id)?.members = members;
     first.map(|member| member.job)
 }
 
 /// Tries the first job of a class.
 fn try_first(session: &mut Session<'_>, id: JobClassId) -> Option<JobId> {
     let job = first(session, id)?;
-    session.backlog.note_tried(id);
-    session.backlog.retry(job);
-    session.backlog.set_first_of(job, id);
-    session.backlog.refusals.clear(job);
+    session.state.backlog.note_tried(id);
+    session.state.backlog.retry(job);
+    session.state.backlog.set_first_of(job, id);
+    session.state.backlog.refusals.clear(job);
     Some(job)
 }
 
 /// Tries the next job of the class that a served job was tried for. Returns the next job.
 pub(crate) fn try_next(session: &mut Session<'_>, job: JobId) -> Option<JobId> {
-    let class = session.backlog.take_first_of(job)?;
-    session.backlog.job_class_mut(class)?.backoff = Backoff::default();
+    let class = session.state.backlog.take_first_of(job)?;
+    session.state.backlog.job_class_mut(class)?.backoff = Backoff::default();
     try_first(session, class)
 }
 
@@ -190,50 +193,54 @@ pub(crate) fn end_cycle(session: &mut Session<'_>, limits: RetryLimits) {
     let active = session.active_jobs();
     let (settled, waiting): (Vec<JobId>, Vec<JobId>) = active
         .into_iter()
-        .partition(|job| session.backlog.has_nothing_pending(*job, &session.cluster.jobs[*job]));
+        .partition(|job| session.state.backlog.has_nothing_pending(*job, &session.cluster.jobs[*job]));
     for job in settled {
-        session.backlog.leave_pools(job);
+        session.state.backlog.leave_pools(job);
     }
     for job in &waiting {
         if let Some(until) = session.cluster.awaits_group_until(*job, session.now) {
-            session.backlog.retry_at(*job, until);
+            session.state.backlog.retry_at(*job, until);
         }
     }
-    if waiting.len().saturating_add(session.backlog.unschedulable()) <= limits.all_up_to {
-        session.backlog.retry_unschedulable(|_| true);
+    if waiting.len().saturating_add(session.state.backlog.unschedulable()) <= limits.all_up_to {
+        session.state.backlog.retry_unschedulable(|_| true);
     } else {
         requeue_all(session, waiting, limits);
     }
-    session.backlog.end_cycle(session.cluster);
-    session.backlog.tidy_active(session.cluster);
+    session.state.backlog.end_cycle(session.cluster);
+    session.state.backlog.tidy_active(session.cluster);
     debug_assert!(knows_queues(session), "a queue has another answer than its unschedulable jobs were given");
 }
 
 /// Whether the backlog's answers of queues are current. With a stale answer all jobs of the queue would be tried in
 /// each cycle, or none when the answer changes.
 fn knows_queues(session: &Session<'_>) -> bool {
-    session.backlog.queues_with_unschedulable().all(|(queue, known)| session.queue_refuses(queue) == *known)
+    session
+        .state
+        .backlog
+        .queues_with_unschedulable()
+        .all(|(queue, known)| session.queue_refuses(queue) == *known)
 }
 
 fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, limits: RetryLimits) {
-    let mut in_vain = Vec::new();
+    let mut failed = Vec::new();
     // Of many jobs that had no turn, only the first are active in the next cycle.
-    let crowd = waiting.len() > limits.per_cycle;
+    let too_many_deferred = waiting.len() > limits.per_cycle;
     for job in waiting {
-        if let Some(until) = session.backlog.refused_until(session.cluster, job, session.now) {
-            session.backlog.rest(job, until);
-        } else if let Some(requeue) = requeue(session, job, crowd) {
+        if let Some(until) = session.state.backlog.refused_until(session.cluster, job, session.now) {
+            session.state.backlog.rest(job, until);
+        } else if let Some(requeue) = requeue(session, job, too_many_deferred) {
             add_unschedulable(session, job, requeue, limits);
         } else if may_back_off_job(session, job) {
-            in_vain.push(job);
+            failed.push(job);
         }
     }
-    if in_vain.len() > limits.per_cycle {
-        let first = first_in_order(session, in_vain.iter().map(|job| (*job, ())), limits.per_cycle);
+    if failed.len() > limits.per_cycle {
+        let first = first_in_order(session, failed.iter().map(|job| (*job, ())), limits.per_cycle);
         let first: rustc_hash::FxHashSet<JobId> = first.into_iter().map(|(job, ())| job).collect();
-        in_vain.retain(|job| !first.contains(job));
-        for job in in_vain {
-            session.backlog.back_off(job, session.now);
+        failed.retain(|job| !first.contains(job));
+        for job in failed {
+            session.state.backlog.back_off(job, session.now);
         }
     }
 }
@@ -242,51 +249,51 @@ fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, limits: RetryLimi
 fn may_back_off_job(session: &Session<'_>, id: JobId) -> bool {
     let job = &session.cluster.jobs[id];
     (!job.has_places() || job.grows())
-        && !session.backlog.is_deferred(id)
+        && !session.state.backlog.is_deferred(id)
         && session.cluster.queues[job.queue].dequeue != Dequeue::Fifo
 }
 
 fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, limits: RetryLimits) {
     let queue = requeue.key.queue();
-    if !session.backlog.knows_blocked(queue) {
+    if !session.state.backlog.knows_blocked(queue) {
         let blocked = session.queue_refuses(queue);
-        session.backlog.set_blocked(queue, blocked);
+        session.state.backlog.set_blocked(queue, blocked);
     }
-    let class = session.backlog.ensure_class(requeue.key, requeue.hint, job);
-    let first_of = session.backlog.row(job).first_of;
-    let in_vain = first_of == Some(class);
-    if let Some(left) = first_of.filter(|_| !in_vain) {
-        session.backlog.try_each_cycle(left);
+    let class = session.state.backlog.ensure_class(requeue.key, requeue.hint, job);
+    let first_of = session.state.backlog.row(job).first_of;
+    let failed = first_of == Some(class);
+    if let Some(left) = first_of.filter(|_| !failed) {
+        session.state.backlog.try_each_cycle(left);
     }
     if requeue.until < Time::NEVER {
-        session.backlog.retry_at(job, requeue.until);
+        session.state.backlog.retry_at(job, requeue.until);
     }
     let flush = Time(session.now.0.saturating_add(limits.flush_ms));
-    let member = session.backlog.add_unschedulable(job, class, flush);
-    session.backlog.watch_claims(session.cluster, member);
-    if in_vain {
-        session.backlog.note_failed_try(class, session.now);
+    let member = session.state.backlog.add_unschedulable(job, class, flush);
+    session.state.backlog.watch_claims(session.cluster, member);
+    if failed {
+        session.state.backlog.note_failed_try(class, session.now);
     }
-    let Some(it) = session.backlog.job_class_mut(class) else { return };
+    let Some(it) = session.state.backlog.job_class_mut(class) else { return };
     let (mut members, live) = (std::mem::take(&mut it.members), it.live);
     if members.entries() > 2 * live + 16 {
         members = without_departed(session, class, &members);
     }
     add(session, class, &mut members, member);
-    if let Some(it) = session.backlog.job_class_mut(class) {
+    if let Some(it) = session.state.backlog.job_class_mut(class) {
         it.members = members;
     }
 }
 
 fn without_departed(session: &Session<'_>, class: JobClassId, members: &Members) -> Members {
     let mut kept = Members::default();
-    for member in members.all().into_iter().filter(|member| session.backlog.is_entry(class, *member)) {
+    for member in members.all().into_iter().filter(|member| session.state.backlog.is_entry(class, *member)) {
         add(session, class, &mut kept, member);
     }
     kept
 }
 
 fn add(session: &Session<'_>, class: JobClassId, members: &mut Members, member: Member) {
-    let lives = |member| session.backlog.is_entry(class, member);
+    let lives = |member| session.state.backlog.is_entry(class, member);
     members.push(member, lives, |a, b| session.job_order(a.job, b.job));
 }

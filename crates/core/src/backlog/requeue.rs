@@ -22,15 +22,15 @@ impl Requeue {
 }
 
 /// How a refused job waits; `None` when it stays active. A job that had no turn in this cycle stays active, unless
-/// `crowd` says that there are too many of them.
-pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<Requeue> {
-    let (job, refusals) = (&session.cluster.jobs[id], session.backlog.refusals.of(id));
-    if (session.backlog.is_deferred(id) && !crowd) || refusals.is_empty() {
+/// `too_many_deferred` says that there are too many of them.
+pub(super) fn requeue(session: &Session<'_>, id: JobId, too_many_deferred: bool) -> Option<Requeue> {
+    let (job, refusals) = (&session.cluster.jobs[id], session.state.backlog.refusals.of(id));
+    if (session.state.backlog.is_deferred(id) && !too_many_deferred) || refusals.is_empty() {
         return None;
     }
-    let stands: Option<Vec<Time>> =
+    let held_until: Option<Vec<Time>> =
         session.tiers.every().map(|plugin| plugin.refusal_holds_until(session.cluster, id)).collect();
-    let until = stands?.into_iter().min().unwrap_or(Time::NEVER);
+    let until = held_until?.into_iter().min().unwrap_or(Time::NEVER);
     if is_blocked(session, id) {
         return Some(Requeue::simple(JobClassKey::Blocked(job.queue), Awaits::Queue, until));
     }
@@ -129,8 +129,8 @@ fn served_by(cluster: &Cluster, job: &Job, refusals: &[Refusal]) -> Option<Serve
 /// What may have a job admitted; `None` when that is not known.
 fn admission(refusals: &[Refusal]) -> Option<Awaits> {
     let known = |refusal: &Refusal| {
-        use Refusal::{Enqueue, Gated, Promised, ResourceQuota};
-        matches!(refusal, Enqueue { .. } | Promised { .. } | ResourceQuota { .. } | Gated(_))
+        use Refusal::{Enqueue, Gated, InqueueLimit, ResourceQuota};
+        matches!(refusal, Enqueue { .. } | InqueueLimit { .. } | ResourceQuota { .. } | Gated(_))
     };
     let asked = |refusal: &Refusal| !matches!(refusal, Refusal::Gated(_));
     (refusals.iter().all(known) && refusals.iter().any(asked)).then_some(Awaits::Any)

@@ -80,27 +80,27 @@ impl IndexScans {
 
 /// Ranks classes whose first job has changed.
 pub(super) fn rank_moved_classes(session: &mut Session<'_>) {
-    session.backlog.refresh_ranks(session.cluster);
+    session.state.backlog.refresh_ranks(session.cluster);
     let mut moved: Vec<(JobClassId, JobId)> = Vec::new();
-    for id in session.backlog.take_moved_classes() {
+    for id in session.state.backlog.take_moved_classes() {
         match first(session, id) {
-            Some(first) if session.backlog.is_ranked_by(session.cluster, id, first) => {}
+            Some(first) if session.state.backlog.is_ranked_by(session.cluster, id, first) => {}
             Some(first) => {
-                session.backlog.unrank(id);
+                session.state.backlog.unrank(id);
                 moved.push((id, first));
             }
-            None => session.backlog.unrank(id),
+            None => session.state.backlog.unrank(id),
         }
     }
     for (id, first) in moved {
-        let Session { cluster, tiers, backlog, .. } = session;
-        backlog.rank(cluster, id, first, |other| job_order(cluster, tiers, first, other).is_lt());
+        let Session { cluster, tiers, state, .. } = session;
+        state.backlog.rank(cluster, id, first, |other| job_order(cluster, tiers, first, other).is_lt());
     }
 }
 
 /// Starts the scans of a cycle, and tries classes that need evictions. The others are tried when their queue is served.
 pub(super) fn begin(session: &mut Session<'_>, delta: Option<CapacityDelta>, limits: RetryLimits) {
-    let queues = session.backlog.begin_scans(delta);
+    let queues = session.state.backlog.begin_scans(delta);
     session.scans = IndexScans::new(&queues, limits);
     let share = (QUEUES_WITH_FULL_SHARE.saturating_mul(limits.evicting_per_cycle) / queues.len().max(1))
         .min(limits.evicting_per_cycle);
@@ -115,7 +115,7 @@ fn try_evicting(session: &mut Session<'_>, queue: QueueId, count: usize) {
     let mut cursor = Cursor::default();
     for _ in 0..count {
         let Some(id) =
-            session.backlog.next_class(session.cluster, queue, &mut cursor, Sought::Evicting, None)
+            session.state.backlog.next_class(session.cluster, queue, &mut cursor, Sought::Evicting, None)
         else {
             return;
         };
@@ -123,34 +123,37 @@ fn try_evicting(session: &mut Session<'_>, queue: QueueId, count: usize) {
     }
     let (mut cursor, now) = (Cursor::default(), session.now);
     for _ in 0..count {
-        let Some(id) = session.backlog.next_evicting(session.cluster, queue, &mut cursor, now) else { break };
+        let Some(id) = session.state.backlog.next_evicting(session.cluster, queue, &mut cursor, now) else {
+            break;
+        };
         try_first(session, id);
     }
-    let more = session.backlog.next_evicting(session.cluster, queue, &mut cursor, now);
+    let more = session.state.backlog.next_evicting(session.cluster, queue, &mut cursor, now);
     let next_turn = Time(session.now.0.saturating_add(EVICTING_INTERVAL_MS));
     if let Some(at) = more.map(|_| next_turn).into_iter().chain(cursor.next_retry).min() {
-        session.backlog.timers.set_earlier(TimerKind::Scan, queue, at.max(next_turn));
+        session.state.backlog.timers.set_earlier(TimerKind::Scan, queue, at.max(next_turn));
     }
 }
 
 /// Tries the next class of a queue that free capacity may serve. Returns the first job of the class.
 pub(crate) fn try_next_fitting(session: &mut Session<'_>, queue: QueueId) -> Option<JobId> {
     let mut scan = session.scans.scans.get(&queue).copied().filter(|scan| !scan.over)?;
-    session.backlog.record_capacities(session.cluster);
+    session.state.backlog.record_capacities(session.cluster);
     if session.scans.failed_tries >= TRIES_BETWEEN_LARGEST {
-        session.scans.largest = Some(session.backlog.largest_free(session.cluster));
+        session.scans.largest = Some(session.state.backlog.largest_free(session.cluster));
         session.scans.failed_tries = 0;
     }
-    let rested = (scan.leading == 0).then_some(session.now);
+    let backoff_over = (scan.leading == 0).then_some(session.now);
     let sought = Sought::Fitting(session.scans.largest.as_ref());
-    let next = session.backlog.next_class(session.cluster, queue, &mut scan.cursor, sought, rested);
+    let next =
+        session.state.backlog.next_class(session.cluster, queue, &mut scan.cursor, sought, backoff_over);
     let tried = next.filter(|_| scan.leading > 0 || scan.others > 0).and_then(|id| try_first(session, id));
     scan.tried = tried;
     if tried.is_none() {
         scan.over = true;
         match next.map(|_| session.now).into_iter().chain(scan.cursor.next_retry).min() {
-            Some(again) => session.backlog.timers.set_earlier(TimerKind::Scan, queue, again),
-            None => session.backlog.end_scan(queue),
+            Some(again) => session.state.backlog.timers.set_earlier(TimerKind::Scan, queue, again),
+            None => session.state.backlog.end_scan(queue),
         }
     }
     session.scans.scans.insert(queue, scan);

@@ -40,7 +40,11 @@ pub(super) fn dry_run(
             evict(statement, &units[..count]);
             // With the last of them gone, nothing is left but backtracking.
             let last = count == units.len() && !units.is_empty();
-            if last { preemptor.place_anyhow(statement, steps) } else { preemptor.place(statement, steps) }
+            if last {
+                preemptor.place_or_backtrack(statement, steps)
+            } else {
+                preemptor.place(statement, steps)
+            }
         });
         if let Some(placed) = placed? {
             break placed;
@@ -78,12 +82,12 @@ fn evict(statement: &mut Statement<'_, '_>, units: &[Unit]) {
 struct Placed {
     /// In the order in which they got it.
     order: FxHashMap<TaskId, usize>,
-    /// Those that are asked after each victim whether they may keep it.
+    /// The tasks that are asked after each reprieve whether they may still have their place.
     samples: Vec<TaskId>,
 }
 
 impl Placed {
-    /// One of each class is asked: what a queue may have depends on nothing else.
+    /// Asks one task of each class: what a queue may have depends on nothing else.
     fn by_class(session: &Session<'_>, placed: &[TaskId]) -> Self {
         let class = |task: &TaskId| (session.cluster.tasks[*task].class, *task);
         let of_class: FxHashMap<ClassId, TaskId> = placed.iter().rev().map(class).collect();
@@ -108,7 +112,7 @@ fn reprieve(
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
     let cluster = &*statement.session().cluster;
-    if (preemptor.looks_around(cluster) || preemptor.is_intricate(cluster))
+    if (preemptor.depends_on_other_nodes(cluster) || preemptor.greedy_may_fail(cluster))
         && units.len() * placed.len() <= THOROUGH
     {
         return reprieve_thoroughly(statement, preemptor, units, placed, steps);
@@ -146,7 +150,7 @@ fn reprieve_each(
     Ok(())
 }
 
-/// The same where a victim anywhere may make a difference: without each victim the whole preemptor is placed anew,
+/// As above, where a victim on any node may make a difference: without each victim the whole preemptor is placed anew,
 /// until no victim more can be put back.
 fn reprieve_thoroughly(
     statement: &mut Statement<'_, '_>,
@@ -168,7 +172,7 @@ fn reprieve_thoroughly(
             steps.spend(gone[at].len() + placed.len())?;
             let anew = statement.nested(|statement| {
                 put_back(statement, gone[at], &placed);
-                preemptor.place_anyhow(statement, steps)
+                preemptor.place_or_backtrack(statement, steps)
             });
             if let Some(anew) = anew? {
                 placed = anew;

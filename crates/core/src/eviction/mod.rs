@@ -39,10 +39,10 @@ use crate::session::Session;
 use crate::steps::Steps;
 pub(crate) use mode::{EvictionMode, WHOLE};
 use phalanx_cluster::Status;
-use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
+use phalanx_cluster::search_budget::Cut;
 use phalanx_framework::plugin::EvictionKind;
 use potential_victims::PotentialVictims;
 use preemptor::Preemptor;
@@ -54,7 +54,7 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
         return;
     }
     let mut planner = EvictionPlanner::new(session, mode);
-    let passed_over = |job: &JobId| session.backlog.is_eviction_deferred(*job);
+    let passed_over = |job: &JobId| session.state.backlog.is_eviction_deferred(*job);
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
     // Gangs that fit without evictions are left in it, so that their room counts once, and are for allocate to place.
     let mut statement = session.statement();
@@ -64,9 +64,9 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
     let is_left = !statement.plan().places.is_empty();
     drop(statement);
     if is_left {
-        session.cluster.note_news();
+        session.cluster.note_retry_event();
     }
-    session.bounds = planner.bounds;
+    session.state.bounds = planner.bounds;
 }
 
 /// Jobs that lack what they should have and have tasks to be placed.
@@ -115,7 +115,7 @@ impl EvictionPlanner {
             mode,
             potential_victims: PotentialVictims::default(),
             steps: Steps::of_action(session, mode.action()),
-            bounds: std::mem::take(&mut session.bounds),
+            bounds: std::mem::take(&mut session.state.bounds),
             unfinished: false,
         }
     }
@@ -138,7 +138,7 @@ impl EvictionPlanner {
             // A search that did not have the whole budget may get further with it.
             let deferred =
                 spent || (!whole && self.steps.are_spent()) || std::mem::take(&mut self.unfinished);
-            session.backlog.defer_eviction(job, deferred);
+            session.state.backlog.defer_eviction(job, deferred);
             session.cut_short |= deferred;
             if let Err(refusal) = served {
                 session.refuse(job, refusal);
@@ -236,21 +236,21 @@ impl EvictionPlanner {
         self.may_ask(session, preemptor)?;
         let refusal = |why| Refusal::Eviction { action: preemptor.mode.action(), why };
         let key = preemptor.search_key(session.cluster);
-        let known = session.failed_searches.answer(&key, session.cluster.news());
+        let known = session.state.failed_searches.answer(&key, session.cluster.retry_events());
         for until in known.iter().filter_map(|known| known.until).chain(preemptor.protected.until) {
-            session.backlog.retry_at(preemptor.job, until);
+            session.state.backlog.retry_at(preemptor.job, until);
         }
         if let Some(why) = known.and_then(|known| known.why) {
             return Err(refusal(why));
         }
-        let longer = session.failed_searches.next_turn(&key);
+        let longer = session.state.failed_searches.next_turn(&key);
         let turn = self.steps.begin_turn(session, longer);
         let planned = self.plan(session, preemptor);
         self.steps.end_turn(session);
         match planned {
             Ok(plan) => {
                 commit(session, preemptor, &plan);
-                session.failed_searches.forget(&key);
+                session.state.failed_searches.forget(&key);
                 Ok(())
             }
             Err(failure) => {
@@ -273,10 +273,12 @@ impl EvictionPlanner {
             _ => None,
         };
         match (failure.steps, used_up) {
-            (Some(steps), _) => session.failed_searches.note(key, why, steps, session.cluster.news()),
+            (Some(steps), _) => {
+                session.state.failed_searches.note(key, why, steps, session.cluster.retry_events());
+            }
             (None, Some(ms)) => {
-                let next = session.failed_searches.note_cut(key, why, ms);
-                session.backlog.retry_at(job, next);
+                let next = session.state.failed_searches.note_cut(key, why, ms);
+                session.state.backlog.retry_at(job, next);
             }
             (None, None) => self.unfinished = true,
         }
@@ -294,15 +296,15 @@ impl EvictionPlanner {
     /// Finds victims for a preemptor and places for its tasks, and changes nothing.
     fn plan(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<Plan, PlanFailure> {
         let any = preemptor.any_victim_key(session);
-        let news = session.cluster.news();
-        let known = any.as_ref().and_then(|key| session.failed_searches.answer(key, news)?.why);
+        let news = session.cluster.retry_events();
+        let known = any.as_ref().and_then(|key| session.state.failed_searches.answer(key, news)?.why);
         let (left, whole) = (self.steps.left(), self.steps.are_whole());
         let why = match self.search(session, preemptor, known) {
             Ok(plan) => return Ok(plan),
             Err(why) => self.explained(session, preemptor, why),
         };
         if let (Some(key), NoEviction::NoVictims(_)) = (any, &why) {
-            session.failed_searches.note(key, Some(why.clone()), 0, news);
+            session.state.failed_searches.note(key, Some(why.clone()), 0, news);
         }
         // One that was cut short with the whole budget would be cut short again.
         let is_final = match why {
@@ -313,7 +315,7 @@ impl EvictionPlanner {
         Err(PlanFailure { why, steps: is_final.then(|| left - self.steps.left()) })
     }
 
-    /// The same reason, with what protects the pods that run.
+    /// The reason with what protects the running pods.
     fn explained(&self, session: &mut Session<'_>, preemptor: &Preemptor, why: NoEviction) -> NoEviction {
         let mut explain = || {
             let gone = search::together(session, preemptor);
@@ -339,7 +341,7 @@ fn commit(session: &mut Session<'_>, preemptor: &Preemptor, plan: &Plan) {
     let losers: BTreeSet<JobId> = plan.victims.iter().filter_map(lost).collect();
     let mut statement = session.statement();
     statement.apply(plan);
-    if plan.victims.is_empty() && !statement.session().allocated {
+    if plan.victims.is_empty() && !statement.session().allocate_done {
         statement.leave();
     } else {
         if mode != EvictionMode::WithinJob {
@@ -353,7 +355,7 @@ fn commit(session: &mut Session<'_>, preemptor: &Preemptor, plan: &Plan) {
             reservation::release(session, loser);
         }
     }
-    session.backlog.refusals.clear(job);
+    session.state.backlog.refusals.clear(job);
     let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
     if reserved > 0 {
         session.refuse(job, Refusal::Reserved(reserved));
@@ -366,7 +368,7 @@ fn pending(session: &Session<'_>, job: JobId) -> u32 {
 
 /// Why the queue of a preemptor may not have more, in the action's name unless allocate says the same.
 fn not_entitled(session: &Session<'_>, preemptor: &Preemptor, why: Refusal) -> Refusal {
-    if session.backlog.refusals.of(preemptor.job).contains(&why) {
+    if session.state.backlog.refusals.of(preemptor.job).contains(&why) {
         return why;
     }
     Refusal::NotEntitled { action: preemptor.mode.action(), why: Box::new(why) }

@@ -46,23 +46,23 @@ impl EvictionMode {
     }
 
     /// Whether one job preempts another.
-    pub(super) fn is_of_jobs(self) -> bool {
+    pub(super) fn preempts_other_jobs(self) -> bool {
         self.kind() == EvictionKind::Preempt && self != EvictionMode::WithinJob
     }
 
     /// Whether gangs are taken as a whole.
-    pub(super) fn of_gangs(self) -> bool {
+    pub(super) fn evicts_whole_gangs(self) -> bool {
         matches!(self, EvictionMode::GangPreempt | EvictionMode::GangReclaim)
     }
 
     /// Whether gangs may be broken, by those actions if nothing is left of them.
     pub(super) fn may_break(self, session: &Session<'_>) -> bool {
-        !self.of_gangs() || session.conf.action_args(self.action()).bool(WHOLE, true)
+        !self.evicts_whole_gangs() || session.conf.action_args(self.action()).bool(WHOLE, true)
     }
 
     /// The flag that lets a plugin speak; the hook of the gang actions has none.
     pub(super) fn flag(self) -> Option<Flag> {
-        (!self.of_gangs()).then(|| self.protection_flag())
+        (!self.evicts_whole_gangs()).then(|| self.protection_flag())
     }
 
     /// The flag that lets a plugin protect pods whoever the preemptor is.
@@ -81,7 +81,7 @@ impl EvictionMode {
         by: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        match (self.of_gangs(), self.kind()) {
+        match (self.evicts_whole_gangs(), self.kind()) {
             (true, kind) => plugin.unified_evictable(cluster, kind, by, of),
             (false, EvictionKind::Preempt) => plugin.preemptable(cluster, by, of),
             (false, EvictionKind::Reclaim) => plugin.reclaimable(cluster, by, of),
@@ -89,12 +89,12 @@ impl EvictionMode {
     }
 
     /// Whether a task of this status may be a victim.
-    pub(super) fn takes(self, status: Status) -> bool {
+    pub(super) fn may_evict_status(self, status: Status) -> bool {
         status == Status::Running || (self.kind() == EvictionKind::Preempt && status == Status::Bound)
     }
 
     /// Whether a queue may have to give for one.
-    pub(super) fn takes_from(self, cluster: &Cluster, by: QueueId, from: QueueId) -> bool {
+    pub(super) fn may_evict_from_queue(self, cluster: &Cluster, by: QueueId, from: QueueId) -> bool {
         match self.kind() {
             EvictionKind::Preempt => by == from,
             EvictionKind::Reclaim => by != from && cluster.keeps_its_pods(from, by).is_none(),
@@ -111,7 +111,7 @@ impl EvictionMode {
     }
 
     /// Whether a job may have to give for one.
-    pub(super) fn takes_from_job(self, by: JobId, from: JobId) -> bool {
+    pub(super) fn may_evict_from_job(self, by: JobId, from: JobId) -> bool {
         (self == EvictionMode::WithinJob) == (by == from)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The order, first to last: the queue that gives way first (`reclaim`); lower priority; surplus, then gangs that are
 //! broken anyway, then whole gangs, the smallest first, for without one member all others are of no use; the job that
-//! is served last; the task that is served last. A gang that is broken loses tasks that plugins hold equal node by
+//! is served last; the task that is served last. The `gang…` actions take surplus before they look at queue and
+//! priority. A gang that is broken loses tasks that plugins hold equal node by
 //! node, so that one node is empty before the next.
 //!
 //! The order is found once per action and cycle for all preemptors of a queue and priority, as the first of them finds
@@ -24,12 +25,12 @@ use phalanx_plugins::GangSurplus;
 /// What a job loses with a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Loss {
-    /// A task that its gang does not need.
+    /// A member beyond the minimum of its gang.
     Surplus,
-    /// Its gang is broken anyway.
+    /// A member of a gang that is below its minimum already.
     Broken,
-    /// Its gang is broken by it.
-    Whole,
+    /// A member without which its gang is below its minimum.
+    BreaksGang,
 }
 
 /// A task that may be evicted.
@@ -43,7 +44,7 @@ pub(super) struct Victim {
     pub(super) loss: Loss,
 }
 
-/// Tasks of a job that go one after the other.
+/// Tasks of a job that are evicted one after the other.
 struct JobPart {
     job: JobId,
     loss: Loss,
@@ -51,20 +52,20 @@ struct JobPart {
 }
 
 impl JobPart {
-    /// How many pods are of no use without one of these.
-    fn hurt(&self) -> usize {
-        if self.loss == Loss::Whole { self.victims.len() } else { 0 }
+    /// How many pods are of no use once one of these is evicted.
+    fn pods_made_useless(&self) -> usize {
+        if self.loss == Loss::BreaksGang { self.victims.len() } else { 0 }
     }
 }
 
 /// Preemptors that share an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Preemptors {
-    /// Those of a queue.
+    /// Preemptors of one queue.
     Queue(QueueId),
-    /// Those of a queue and priority.
+    /// Preemptors of one queue and priority.
     Rank(QueueId, i32),
-    /// Those of a job.
+    /// Preemptors of one job.
     Job(JobId),
 }
 
@@ -75,7 +76,7 @@ pub(super) struct PotentialVictims {
 }
 
 impl PotentialVictims {
-    /// Those for a preemptor, in order.
+    /// The potential victims for a preemptor, in order.
     pub(super) fn order(&mut self, session: &Session<'_>, preemptor: &Preemptor) -> Rc<[Victim]> {
         let job = &session.cluster.jobs[preemptor.job];
         let preemptors = match preemptor.mode {
@@ -101,7 +102,7 @@ pub(super) fn each(session: &Session<'_>, preemptor: &Preemptor) -> Vec<(TaskId,
         .flat_map(|job| &cluster.jobs[job].tasks);
     let place = |task: &TaskId| {
         let it = &cluster.tasks[*task];
-        it.node.filter(|_| preemptor.mode.takes(it.status)).map(|node| (*task, node))
+        it.node.filter(|_| preemptor.mode.may_evict_status(it.status)).map(|node| (*task, node))
     };
     tasks.filter_map(place).collect()
 }
@@ -129,7 +130,7 @@ fn parts(session: &Session<'_>, mode: EvictionMode, id: JobId) -> Vec<JobPart> {
         let loss = match (broken, surplus.take(it.role)) {
             (true, _) => Loss::Broken,
             (false, true) => Loss::Surplus,
-            (false, false) => Loss::Whole,
+            (false, false) => Loss::BreaksGang,
         };
         let victim = Victim { task, job: id, node, status: it.status, loss };
         match parts.iter_mut().find(|part| part.loss == loss) {
@@ -147,7 +148,7 @@ fn parts(session: &Session<'_>, mode: EvictionMode, id: JobId) -> Vec<JobPart> {
 pub(super) fn may_go(session: &Session<'_>, mode: EvictionMode, id: TaskId) -> bool {
     let cluster = &*session.cluster;
     let task = &cluster.tasks[id];
-    mode.takes(task.status) && lets_go(session, session.tiers.with(mode.protection_flag()), id)
+    mode.may_evict_status(task.status) && lets_go(session, session.tiers.with(mode.protection_flag()), id)
 }
 
 /// Jobs that may have potential victims for a preemptor, found without a look at their pods. Of jobs of equal priority
@@ -163,13 +164,14 @@ fn jobs_with_potential_victims(
         return vec![preemptor.job];
     }
     if mode.kind() == EvictionKind::Preempt {
-        let ranked = session.tiers.ranks_jobs(mode.flag());
+        let ranked = session.tiers.ranks_equal_priority(mode.flag());
         return cluster
             .running_jobs_below(by, priority, if ranked { EqualPriority::All } else { of_equals })
             .filter(|job| *job != preemptor.job)
             .collect();
     }
-    let queues = cluster.queues_with_running_jobs().filter(|from| mode.takes_from(cluster, by, *from));
+    let queues =
+        cluster.queues_with_running_jobs().filter(|from| mode.may_evict_from_queue(cluster, by, *from));
     queues.flat_map(|queue| cluster.running_jobs(queue)).collect()
 }
 
@@ -180,7 +182,7 @@ pub(crate) fn lets_go<'a>(
     id: TaskId,
 ) -> bool {
     let cluster = &*session.cluster;
-    cluster.lets_itself_go(id, session.now)
+    cluster.permits_eviction(id, session.now)
         && !plugins.any(|plugin| plugin.protection().is_some_and(|part| part.protects(cluster, id)))
 }
 
@@ -203,13 +205,13 @@ fn compare(session: &Session<'_>, mode: EvictionMode, by: QueueId, a: &JobPart, 
         _ => Ordering::Equal,
     };
     // The actions of gangs take surplus first, whatever its queue and priority.
-    let is_needed = |part: &JobPart| mode.of_gangs() && part.loss != Loss::Surplus;
+    let is_needed = |part: &JobPart| mode.evicts_whole_gangs() && part.loss != Loss::Surplus;
     is_needed(a)
         .cmp(&is_needed(b))
         .then(queues)
         .then(one.priority.cmp(&other.priority))
         .then(a.loss.cmp(&b.loss))
-        .then_with(|| a.hurt().cmp(&b.hurt()))
+        .then_with(|| a.pods_made_useless().cmp(&b.pods_made_useless()))
         .then_with(|| session.job_order(b.job, a.job))
 }
 

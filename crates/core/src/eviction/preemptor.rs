@@ -50,13 +50,13 @@ impl Preemptor {
         let (non_preempting, tasks): (Vec<TaskId>, Vec<TaskId>) = tasks.iter().partition(non_preempting);
         let with_all: Vec<TaskId> = non_preempting.iter().chain(&tasks).copied().collect();
         let wanted = count_to_whole(session, job, &with_all)?.saturating_sub(non_preempting.len());
-        let protected = session.history.protected_from_gang(session.cluster, job);
+        let protected = session.state.history.protected_from_gang(session.cluster, job);
         Some(Self { mode, job, non_preempting, tasks, wanted, single: false, protected })
     }
 
     /// One task of a job that is whole.
     pub(super) fn single(session: &Session<'_>, mode: EvictionMode, job: JobId, task: TaskId) -> Self {
-        let protected = session.history.protected_from(session.cluster, job);
+        let protected = session.state.history.protected_from(session.cluster, job);
         Self { mode, job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true, protected }
     }
 
@@ -190,7 +190,7 @@ impl Preemptor {
     }
 
     /// Whether the tasks that are needed request nothing.
-    pub(super) fn is_idle(&self, cluster: &Cluster) -> bool {
+    pub(super) fn is_best_effort(&self, cluster: &Cluster) -> bool {
         self.tasks[..self.wanted.max(1)].iter().all(|task| cluster.class_of(*task).best_effort)
     }
 
@@ -224,14 +224,14 @@ impl Preemptor {
         Ok(None)
     }
 
-    /// The same, and where placing one by one fails, by backtracking.
-    pub(super) fn place_anyhow(
+    /// Places tasks one by one and, where that fails, by backtracking.
+    pub(super) fn place_or_backtrack(
         &self,
         statement: &mut Statement<'_, '_>,
         steps: &mut Steps,
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
         let placed = statement.nested(|statement| self.place(statement, steps))?;
-        if placed.is_some() || !self.is_intricate(statement.session().cluster) {
+        if placed.is_some() || !self.greedy_may_fail(statement.session().cluster) {
             return Ok(placed);
         }
         let found = statement.nested(|statement| {
@@ -251,8 +251,8 @@ impl Preemptor {
     }
 
     /// Whether placing one by one may fail although the gang fits.
-    pub(super) fn is_intricate(&self, cluster: &Cluster) -> bool {
-        !self.single && backtracking::is_intricate(cluster, &self.tasks)
+    pub(super) fn greedy_may_fail(&self, cluster: &Cluster) -> bool {
+        !self.single && backtracking::greedy_may_fail(cluster, &self.tasks)
     }
 
     /// Places the other tasks once these are placed.
@@ -308,7 +308,7 @@ impl Preemptor {
     }
 
     /// Whether places depend on pods of other nodes.
-    pub(super) fn looks_around(&self, cluster: &Cluster) -> bool {
+    pub(super) fn depends_on_other_nodes(&self, cluster: &Cluster) -> bool {
         let looks = |task: &TaskId| {
             let class = cluster.class_of(*task);
             !class.carried.is_empty()
@@ -331,7 +331,7 @@ pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
     best.map(|best| statement.place(task, best.node, best.fit)).is_some()
 }
 
-/// The same on this node.
+/// Places a task on this node.
 pub(super) fn place_on(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> bool {
     statement.session().allocatable(task).is_ok() && statement.place_if_fits(task, node).is_some()
 }
@@ -366,7 +366,7 @@ fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Op
     Some(last? + 1)
 }
 
-/// Counts tasks as nominated in the sums of jobs and queues, until they are [put back](put_back).
+/// Counts tasks as nominated in the sums of jobs and queues, until [`undo_simulation`].
 fn simulate_pipelined(session: &mut Session<'_>, tasks: &[TaskId]) -> Vec<(TaskId, Before)> {
     tasks.iter().map(|task| (*task, session.simulate_place(*task, Status::Pipelined, None))).collect()
 }

@@ -47,7 +47,7 @@ pub(super) fn of(
                 break;
             }
             let job = session.cluster.tasks[task].job;
-            let Some(job) = job.filter(|job| mode.takes_from_job(preemptor.job, *job)) else { continue };
+            let Some(job) = job.filter(|job| mode.may_evict_from_job(preemptor.job, *job)) else { continue };
             any = true;
             if let Some(why) = explanation.alone(task, job).or_else(|| explanation.besides(task, job)) {
                 *protected.pods.entry(why).or_default() += 1;
@@ -68,7 +68,7 @@ pub(super) fn short(
     bounds: &FeasibilityBounds,
 ) -> Option<Short> {
     let bound = bounds.known(cluster, preemptor.demand()).filter(|_| !together.is_empty())?;
-    let then = bound.without(freed(cluster, together));
+    let then = bound.with_evicted(freed(cluster, together));
     Some(Short { pods: together.len() as u32, then: then.shortfall() })
 }
 
@@ -146,7 +146,7 @@ impl Explanation<'_, '_> {
             return Some(Protection::Queue(cluster.queues[queue].name.clone()));
         }
         let task = &cluster.tasks[id];
-        if !cluster.lets_itself_go(id, self.session.now) {
+        if !cluster.permits_eviction(id, self.session.now) {
             let refused = task.refused != Refused::No && task.details.preemptable != Some(false);
             return Some(if refused { Protection::Refused } else { Protection::Preemptable });
         }
@@ -155,8 +155,8 @@ impl Explanation<'_, '_> {
         if let Some(part) = parts.find(|part| part.protects(cluster, id)) {
             return Some(Protection::Plugin(part.reason()));
         }
-        if self.preemptor.is_idle(cluster) && !cluster.classes[task.class].best_effort {
-            return Some(Protection::Idle);
+        if self.preemptor.is_best_effort(cluster) && !cluster.classes[task.class].best_effort {
+            return Some(Protection::BestEffortPreemptor);
         }
         match self.by_rank_and_plugins(id, job) {
             Break(why) => why,
@@ -174,8 +174,8 @@ impl Explanation<'_, '_> {
             _ => cluster.jobs[job].priority.cmp(&cluster.jobs[self.preemptor.job].priority),
         };
         let alike = rank.is_eq()
-            && self.preemptor.mode.is_of_jobs()
-            && !self.session.tiers.ranks_jobs(self.preemptor.mode.flag());
+            && self.preemptor.mode.preempts_other_jobs()
+            && !self.session.tiers.ranks_equal_priority(self.preemptor.mode.flag());
         let preempts = self.preemptor.mode.kind() == EvictionKind::Preempt;
         if preempts && (rank.is_gt() || alike) {
             return Break(Some(self.by_priority()));
@@ -225,7 +225,7 @@ impl Explanation<'_, '_> {
             return self.by_gang(job, role);
         }
         if mode.kind() == EvictionKind::Preempt || !self.session.tiers.guard_queues() {
-            return Some(Protection::Kept("that may not go besides those".into()));
+            return Some(Protection::Kept("that plugins do not release together with the others".into()));
         }
         let queue = &cluster.queues[cluster.jobs[job].queue].name;
         let what =
@@ -282,7 +282,7 @@ fn plugin_refusal(session: &Session<'_>, preemptor: &Preemptor, id: TaskId) -> O
     Some(match refusing.min_by_key(|plugin| plugin.queue_guard().is_none()) {
         Some(plugin) if plugin.keeps_gangs() => PluginRefusal::Gang,
         Some(plugin) => PluginRefusal::Says(plugin.keep_reason(cluster, by, id)),
-        None => PluginRefusal::Says("that no plugin lets go for it".into()),
+        None => PluginRefusal::Says("that plugins protect from it".into()),
     })
 }
 

@@ -42,7 +42,7 @@ impl EvictionPlanner {
         let Self { potential_victims, steps, bounds, .. } = self;
         steps.begin();
         bounds.with_bound(session, preemptor.demand(), steps, |session, bound, steps| {
-            if let Some(why) = none.filter(|_| !bound.may_do()) {
+            if let Some(why) = none.filter(|_| !bound.may_fit()) {
                 return Err(why);
             }
             let mut search = VictimSearch { session, preemptor, bound, steps, tier: None, surplus: None };
@@ -105,7 +105,7 @@ fn is_surplus<'t>(cluster: &Cluster, tasks: impl IntoIterator<Item = &'t TaskId>
 fn is_offered(session: &Session<'_>, preemptor: &Preemptor, victim: &Victim) -> bool {
     let (cluster, mode) = (&*session.cluster, preemptor.mode);
     // A task that requests nothing may not push out one that requests something.
-    let idle = |task: TaskId| cluster.class_of(task).best_effort;
+    let best_effort = |task: TaskId| cluster.class_of(task).best_effort;
     // Nor a less important one a more important one, whatever plugins say: allocate would serve that first again.
     let lesser = match mode {
         EvictionMode::WithinJob => {
@@ -125,9 +125,9 @@ fn is_offered(session: &Session<'_>, preemptor: &Preemptor, victim: &Victim) -> 
         }
     };
     cluster.tasks[victim.task].status == victim.status
-        && mode.takes_from_job(preemptor.job, victim.job)
+        && mode.may_evict_from_job(preemptor.job, victim.job)
         && !keeps_reservation(session, preemptor.job, victim.job)
-        && (idle(victim.task) || !preemptor.is_idle(cluster))
+        && (best_effort(victim.task) || !preemptor.is_best_effort(cluster))
         && lesser
         && (mode.may_break(session) || is_surplus(cluster, [&victim.task]))
 }
@@ -147,10 +147,10 @@ fn outranked(
         let surplus = victim.loss == Loss::Surplus && !preemptor.single;
         priority(victim.job) == priority(preemptor.job) && !surplus
     };
-    if !mode.is_of_jobs() || !offered.iter().any(|victim| is_equal(&victim)) {
+    if !mode.preempts_other_jobs() || !offered.iter().any(|victim| is_equal(&victim)) {
         return picked;
     }
-    let Some(plugins) = session.tiers.ranking(mode.flag(), tier) else { return picked };
+    let Some(plugins) = session.tiers.plugins_for_equal_priority(mode.flag(), tier) else { return picked };
     let equal: FxHashSet<TaskId> = offered.iter().filter(is_equal).map(|victim| victim.task).collect();
     let asked: Vec<TaskId> = picked.iter().copied().filter(|task| equal.contains(task)).collect();
     let behind = |plugin: &dyn Plugin| mode.ask(plugin, cluster, preemptor.last(), &asked);
@@ -171,9 +171,9 @@ pub(super) fn freed<'c>(
 struct Offer {
     /// All of them in order.
     offered: Vec<Victim>,
-    /// Those that may go together.
+    /// The potential victims that may be evicted together.
     allowed: Vec<Victim>,
-    /// Those on nodes that could take a task of the preemptor.
+    /// The potential victims on nodes that could take a task of the preemptor.
     useful: Vec<Victim>,
     /// Not all of them may go together.
     limited: bool,
@@ -183,7 +183,7 @@ struct Offer {
 struct AlonePermitted {
     /// The bound with all potential victims evicted, also others.
     ceiling: FeasibilityBound,
-    /// Those that may go; `None` means all.
+    /// The tasks that may be evicted; `None` means all.
     only: Option<FxHashSet<TaskId>>,
 }
 
@@ -211,16 +211,16 @@ impl VictimSearch<'_, '_> {
     fn bound_alone(&mut self) -> Result<AlonePermitted, NoEviction> {
         let all = potential_victims::each(self.session, self.preemptor);
         self.steps.scan(all.len())?;
-        if all.is_empty() && !self.bound.may_do() {
+        if all.is_empty() && !self.bound.may_fit() {
             return Err(NoEviction::NoVictims(Arc::default()));
         }
-        let ceiling = self.bound.without(freed(self.session.cluster, &all));
-        if !ceiling.may_do() {
+        let ceiling = self.bound.with_evicted(freed(self.session.cluster, &all));
+        if !ceiling.may_fit() {
             return Err(NoEviction::NotEnough(Arc::default()));
         }
         let count = all.len();
         let alone = self.alone(all)?;
-        if !self.bound.without(freed(self.session.cluster, &alone)).may_do() {
+        if !self.bound.with_evicted(freed(self.session.cluster, &alone)).may_fit() {
             let none = alone.is_empty();
             return Err(if none { NoEviction::NoVictims } else { NoEviction::NotEnough }(Arc::default()));
         }
@@ -253,7 +253,7 @@ impl VictimSearch<'_, '_> {
     /// Finds a plan among the potential victims; one that takes only surplus rather than one that breaks a gang.
     fn run(&mut self, offered: &[Victim], ceiling: &FeasibilityBound) -> Result<Plan, NoEviction> {
         // Room may have come since allocate looked.
-        if self.bound.may_do()
+        if self.bound.may_fit()
             && let Some(plan) = self.dry_run(&[])?
         {
             return Ok(plan);
@@ -282,7 +282,7 @@ impl VictimSearch<'_, '_> {
                 return Ok(plan);
             }
         }
-        Err(if self.is_narrow(&offer) && (self.order_matters() || !self.are_few(&offer.offered)) {
+        Err(if self.choice_matters(&offer) && (self.order_matters() || !self.are_few(&offer.offered)) {
             NoEviction::NotFound(Untried::Sets, Arc::default())
         } else if self.steps.gave_up() {
             NoEviction::NotFound(Untried::Ways, Arc::default())
@@ -295,14 +295,14 @@ impl VictimSearch<'_, '_> {
     /// useful when any member is.
     fn useful(&self, offered: &[Victim], ceiling: &FeasibilityBound) -> Vec<Victim> {
         let helps = |victim: &&Victim| self.bound.admits(victim.node) && ceiling.takes(victim.node);
-        if !self.of_gangs() {
+        if !self.evicts_whole_gangs() {
             return offered.iter().filter(helps).copied().collect();
         }
         let jobs: FxHashSet<JobId> = offered.iter().filter(helps).map(|victim| victim.job).collect();
         offered.iter().filter(|victim| jobs.contains(&victim.job)).copied().collect()
     }
 
-    /// Those of the offered, in this order, that plugins and PodDisruptionBudgets let go together. The first tier that
+    /// The offered victims, in this order, that plugins and PodDisruptionBudgets allow to be evicted together. The first tier that
     /// lets any go decides from then on.
     fn allowed(&mut self, offered: &[Victim]) -> Vec<Victim> {
         let Self { preemptor, tier, .. } = *self;
@@ -342,7 +342,7 @@ impl VictimSearch<'_, '_> {
     }
 
     fn units(&self, victims: &[Victim]) -> Vec<Unit> {
-        if !self.of_gangs() {
+        if !self.evicts_whole_gangs() {
             return single_units(victims);
         }
         units_of_gangs(self.session, victims, self.mode())
@@ -353,8 +353,8 @@ impl VictimSearch<'_, '_> {
     }
 
     /// Whether gangs are evicted as a whole where they cannot do without a member.
-    fn of_gangs(&self) -> bool {
-        self.mode().of_gangs() && self.surplus.is_none()
+    fn evicts_whole_gangs(&self) -> bool {
+        self.mode().evicts_whole_gangs() && self.surplus.is_none()
     }
 
     /// Evicts as few of the units as the bound and the dry run ask for, if that helps.

@@ -11,8 +11,8 @@ use super::greedy::Greedy;
 use super::{Goal, Request};
 use crate::session::Session;
 use crate::statement::Statement;
-use phalanx_cluster::budget::Cut;
 use phalanx_cluster::id::{JobId, NodeId, TaskId, TermId};
+use phalanx_cluster::search_budget::Cut;
 use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::placement::Fit;
 
@@ -33,9 +33,9 @@ pub(super) fn find(
     statement.unplace_all(members);
     let Some(choice) = Choice::of(statement.session().cluster, members) else { return Ok(None) };
     let nodes = statement.session().cluster.nodes.len();
-    statement.session().searches.spend(request.job, 2 * nodes)?;
+    statement.session().placement_budget.spend(request.job, 2 * nodes)?;
     for node in choice.nodes(statement.session(), request.job, members) {
-        statement.session().searches.spend(request.job, members.len())?;
+        statement.session().placement_budget.spend(request.job, members.len())?;
         let reached = statement.nested(|statement| place_at(statement, request, members, &choice, node));
         if reached.is_some() {
             return Ok(reached);
@@ -101,7 +101,7 @@ impl Choice {
         let mut domains: FxHashMap<u32, Domain> = FxHashMap::default();
         for node in session.cluster.nodes.ids().collect::<Vec<_>>() {
             let Some(domain) = self.domain(session.cluster, node) else { continue };
-            let Some(fit) = session.room(self.first, node, &[]) else { continue };
+            let Some(fit) = session.fit_unless_tried(self.first, node, &[]) else { continue };
             let capacity = capacity_for(session.cluster, self.first, &session.cluster.nodes[node]);
             let candidate = Candidate { node, fit, capacity };
             let known = domains.entry(domain).or_insert(Domain { capacity: 0, best: candidate });

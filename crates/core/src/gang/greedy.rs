@@ -110,17 +110,28 @@ impl Greedy {
             }
             return false;
         }
-        if let Err(refusal) = place(statement, task) {
-            if seeks {
-                self.seeking.push(task);
-            }
-            if self.failed.insert(class, refusal).is_none() {
-                self.order.push(class);
-            }
-            return false;
+        // Among equal nodes the task keeps the node of its nomination, but idle resources elsewhere go first.
+        if nominated {
+            statement.unplace(task);
         }
-        self.placed += 1;
-        statement.session().job_ready(job)
+        let session = statement.session();
+        let best = session.allocatable(task).map(|()| session.best_node(task));
+        let refusal = match best {
+            Ok(Some(best)) => {
+                statement.place(task, best.node, best.fit);
+                self.placed += 1;
+                return statement.session().job_ready(job);
+            }
+            Ok(None) => session.no_node(task),
+            Err(refusal) => refusal,
+        };
+        if seeks {
+            self.seeking.push(task);
+        }
+        if self.failed.insert(class, refusal).is_none() {
+            self.order.push(class);
+        }
+        false
     }
 
     /// Tries tasks with pod affinity again as long as more of them find a node.
@@ -137,21 +148,6 @@ impl Greedy {
             }
         }
     }
-}
-
-/// Gives a task a node. The nomination of an earlier cycle is taken back for that: among equal nodes the task keeps the
-/// node, but idle resources elsewhere go first.
-fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> Result<(), Refusal> {
-    if statement.session().cluster.tasks[task].status == Status::Pipelined {
-        statement.unplace(task);
-    }
-    let session = statement.session();
-    session.allocatable(task)?;
-    match session.best_node(task) {
-        Some(best) => statement.place(task, best.node, best.fit),
-        None => return Err(session.no_node(task)),
-    }
-    Ok(())
 }
 
 /// How far a gang came that needs more.

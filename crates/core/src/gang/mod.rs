@@ -15,9 +15,9 @@ mod tasks;
 use std::sync::Arc;
 
 use phalanx_cluster::Status;
-use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::search_budget::Cut;
 
 use crate::plan;
 use crate::session::Session;
@@ -104,11 +104,8 @@ static STRATEGIES: [GangStrategy; 4] = [
 /// Gives a job nodes: a gang that cannot start is planned as a whole, a job that can start gets a node for its next
 /// task.
 pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
-    let deferred = session.backlog.take_deferred(job);
-    session.searches.serve();
-    if deferred {
-        session.searches.pay(job);
-    }
+    let deferred = session.state.backlog.take_deferred(job);
+    session.placement_budget.begin_job(deferred.then_some(job));
     if session.job_ready(job) {
         return grow(session, job, queue);
     }

@@ -1,16 +1,16 @@
 //! Tries the strategies for one gang, and notes what came of it.
 use std::sync::Arc;
 
-use phalanx_cluster::budget::Cut;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::search_budget::Cut;
 
 use super::greedy::{Greedy, GreedyPass};
-use super::{GangStrategy, Goal, Request, STRATEGIES, Served, TaskQueue};
+use super::{Goal, Request, STRATEGIES, Served, TaskQueue};
 use super::{refuse_all, refuse_reserved, repair, reserved, takeover};
 use crate::failed_searches::SearchKey;
 use crate::reservation;
-use crate::searches::{Searches, Turn};
+use crate::searches::{PlacementBudget, Turn};
 use crate::session::Session;
 use crate::statement::Statement;
 
@@ -30,7 +30,7 @@ pub(super) struct GangPlanner<'q> {
     start_steps: Option<u64>,
     /// Why the last search that was ended before it had an answer was ended.
     cut: Option<Cut>,
-    /// The turn of the searches, once one began.
+    /// The turn of the placement_budget, once one began.
     turn: Option<Turn>,
 }
 
@@ -56,38 +56,30 @@ impl<'q> GangPlanner<'q> {
             Some(Planned { goal, outranked, not_ready: statement.session().not_ready(self.job) })
         });
         if self.turn.is_some() {
-            let Session { search_time, searches, .. } = statement.session();
-            search_time.end(searches.budget());
+            let Session { search_time, placement_budget, .. } = statement.session();
+            search_time.end(placement_budget.budget());
         }
         planned
     }
 
     /// Tries all strategies, then with reservations of other jobs taken over. Returns the jobs that lose some.
     fn find(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Vec<JobId>> {
-        let found = STRATEGIES.iter().find_map(|strategy| self.try_one(statement, request, strategy));
-        found.map(|_| Vec::new()).or_else(|| self.find_by_takeover(statement, request))
-    }
-
-    fn try_one(
-        &mut self,
-        statement: &mut Statement<'_, '_>,
-        request: Request,
-        strategy: &GangStrategy,
-    ) -> Option<Goal> {
-        if strategy.search.is_some_and(|may_help| !self.may_find(statement, request, may_help)) {
-            return None;
+        for strategy in &STRATEGIES {
+            if strategy.search.is_some_and(|may_help| !self.may_find(statement, request, may_help)) {
+                continue;
+            }
+            let before = statement.session().placement_budget.left();
+            match statement.nested(|statement| (strategy.find)(self, statement, request)) {
+                Ok(Some(_)) => return Some(Vec::new()),
+                Ok(None) => {}
+                Err(cut) => self.cut = Some(cut),
+            }
+            if strategy.search.is_some() && request.goal == Goal::Start {
+                let steps = before.saturating_sub(statement.session().placement_budget.left());
+                *self.start_steps.get_or_insert(0) += steps;
+            }
         }
-        let before = statement.session().searches.left();
-        match statement.nested(|statement| (strategy.find)(self, statement, request)) {
-            Ok(Some(reached)) => return Some(reached),
-            Ok(None) => {}
-            Err(cut) => self.cut = Some(cut),
-        }
-        if strategy.search.is_some() && request.goal == Goal::Start {
-            let steps = before.saturating_sub(statement.session().searches.left());
-            *self.start_steps.get_or_insert(0) += steps;
-        }
-        None
+        self.find_by_takeover(statement, request)
     }
 
     /// Whether a search may find what the greedy strategy and the last search did not, or resources that are being
@@ -125,7 +117,7 @@ impl<'q> GangPlanner<'q> {
         let (mut count, mut more) = (1, 1);
         while count <= candidates.len() {
             self.queue.restart(statement.session());
-            statement.session().searches.spend(self.job, self.queue.left()).ok()?;
+            statement.session().placement_budget.spend(self.job, self.queue.left()).ok()?;
             let found = self.find_over(statement, &candidates[..count], |planner, statement| {
                 Ok(Greedy::default().run(statement, planner.job, planner.queue).reached(request))
             });
@@ -150,9 +142,10 @@ impl<'q> GangPlanner<'q> {
     /// The first search for the places of the gang begins the turn of all of them.
     fn begin_turn(&mut self, session: &mut Session<'_>) {
         if self.turn.is_none() {
-            let longer = session.failed_searches.next_turn(&SearchKey::start(session.cluster, self.job));
-            let Session { search_time, searches, .. } = session;
-            self.turn = Some(search_time.begin(longer, MOST_MS, searches.budget()));
+            let longer =
+                session.state.failed_searches.next_turn(&SearchKey::start(session.cluster, self.job));
+            let Session { search_time, placement_budget, .. } = session;
+            self.turn = Some(search_time.begin(longer, MOST_MS, placement_budget.budget()));
         }
     }
 
@@ -196,14 +189,14 @@ impl<'q> GangPlanner<'q> {
         let refusals = self.greedy.take().map(GreedyPass::into_refusals).unwrap_or_default();
         if planned.goal == Goal::Reserve {
             refuse_reserved(session, self.job, planned.not_ready, refusals);
-            match self.cut.filter(|cut| Searches::is_cut_short(*cut)) {
+            match self.cut.filter(|cut| PlacementBudget::is_cut_short(*cut)) {
                 Some(cut) => self.note_cut(session, cut),
                 None => self.note_failure(session),
             }
             return Served::Done;
         }
         if self.turn.is_some() {
-            session.failed_searches.forget(&SearchKey::start(session.cluster, self.job));
+            session.state.failed_searches.forget(&SearchKey::start(session.cluster, self.job));
         }
         refuse_all(session, self.job, refusals);
         self.queue.restart(session);
@@ -213,14 +206,20 @@ impl<'q> GangPlanner<'q> {
     fn note_cut(&self, session: &mut Session<'_>, cut: Cut) {
         let used_up = self.turn.and_then(|turn| turn.used_up(cut));
         let Some(ms) = used_up else { return session.search_ended(self.job, cut) };
-        let next = session.failed_searches.note_cut(SearchKey::start(session.cluster, self.job), None, ms);
-        session.backlog.retry_at(self.job, next);
+        let next =
+            session.state.failed_searches.note_cut(SearchKey::start(session.cluster, self.job), None, ms);
+        session.state.backlog.retry_at(self.job, next);
     }
 
     fn note_failure(&self, session: &mut Session<'_>) {
-        let news = session.cluster.news();
+        let news = session.cluster.retry_events();
         if let Some(steps) = self.start_steps {
-            session.failed_searches.note(SearchKey::start(session.cluster, self.job), None, steps, news);
+            session.state.failed_searches.note(
+                SearchKey::start(session.cluster, self.job),
+                None,
+                steps,
+                news,
+            );
         }
     }
 
@@ -242,27 +241,27 @@ impl<'q> GangPlanner<'q> {
 
 /// How a search for a gang was cut short whose next turn is to come.
 fn cut_before(session: &Session<'_>, job: JobId) -> Option<Cut> {
-    if session.failed_searches.is_empty() {
+    if session.state.failed_searches.is_empty() {
         return None;
     }
-    session.failed_searches.cut_before(&SearchKey::start(session.cluster, job))
+    session.state.failed_searches.cut_before(&SearchKey::start(session.cluster, job))
 }
 
 /// Whether searches for a gang are not to be made again yet: one was cut short, or one for a way to start a gang with a
 /// reservation failed.
 fn backs_off(session: &mut Session<'_>, request: Request) -> bool {
-    if session.failed_searches.is_empty() {
+    if session.state.failed_searches.is_empty() {
         return false;
     }
-    let (key, news) = (SearchKey::start(session.cluster, request.job), session.cluster.news());
-    let was_cut = session.failed_searches.next_turn(&key).is_some();
+    let (key, news) = (SearchKey::start(session.cluster, request.job), session.cluster.retry_events());
+    let was_cut = session.state.failed_searches.next_turn(&key).is_some();
     let may_back_off = request.goal == Goal::Start && reserved::is_reserved(session, request.job);
     if !was_cut && !may_back_off {
         return false;
     }
-    let Some(known) = session.failed_searches.answer(&key, news) else { return false };
+    let Some(known) = session.state.failed_searches.answer(&key, news) else { return false };
     if let Some(until) = known.until {
-        session.backlog.retry_at(request.job, until);
+        session.state.backlog.retry_at(request.job, until);
     }
     true
 }

@@ -23,7 +23,7 @@ const NODES_PER_STEP: usize = 4;
 
 /// Whether a gang keeps nodes for a repair.
 pub(crate) fn is_repair(session: &Session<'_>, job: JobId) -> bool {
-    session.reservations.is_repair(job) && session.cluster.jobs[job].counts.of(Status::Pipelined) > 0
+    session.state.reservations.is_repair(job) && session.cluster.jobs[job].counts.of(Status::Pipelined) > 0
 }
 
 /// Takes the places of a repair back, so that its members are placed where there is room.
@@ -35,13 +35,13 @@ pub(crate) fn take_back(statement: &mut Statement<'_, '_>, job: JobId) {
 
 /// The gang has other places than those that were kept for a repair.
 pub(crate) fn end(session: &mut Session<'_>, job: JobId) {
-    session.reservations.end_repair(job);
+    session.state.reservations.end_repair(job);
 }
 
 /// Keeps nodes for what a running gang lacks. Returns false when the gang is whole, has had its ten minutes, or there
 /// are no such nodes: then it keeps none.
 pub(super) fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
-    if session.reservations.is_paused(job) {
+    if session.state.reservations.is_paused(job) {
         return false;
     }
     let is_broken = session.cluster.jobs[job].is_broken();
@@ -49,7 +49,7 @@ pub(super) fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
         end(session, job);
         return false;
     };
-    session.reservations.begin_repair(session.cluster, job, session.now);
+    session.state.reservations.begin_repair(session.cluster, job, session.now);
     tell(session, job, nodes);
     true
 }
@@ -85,7 +85,7 @@ struct Kept {
 /// The nodes that are kept for the repairs of all gangs.
 fn kept_for_repairs(session: &Session<'_>) -> BTreeSet<NodeId> {
     let cluster = &*session.cluster;
-    let jobs = session.reservations.repairs();
+    let jobs = session.state.reservations.repairs();
     let tasks = jobs.flat_map(|job| &cluster.jobs[job].tasks).map(|task| &cluster.tasks[*task]);
     tasks.filter(|task| task.status == Status::Pipelined).filter_map(|task| task.node).collect()
 }
@@ -100,7 +100,7 @@ fn tell(session: &mut Session<'_>, job: JobId, mut nodes: Vec<NodeId>) {
     nodes.dedup();
     let first = nodes.iter().map(|node| session.cluster.nodes[*node].name.clone()).min();
     if let Some(first) = first {
-        session.refuse(job, Refusal::Gathering { first, nodes: nodes.len() as u32 });
+        session.refuse(job, Refusal::KeptForRepair { first, nodes: nodes.len() as u32 });
     }
 }
 
@@ -111,7 +111,7 @@ fn node_for(session: &mut Session<'_>, task: TaskId, kept: &mut Kept) -> Option<
     let node = match session.best_node(task) {
         Some(best) => best.node,
         None if requests_resources_only(session.cluster, task) => {
-            session.searches.spend(job, session.cluster.nodes.len() / NODES_PER_STEP).ok()?;
+            session.placement_budget.spend(job, session.cluster.nodes.len() / NODES_PER_STEP).ok()?;
             let node = node_that_lacks_least(session, task)?;
             kept.lacking.push(node);
             node
@@ -136,9 +136,9 @@ fn requests_resources_only(cluster: &Cluster, task: TaskId) -> bool {
 
 /// The node that is kept for a task already, else the one that lacks the least, and could have enough.
 fn node_that_lacks_least(session: &mut Session<'_>, task: TaskId) -> Option<NodeId> {
-    let Session { cluster, tiers, placement, .. } = session;
+    let Session { cluster, tiers, state, .. } = session;
     let it = &cluster.tasks[task];
-    let admits = placement.admits(cluster, tiers, it.class);
+    let admits = state.placement.admits(cluster, tiers, it.class);
     let may = |node: &NodeId| admits(*node) && cluster.nodes[*node].exists && could_fit(cluster, task, *node);
     let known = it.written.nominated.as_ref().and_then(|name| cluster.node_named(name)).filter(&may);
     let lack = |node: NodeId| {

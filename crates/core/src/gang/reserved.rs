@@ -63,8 +63,8 @@ pub(super) fn take(statement: &mut Statement<'_, '_>, places: &Places) {
 
 /// Whether nothing has happened since the last plan failed to start a gang, and its places can still be had.
 pub(super) fn is_unchanged(session: &mut Session<'_>, job: JobId) -> bool {
-    let news = session.cluster.news();
-    if !session.failed_searches.is_unchanged(&SearchKey::start(session.cluster, job), news) {
+    let news = session.cluster.retry_events();
+    if !session.state.failed_searches.is_unchanged(&SearchKey::start(session.cluster, job), news) {
         return false;
     }
     let places = places(session, job);

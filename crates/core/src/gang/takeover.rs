@@ -26,7 +26,7 @@ pub(crate) fn candidates(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
         return Vec::new();
     }
     let waiting: Vec<JobId> = session.waiting_jobs();
-    if session.searches.spend(job, waiting.len() / COMPARED_PER_STEP).is_err() {
+    if session.placement_budget.spend(job, waiting.len() / COMPARED_PER_STEP).is_err() {
         return Vec::new();
     }
     let may_lose = |other: &JobId| {
@@ -107,7 +107,7 @@ fn all_may_keep(session: &mut Session<'_>, job: JobId) -> bool {
 pub(crate) fn tell(session: &mut Session<'_>, outranked: &[JobId], taker: JobId) {
     for job in outranked {
         let by = session.cluster.jobs[taker].key.clone();
-        session.backlog.refusals.retain(*job, |refusal| !matches!(refusal, Refusal::Reserved(_)));
+        session.state.backlog.refusals.retain(*job, |refusal| !matches!(refusal, Refusal::Reserved(_)));
         session.refuse(*job, Refusal::Outranked(by));
     }
 }

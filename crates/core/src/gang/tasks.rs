@@ -15,12 +15,12 @@ impl TaskQueue {
     pub(crate) fn of_requests(session: &Session<'_>, job: JobId) -> Self {
         let cluster = &*session.cluster;
         let it = &cluster.jobs[job];
-        let (mut idle, mut tasks): (Vec<_>, Vec<_>) =
+        let (mut best_effort, mut tasks): (Vec<_>, Vec<_>) =
             waiting(cluster, it).partition(|task| cluster.class_of(*task).best_effort);
         sort(session, &mut tasks);
         if !tasks.is_empty() && needs_best_effort(cluster, it) {
-            sort(session, &mut idle);
-            tasks.extend(idle);
+            sort(session, &mut best_effort);
+            tasks.extend(best_effort);
         }
         Self { tasks: required_first(cluster, it, tasks), next: 0 }
     }

@@ -3,8 +3,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::{Event, PodGroupInfo, Time};
+use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::Conf;
 

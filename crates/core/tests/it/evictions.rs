@@ -97,7 +97,7 @@ fn an_eviction_names_its_preemptor_and_reason() {
     });
     let expected = "preempted by ns/g (priority 10) in queue default";
     assert_eq!(reason, Some(("ns/lows-3".into(), expected.into())));
-    assert_eq!(test.reasons("g"), ["1 pod(s) wait for room that is being released"]);
+    assert_eq!(test.reasons("g"), ["1 pod(s) are nominated and wait for terminating pods"]);
 }
 
 #[test]

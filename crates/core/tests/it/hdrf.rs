@@ -2,9 +2,9 @@
 use phalanx_cluster::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
 use phalanx_cluster::event::{PodGroupInfo, QueueInfo, QueueState, Time};
 use phalanx_cluster::id::TaskId;
+use phalanx_core::SchedulerState;
 use phalanx_core::session::Session;
 use phalanx_framework::conf::{Conf, Flag};
-use phalanx_framework::placement::NodeRanking;
 
 use phalanx_framework::testing::{group, member, queue, running, task_of};
 use phalanx_testkit::{TestCluster, helm, set_flag};
@@ -170,11 +170,11 @@ fn victims_leave_their_queue_no_smaller_share_than_the_preemptor() {
             it.add(member(name, index, "cpu=1"));
         }
     }
-    let (mut conf, mut placement) = (conf(), NodeRanking::new(1));
+    let (mut conf, mut state) = (conf(), SchedulerState::new(1));
     for tier in &mut conf.tiers {
         tier.plugins.retain(|plugin| plugin.name == "drf");
     }
-    let session = Session::open(&mut it.cluster, &conf, &mut placement, Time(0));
+    let session = Session::open(&mut it.cluster, &conf, &mut state, Time(0));
     let victims = |by: &str, of: &str, count: u32| {
         let cluster = &*session.cluster;
         let of: Vec<TaskId> = (0..count).map(|index| task_of(cluster, &format!("{of}-{index}"))).collect();

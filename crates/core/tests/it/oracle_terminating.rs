@@ -158,7 +158,11 @@ fn nominations_of_100_gangs_are_found_within_the_steps_of_one_cycle() {
         let cycle = test.cycle();
         assert_eq!(cycle.nominated.len(), if turn == 0 { 2 * GANGS } else { 0 }, "in cycle {turn}");
         for name in &pairs {
-            assert_eq!(test.reasons(name), ["2 pod(s) wait for room that is being released"], "{name}");
+            assert_eq!(
+                test.reasons(name),
+                ["2 pod(s) are nominated and wait for terminating pods"],
+                "{name}"
+            );
         }
     }
 }

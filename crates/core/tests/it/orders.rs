@@ -3,8 +3,8 @@ use std::cmp::Ordering;
 
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId};
+use phalanx_core::SchedulerState;
 use phalanx_core::session::Session;
-use phalanx_framework::placement::NodeRanking;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
@@ -66,8 +66,8 @@ proptest! {
         for _ in 0..cycles {
             test.run();
         }
-        let mut placement = NodeRanking::new(1);
-        let session = Session::open(&mut test.cluster, &setting.conf.conf, &mut placement, Time(1500));
+        let mut state = SchedulerState::new(1);
+        let session = Session::open(&mut test.cluster, &setting.conf.conf, &mut state, Time(1500));
         of_plugins(&session)?;
         let jobs: Vec<JobId> = session.cluster.jobs.ids().collect();
         let queues: Vec<QueueId> = session.cluster.queues.ids().collect();

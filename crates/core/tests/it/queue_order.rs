@@ -5,10 +5,10 @@ use phalanx_cluster::Status;
 use phalanx_cluster::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
 use phalanx_cluster::event::{PodGroupInfo, QueueInfo, Time};
 use phalanx_cluster::id::JobId;
+use phalanx_core::SchedulerState;
 use phalanx_core::decision::Decision;
 use phalanx_core::session::Session;
 use phalanx_framework::conf::Conf;
-use phalanx_framework::placement::NodeRanking;
 use proptest::prelude::*;
 
 use phalanx_framework::testing::{group, member, queue, resources, running};
@@ -117,9 +117,9 @@ impl Case {
 
 /// Pods in the order in which they are placed when all queues are compared before each pod; every gang has one pod.
 fn by_comparing_all(test: &mut TestCluster, conf: &Conf) -> Vec<String> {
-    let mut placement = NodeRanking::new(7);
+    let mut state = SchedulerState::new(7);
     let mut cluster = test.cluster.clone();
-    let mut session = Session::open(&mut cluster, conf, &mut placement, Time(0));
+    let mut session = Session::open(&mut cluster, conf, &mut state, Time(0));
     let waits = |session: &Session<'_>, job: &JobId| {
         session.cluster.jobs[*job].counts.of(Status::Pending) > 0 && session.job_blocked(*job).is_ok()
     };

@@ -30,7 +30,11 @@ fn freed_room_is_reserved_for_a_lost_member() {
     let mut test = broken();
     let cycle = test.cycle();
     assert_eq!(cycle.nominated["g-2"].as_deref(), Some("n0"));
-    assert!(test.reasons("g")[0].starts_with("it lost members: node n0 is kept"), "{:?}", test.reasons("g"));
+    assert!(
+        test.reasons("g")[0].starts_with("it lost members: node n0 is reserved"),
+        "{:?}",
+        test.reasons("g")
+    );
     newcomer(&mut test, "new-a");
     test.gone("old-0");
     let cycle = test.cycle();

@@ -21,7 +21,7 @@ fn a_gang_keeps_its_reservation_until_all_of_its_room_is_free() {
     let cycle = test.cycle();
     assert!(cycle.bound.is_empty());
     assert_eq!(cycle.nominated.len(), 3);
-    assert_eq!(test.reasons("g"), ["3 pod(s) wait for room that is being released"]);
+    assert_eq!(test.reasons("g"), ["3 pod(s) are nominated and wait for terminating pods"]);
     // A gang that is first in job order and would fit: but the room is reserved.
     test.gang(PodGroupInfo { created: Time(-1), ..group("big", 2) }, 2, "cpu=1");
     for gone in ["old-0", "old-1"] {

@@ -5,10 +5,11 @@ use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Status};
+use phalanx_core::SchedulerState;
 use phalanx_core::session::Session;
 use phalanx_core::statement::Statement;
 use phalanx_framework::conf::{Conf, Flag};
-use phalanx_framework::placement::{BestNode, NodeRanking};
+use phalanx_framework::placement::BestNode;
 use phalanx_framework::tiers::TierVictims;
 use phalanx_resource::Amounts;
 use proptest::prelude::*;
@@ -116,8 +117,8 @@ fn keeps_along(conf: &Conf) -> bool {
 
 /// Answers of a new session on the Cluster as it is.
 fn afresh(cluster: &Cluster, conf: &Conf) -> (Accounts, Plans) {
-    let (mut cluster, mut placement) = (cluster.clone(), NodeRanking::new(1));
-    let mut session = Session::open(&mut cluster, conf, &mut placement, NOW);
+    let (mut cluster, mut state) = (cluster.clone(), SchedulerState::new(1));
+    let mut session = Session::open(&mut cluster, conf, &mut state, NOW);
     (accounts(&mut session), plans(&session))
 }
 
@@ -212,11 +213,11 @@ proptest! {
         for _ in 0..cycles {
             test.run();
         }
-        let (conf, mut placement) = (&setting.conf.conf, NodeRanking::new(1));
+        let (conf, mut state) = (&setting.conf.conf, SchedulerState::new(1));
         let tasks: Vec<TaskId> =
             test.cluster.tasks.iter().filter(|(_, task)| task.job.is_some()).map(|(id, _)| id).collect();
         let nodes: Vec<NodeId> = test.cluster.nodes.ids().collect();
-        let mut session = Session::open(&mut test.cluster, conf, &mut placement, NOW);
+        let mut session = Session::open(&mut test.cluster, conf, &mut state, NOW);
         for changes in [first, second] {
             let before = session.cluster.clone();
             let mut statement = session.statement();

@@ -7,7 +7,7 @@ use phalanx_core::decision::Decision;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use phalanx_framework::testing::queue;
+use phalanx_framework::testing::{group, queue};
 use phalanx_testkit::TestCluster;
 use phalanx_testkit::random::{Script, script};
 
@@ -74,6 +74,29 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// Each pod of a gang gets the message.
+#[test]
+fn messages_are_short_whatever_names_users_choose() {
+    let long: Arc<str> = "n".repeat(100_000).into();
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=1");
+    test.gang(PodGroupInfo { invalid: Some(long.clone()), ..group("invalid", 2) }, 20, "cpu=1");
+    test.gang(PodGroupInfo { min_task_member: vec![(long, 2)], ..group("roles", 2) }, 20, "cpu=1");
+    let mut lengths: Vec<usize> = Vec::new();
+    for decision in test.decisions() {
+        match decision {
+            Decision::PodGroupStatus { status, .. } => {
+                lengths.extend(status.conditions.iter().map(|condition| condition.message.len()));
+            }
+            Decision::PodUnscheduled { message, .. } | Decision::PodGroupUnschedulable { message, .. } => {
+                lengths.push(message.len());
+            }
+            _ => {}
+        }
+    }
+    assert!(lengths.len() > 40 && lengths.iter().all(|length| *length <= 1_024), "{lengths:?}");
 }
 
 proptest! {

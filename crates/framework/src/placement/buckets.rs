@@ -331,7 +331,7 @@ impl NodeBuckets {
             let bucket = &buckets[*slot as usize];
             bucket.hash == hash
                 && bucket.attribute_set == attribute_set
-                && amounts.node(*slot).same_room(node)
+                && amounts.node(*slot).same_resources(node)
         };
         let slot = match by_state.find(hash, same) {
             Some(slot) => *slot,
@@ -394,6 +394,6 @@ impl NodeBuckets {
 fn hash_of(attribute_set: u32, node: &Node) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write_u32(attribute_set);
-    node.hash_room(&mut hasher);
+    node.hash_resources(&mut hasher);
     hasher.finish()
 }

@@ -453,7 +453,7 @@ impl NodeRanking {
 /// not wait for each other, so the processor waits for memory once instead of once for each node.
 fn prefetch_next(cluster: &Cluster, buckets: &NodeBuckets, slot: usize) {
     for node in buckets.next_tops(slot).take(PREFETCHED_NODES) {
-        cluster.nodes[node].foresee();
+        cluster.nodes[node].prefetch();
     }
 }
 

@@ -117,10 +117,10 @@ pub(super) enum TopologyChange {
 
 /// Which answers about one attribute set differ from those before.
 #[derive(Clone, Copy, Default)]
-struct Changed {
-    /// Those of filters.
+struct RulesChanged {
+    /// Whether an answer of a filter changed.
     feasibility: bool,
-    /// Those of scorers.
+    /// Whether an answer of a scorer changed.
     scores: bool,
 }
 
@@ -198,17 +198,17 @@ impl TopologyVerdicts {
         input: &RankingInput<'_>,
         verdicts: &[Option<AttributeVerdict>],
         attribute_set: u32,
-    ) -> Changed {
+    ) -> RulesChanged {
         let at = attribute_set as usize;
         let RankingInput { cluster, rules, buckets, .. } = input;
         let (Some(Ok(_)), Some(node)) = (&verdicts[at], buckets.example(attribute_set)) else {
-            return Changed::default();
+            return RulesChanged::default();
         };
         let passes = |fit| rules.topology_filters.iter().all(|rule| rule.check(cluster, node, fit).is_ok());
         let (idle, future_idle) = (passes(Fit::Idle), passes(Fit::FutureIdle));
         let now = TopologyVerdict { idle, future_idle, ..self.attribute_sets[at] };
         let feasibility = std::mem::replace(&mut self.attribute_sets[at], now) != now;
-        Changed { feasibility, scores: self.ask_scorers(input, node, at) }
+        RulesChanged { feasibility, scores: self.ask_scorers(input, node, at) }
     }
 
     fn ask_scorers(&mut self, input: &RankingInput<'_>, node: NodeId, attribute_set: usize) -> bool {

@@ -57,7 +57,7 @@ pub trait VictimGuard {
 pub trait QueueGuard {
     /// What a queue holds above what it may keep. A task is a victim only while one of the resources that it requests
     /// is above 0 here. `None` when the plugin has no such figure.
-    fn surplus(&self, _: &Cluster, _: QueueId) -> Option<Amounts> {
+    fn beyond_deserved(&self, _: &Cluster, _: QueueId) -> Option<Amounts> {
         None
     }
     /// What a queue deserves, for reports.

@@ -56,7 +56,8 @@ pub trait NodeScorer: Send + Sync {
 
 /// A score by what a [`ResourceFilter`] may read, from 0 to 100 times the weight.
 pub trait ResourceScorer: Send + Sync {
-    /// The weighted score of a node, as if the task were on the node already.
+    /// The weighted score of a node, as if the task were on the node already. The amounts of `node` do not hold the
+    /// task: the scorer adds its request.
     fn score(&self, node: &Node) -> f64;
     /// Adds the scores of the node buckets in `slots` to `sums`; both slices have the same length and order.
     fn add_scores(&self, buckets: &BucketAmounts, slots: &[u32], sums: &mut [f64]) {

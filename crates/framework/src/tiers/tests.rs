@@ -4,7 +4,7 @@ use phalanx_cluster::ClusterOptions;
 use phalanx_cluster::id::Id;
 
 /// A plugin with the opinions of a row.
-struct Says {
+struct FakePlugin {
     order: Ordering,
     vote: Vote,
     victims: Option<Vec<usize>>,
@@ -13,7 +13,7 @@ struct Says {
     overused: bool,
 }
 
-impl Default for Says {
+impl Default for FakePlugin {
     fn default() -> Self {
         Self {
             order: Ordering::Equal,
@@ -26,9 +26,9 @@ impl Default for Says {
     }
 }
 
-impl QueueGuard for Says {}
+impl QueueGuard for FakePlugin {}
 
-impl Plugin for Says {
+impl Plugin for FakePlugin {
     fn job_order(&self, _: &Cluster, _: JobId, _: JobId) -> Ordering {
         self.order
     }
@@ -50,7 +50,7 @@ impl Plugin for Says {
 }
 
 /// Opens tiers of plugins, one plugin for each row.
-fn tiers<T>(plan: &[Vec<T>], says: impl Fn(&T) -> Says) -> Tiers {
+fn tiers<T>(plan: &[Vec<T>], says: impl Fn(&T) -> FakePlugin) -> Tiers {
     let mut tiers = Tiers::default();
     for tier in plan {
         for row in tier {
@@ -82,7 +82,7 @@ fn the_first_plugin_whose_answer_is_not_equal_decides() {
         (vec![vec![], vec![Greater]], Greater),
         (vec![vec![Equal]], Equal),
     ] {
-        let tiers = tiers(&plan, |order| Says { order: *order, ..Says::default() });
+        let tiers = tiers(&plan, |order| FakePlugin { order: *order, ..FakePlugin::default() });
         assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&cluster(), job, job)), expected, "{plan:?}");
     }
 }
@@ -98,7 +98,7 @@ fn a_reject_or_a_tier_with_a_permit_ends_a_vote() {
         (vec![vec![Abstain, Permit], vec![Reject]], true),
         (vec![vec![Abstain], vec![Reject]], false),
     ] {
-        let tiers = tiers(&plan, |vote| Says { vote: *vote, ..Says::default() });
+        let tiers = tiers(&plan, |vote| FakePlugin { vote: *vote, ..FakePlugin::default() });
         assert_eq!(
             tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&cluster(), job)),
             expected,
@@ -126,7 +126,7 @@ fn the_first_tier_whose_intersection_has_a_victim_decides() {
     ];
     let of: Vec<TaskId> = (0..6).map(TaskId::from_index).collect();
     for (plan, only, expected) in rows {
-        let tiers = tiers(&plan, |victims| Says { victims: victims.clone(), ..Says::default() });
+        let tiers = tiers(&plan, |victims| FakePlugin { victims: victims.clone(), ..FakePlugin::default() });
         let found = tiers.intersect(Some(Flag::Preemptable), only, &of, preemptable);
         assert!(found.is_none() || tiers.any_victims(Some(Flag::Preemptable), &of, preemptable), "{plan:?}");
         let found = found.map(|found| (found.tier, indexes(found.victims)));
@@ -142,10 +142,10 @@ fn a_queue_guard_of_any_tier_is_asked_about_victims_of_other_queues() {
         (&[1], &[], None),
     ] {
         let plan = [vec![(first, false)], vec![(guard, true)]];
-        let tiers = tiers(&plan, |(victims, guards_queues)| Says {
+        let tiers = tiers(&plan, |(victims, guards_queues)| FakePlugin {
             victims: Some(victims.to_vec()),
             guards_queues: *guards_queues,
-            ..Says::default()
+            ..FakePlugin::default()
         });
         let of: Vec<TaskId> = (0..6).map(TaskId::from_index).collect();
         let unguarded = Some((0, first.to_vec()));
@@ -161,13 +161,13 @@ fn a_queue_guard_of_any_tier_is_asked_about_victims_of_other_queues() {
 }
 
 #[test]
-fn verdicts_of_all_tiers_stop_at_the_first_plugin_with_a_reason() {
+fn any_and_all_stop_at_the_first_plugin_with_a_reason() {
     let queue = QueueId::from_index(7);
     for (plan, expected) in [
         (vec![vec![false, false]], None),
         (vec![vec![false], vec![true, true]], Some(Refusal::Invalid("queue 7".into()))),
     ] {
-        let tiers = tiers(&plan, |overused| Says { overused: *overused, ..Says::default() });
+        let tiers = tiers(&plan, |overused| FakePlugin { overused: *overused, ..FakePlugin::default() });
         let overused = |plugin: &dyn Plugin| plugin.overused(&cluster(), queue);
         assert_eq!(tiers.any(Flag::Overused, overused), expected, "{plan:?}");
         let all = tiers.all(Flag::Overused, |plugin| overused(plugin).map_or(Ok(()), Err));
@@ -183,7 +183,7 @@ fn the_first_tier_with_an_opinion_decides_by_all_its_opinions() {
         (vec![vec![Some(true), Some(false)], vec![Some(true)]], false),
         (vec![vec![None], vec![Some(true)]], true),
     ] {
-        let tiers = tiers(&plan, |starving| Says { starving: *starving, ..Says::default() });
+        let tiers = tiers(&plan, |starving| FakePlugin { starving: *starving, ..FakePlugin::default() });
         let starving = tiers.all_of_first_tier(Flag::JobStarving, |p| p.job_starving(&cluster(), job));
         assert_eq!(starving, expected, "{plan:?}");
     }
@@ -196,7 +196,7 @@ fn the_first_tier_that_names_a_task_names_all_its_tasks_once() {
         (vec![vec![Some(vec![])], vec![Some(vec![4])]], vec![4]),
         (vec![vec![None]], vec![]),
     ] {
-        let tiers = tiers(&plan, |victims| Says { victims: victims.clone(), ..Says::default() });
+        let tiers = tiers(&plan, |victims| FakePlugin { victims: victims.clone(), ..FakePlugin::default() });
         let named =
             tiers.sum_of_first_tier(Flag::Victim, |plugin| preemptable(plugin, &[]).unwrap_or_default());
         assert_eq!(indexes(named), expected, "{plan:?}");
@@ -208,7 +208,10 @@ fn a_hook_whose_flag_is_off_is_not_asked() {
     let mut flags = Flags::default();
     flags.set(Flag::JobPipelined, false);
     let mut tiers = Tiers::default();
-    tiers.push(flags, Box::new(Says { vote: Vote::Reject, order: Ordering::Less, ..Says::default() }));
+    tiers.push(
+        flags,
+        Box::new(FakePlugin { vote: Vote::Reject, order: Ordering::Less, ..FakePlugin::default() }),
+    );
     tiers.ends.push(1);
     let job = JobId::from_index(0);
     assert!(tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&cluster(), job)));

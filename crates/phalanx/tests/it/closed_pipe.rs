@@ -30,6 +30,7 @@ fn a_closed_pipe_is_no_error() {
         &["conf", "check", "config/default.yaml"],
         &["conf", "diff", "config/default.yaml", "config/helm-default.yaml"],
         &["crds"],
+        &["completion", "bash"],
         &["--help"],
         &["--version"],
     ] {

@@ -1,15 +1,21 @@
 //! The binary, run as its users run it.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails with the test")]
 
+mod api_server;
 mod arrows;
 mod bad_input;
 mod closed_pipe;
+mod command_line_page;
 mod conf;
 mod crds;
 mod examples;
 mod explain;
 mod flags;
 mod inputs;
+mod live_flows;
+mod live_jobs;
+mod live_queues;
+mod names;
 mod pages;
 mod plugins;
 mod run;

@@ -25,7 +25,7 @@ impl Capacity {
             if !missing.is_empty() {
                 let limit = self.limit(cluster, queue, &attributes.enqueue_limits, &missing);
                 let queue = cluster.queues[queue].name.clone();
-                return EnqueueVote::Reject(Refusal::Promised { plugin: NAME, queue, limit, missing });
+                return EnqueueVote::Reject(Refusal::InqueueLimit { plugin: NAME, queue, limit, missing });
             }
         }
         EnqueueVote::Permit

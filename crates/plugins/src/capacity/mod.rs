@@ -65,7 +65,6 @@ use allocation_gates::UngatedTasks;
 use devices::DeviceQuotas;
 use guarantees::GuaranteeReserve;
 use phalanx_cluster::diagnosis::{Limit, QueueFault, Refusal};
-use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Status, Sums};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
@@ -196,10 +195,6 @@ fn requested(request: &Amounts) -> impl Iterator<Item = (DimId, i64)> {
 }
 
 impl Plugin for Capacity {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn queue_valid(&self, cluster: &Cluster, id: QueueId) -> Result<(), QueueFault> {
         if !self.tree {
             return flat_queues::check(cluster, id, NAME);
@@ -321,7 +316,7 @@ impl QueueTree for Capacity {
 }
 
 impl QueueGuard for Capacity {
-    fn surplus(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
+    fn beyond_deserved(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
         if self.devices.is_any() {
             return None;
         }

@@ -28,7 +28,6 @@ use crate::gang::GangSurplus;
 use crate::shared::share::Share;
 use hierarchical::HierarchicalDrf;
 use phalanx_cluster::diagnosis::QueueFault;
-use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::{ArgSpec, Flag};
@@ -59,10 +58,6 @@ impl Drf {
 }
 
 impl Plugin for Drf {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
         // A shortcut, since long backlogs of jobs that hold nothing are sorted.
         let (one, other) = (&cluster.jobs[a], &cluster.jobs[b]);
@@ -110,7 +105,7 @@ impl Plugin for Drf {
     }
 
     /// Without a flag, for `unified_evictable`, drf has no rule between jobs.
-    fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
+    fn ranks_equal_priority(&self, flag: Option<Flag>) -> bool {
         flag.is_some()
     }
 

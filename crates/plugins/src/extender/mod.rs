@@ -177,7 +177,12 @@ impl ExtenderFailure {
 }
 
 impl Plugin for ExtenderPlugin {
-    fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
+    /// The extender may answer otherwise at any time.
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
+        None
+    }
+
+    fn ranks_equal_priority(&self, flag: Option<Flag>) -> bool {
         match flag {
             Some(Flag::Preemptable) => self.has("preemptable") || self.has("kube.preempt"),
             Some(Flag::Reclaimable) => self.has("reclaimable"),

@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 use rustc_hash::FxHashMap;
 
 use phalanx_cluster::diagnosis::{Refusal, SubGroupFault};
-use phalanx_cluster::event::{SubGroupPolicy, Time};
+use phalanx_cluster::event::SubGroupPolicy;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, Counts, Job, Status};
 use phalanx_framework::conf::ArgSpec;
@@ -60,10 +60,6 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Gang;
 
 impl Plugin for Gang {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
         order_rank(&cluster.jobs[a]).cmp(&order_rank(&cluster.jobs[b]))
     }

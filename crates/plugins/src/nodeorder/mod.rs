@@ -26,8 +26,8 @@ use phalanx_resource::DimId;
 use phalanx_cluster::matching::{node_term_matches, tolerates};
 
 use super::predicates::node_term_reads;
-use phalanx_cluster::event::{Constraints, TaintEffect, Time};
-use phalanx_cluster::id::{ClassId, JobId, TaskId};
+use phalanx_cluster::event::{Constraints, TaintEffect};
+use phalanx_cluster::id::{ClassId, TaskId};
 use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec};
 use phalanx_framework::placement::{BucketAmounts, NodeAmounts, balance, floor, percent};
@@ -96,10 +96,6 @@ impl NodeOrder {
 }
 
 impl Plugin for NodeOrder {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn scorers(&self, cluster: &Cluster, class: ClassId, rules: &mut NodeRules) {
         self.topology_scorers(cluster, class, rules);
         let class = &cluster.classes[class];

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use rustc_hash::FxHasher;
 
 use phalanx_cluster::diagnosis::Unfit;
-use phalanx_cluster::event::{Constraints, Taint, TaintEffect, Time};
-use phalanx_cluster::id::{ClassId, JobId, TaskId};
+use phalanx_cluster::event::{Constraints, Taint, TaintEffect};
+use phalanx_cluster::id::{ClassId, TaskId};
 use phalanx_cluster::matching::{node_term_fault, node_term_matches, tolerates};
 use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
@@ -128,10 +128,6 @@ impl Predicates {
 }
 
 impl Plugin for Predicates {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn filters(&self, cluster: &Cluster, class: ClassId, rules: &mut NodeRules) {
         let constraints = &cluster.classes[class].constraints;
         if let Some(why) = &constraints.unreadable {

@@ -11,7 +11,8 @@
 //!
 //! With *held* for what the pods of a queue are allocated or nominated for:
 //! - queue order: larger `spec.priority` first, then smaller share, `max over resources of held / deserved`;
-//! - a queue is overused when its pods are allocated all that the queue deserves (file `overused`);
+//! - a queue is overused when it requests more than it deserves of a resource, and its pods are allocated at least what
+//!   it deserves of each resource but `pods` (file `overused`);
 //! - a task is allocatable when `held + request ≤ deserved` in each resource that the task requests (file
 //!   `allocatable`). Two kinds of resources are left to the nodes, whose reasons say more: `pods`, and those of which
 //!   the queue deserves the total or all that it requests;
@@ -44,7 +45,6 @@ use phalanx_resource::{Amounts, DimId};
 use crate::shared::flat_queues;
 use crate::shared::share::Share;
 use phalanx_cluster::diagnosis::{Beside, Limit, QueueFault, Refusal};
-use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Queue};
 use phalanx_framework::conf::ArgSpec;
@@ -125,10 +125,6 @@ fn held(queue: &Queue, dim: DimId) -> i64 {
 }
 
 impl Plugin for Proportion {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn queue_order(&self, cluster: &Cluster, a: QueueId, b: QueueId) -> Ordering {
         let priority = |id| cluster.queues[id].priority;
         priority(b).cmp(&priority(a)).then_with(|| self.share(cluster, a).cmp(&self.share(cluster, b)))
@@ -186,7 +182,7 @@ impl Plugin for Proportion {
         }
         let limit = self.enqueue_limit(cluster, job.queue, &missing);
         let queue = cluster.queues[job.queue].name.clone();
-        EnqueueVote::Reject(Refusal::Promised { plugin: NAME, queue, limit, missing })
+        EnqueueVote::Reject(Refusal::InqueueLimit { plugin: NAME, queue, limit, missing })
     }
 
     fn job_enqueued(&mut self, cluster: &Cluster, id: JobId) {
@@ -200,7 +196,7 @@ impl Plugin for Proportion {
 }
 
 impl QueueGuard for Proportion {
-    fn surplus(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
+    fn beyond_deserved(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
         Some(self.beyond_deserved(cluster, id))
     }
 

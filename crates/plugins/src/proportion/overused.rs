@@ -1,4 +1,5 @@
-//! Whether a queue is overused: its pods are allocated all that the queue deserves.
+//! Whether a queue is overused: it requests more than it deserves of some resource, and its pods are allocated at least
+//! what it deserves of each resource but `pods`. A queue that deserves all that it requests has no limits.
 use phalanx_resource::DimId;
 
 use super::{NAME, Proportion, guaranteed_beside};

@@ -15,8 +15,7 @@ use std::cmp::Ordering;
 use phalanx_resource::DimId;
 use rustc_hash::FxHashMap;
 
-use phalanx_cluster::event::Time;
-use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
 use phalanx_framework::plugin::{Plugin, PluginContext, PluginDef, Rebalancer};
@@ -106,10 +105,6 @@ impl Rescheduling {
 }
 
 impl Plugin for Rescheduling {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn rebalancer(&self) -> Option<&dyn Rebalancer> {
         (!self.strategies.is_empty()).then_some(self as &dyn Rebalancer)
     }

@@ -18,8 +18,8 @@ mod tests;
 
 use phalanx_resource::{DimId, Dims};
 
-use phalanx_cluster::event::{Scoring, Strategy, Time};
-use phalanx_cluster::id::{ClassId, JobId};
+use phalanx_cluster::event::{Scoring, Strategy};
+use phalanx_cluster::id::ClassId;
 use phalanx_cluster::{Class, Cluster, Node};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
 use phalanx_framework::plugin::{NodeRules, ObjectField, Plugin, PluginContext, PluginDef, ResourceScorer};
@@ -195,10 +195,6 @@ fn rules(resources: &Args) -> Vec<ResourceStrategy> {
 }
 
 impl Plugin for ResourceStrategyFit {
-    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
-        Some(Time::NEVER)
-    }
-
     fn filters(&self, cluster: &Cluster, class: ClassId, rules: &mut NodeRules) {
         let request = &cluster.classes[class].request;
         let known = |rule: &ProportionalRate| Some((cluster.dims.get(&rule.name)?, rule.cpu, rule.memory));

@@ -1,7 +1,7 @@
 //! The annotations of a PodGroup: lists of roles for affinity, anti-affinity and order.
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use phalanx_cluster::Job;
 use phalanx_cluster::annotation::{
@@ -11,7 +11,10 @@ use phalanx_cluster::annotation::{
 /// The index of a role in its job.
 pub(super) type RoleId = u16;
 /// Ordered pairs of roles; a role is paired with itself for a list of one role.
-type RolePairs = Vec<(RoleId, RoleId)>;
+type RolePairs = FxHashSet<(RoleId, RoleId)>;
+
+/// The number of roles that an annotation may name in all: each is paired with each.
+const ROLES_MAX: usize = 64;
 
 /// The rules in the annotations of a PodGroup.
 #[derive(Debug, Default)]
@@ -36,11 +39,8 @@ impl TopologyRules {
             let weight = if list.len() == 1 { 4 } else { 1 };
             rules.add_list(&list, weight, |rules| &mut rules.anti_affinity);
         }
-        let order = list(
-            job,
-            TASK_TOPOLOGY_TASK_ORDER,
-            job.annotations.get(TASK_TOPOLOGY_TASK_ORDER).unwrap_or_default(),
-        )?;
+        let order = bounded(job, TASK_TOPOLOGY_TASK_ORDER)?.unwrap_or_default();
+        let order = list(job, TASK_TOPOLOGY_TASK_ORDER, order)?;
         rules.order = order.iter().rev().enumerate().map(|(at, role)| (*role, at + 1)).collect();
         Ok((!rules.weight.is_empty()).then_some(rules))
     }
@@ -85,23 +85,35 @@ pub(super) enum AnnotationFault<'a> {
     Unknown { key: &'static str, role: &'a str },
     /// The role is in one list twice.
     Twice { key: &'static str, role: &'a str },
+    /// It names so many roles.
+    Many { key: &'static str, found: usize },
 }
 
 impl AnnotationFault<'_> {
     pub(super) fn text(self) -> String {
-        let (key, role, why) = match self {
-            AnnotationFault::Unknown { key, role } => (key, role, "which no pod of the gang has"),
-            AnnotationFault::Twice { key, role } => (key, role, "twice in one list"),
+        let (key, what) = match self {
+            AnnotationFault::Unknown { key, role } => {
+                (key, format!("role {role:?}, which no pod of the gang has"))
+            }
+            AnnotationFault::Twice { key, role } => (key, format!("role {role:?}, twice in one list")),
+            AnnotationFault::Many { key, found } => {
+                (key, format!("{found} roles, expected at most {ROLES_MAX}"))
+            }
         };
-        format!(
-            "annotation {key} names role {role:?}, {why}: plugin task-topology ignores all its annotations"
-        )
+        format!("annotation {key} names {what}: plugin task-topology ignores all its annotations")
     }
+}
+
+/// An annotation, unless it names too many roles.
+fn bounded<'a>(job: &'a Job, key: &'static str) -> Result<Option<&'a str>, AnnotationFault<'a>> {
+    let text = job.annotations.get(key);
+    let found = text.unwrap_or_default().split([',', ';']).filter(|name| !name.trim().is_empty()).count();
+    if found > ROLES_MAX { Err(AnnotationFault::Many { key, found }) } else { Ok(text) }
 }
 
 /// Lists of roles, separated by `;`.
 fn lists<'a>(job: &'a Job, key: &'static str) -> Result<Vec<Vec<RoleId>>, AnnotationFault<'a>> {
-    let text = job.annotations.get(key);
+    let text = bounded(job, key)?;
     text.into_iter().flat_map(|text| text.split(';')).map(|part| list(job, key, part)).collect()
 }
 

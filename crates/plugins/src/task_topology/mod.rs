@@ -3,7 +3,7 @@
 //! Annotations of the PodGroup name roles: `volcano.sh/task-topology-affinity` and
 //! `volcano.sh/task-topology-anti-affinity` hold lists of roles, `ps,worker;chief` (a list of one role concerns the
 //! pods of that role), and `volcano.sh/task-topology-task-order` holds one list. A role that the gang does not have, or
-//! that a list has twice, makes all three void, with a warning on the PodGroup.
+//! that a list has twice, makes all three void, with a warning on the PodGroup; so do more than 64 roles in one of them.
 //! - Pods of roles in a list are assigned to *buckets*: pods with a node to the bucket of that node; then each other
 //!   pod to the bucket with the highest affinity (pods in an affinity list with it, less those in an anti-affinity
 //!   list), of several to the one with the smallest requests, and to a new bucket when the affinity to all is below 0.
@@ -59,7 +59,7 @@ const READS: &[ObjectField] = &[
         TASK_TOPOLOGY_TASK_ORDER,
         "annotation of a PodGroup",
         "none",
-        "One list of roles, the first to be placed first. A role that the gang does not have, or that a list has twice, voids all three.",
+        "One list of roles, the first to be placed first. A role that the gang does not have, or that a list has twice, or more than 64 roles in one of the three void all three.",
     ),
 ];
 
@@ -233,6 +233,26 @@ mod tests {
         let buckets = JobBuckets::of(&cluster, job_of(&cluster, "g"))?;
         let name = |task: &TaskId| cluster.tasks[*task].pod.name.to_string();
         Some(buckets.buckets.iter().map(|bucket| bucket.tasks.iter().map(name).collect()).collect())
+    }
+
+    /// Whether a gang of 70 roles may name so many of them in lists of this size.
+    fn fault(named: usize, of_list: usize) -> Option<String> {
+        let names: Vec<String> = (0..named).map(|at| format!("r{at}")).collect();
+        let lists: Vec<String> = names.chunks(of_list).map(|list| list.join(",")).collect();
+        let mut cluster = cluster_of([node("a", "cpu=8")]);
+        cluster.apply(annotated(&[(TASK_TOPOLOGY_AFFINITY, &lists.join(";"))]).into());
+        for at in 0..70 {
+            cluster.apply(of_role(&format!("r{at}"), at).into());
+        }
+        TopologyRules::of(&cluster.jobs[job_of(&cluster, "g")]).err().map(AnnotationFault::text)
+    }
+
+    #[test]
+    fn an_annotation_with_more_than_64_roles_is_void() {
+        let expected = "annotation volcano.sh/task-topology-affinity names 65 roles, expected at most 64: plugin task-topology \
+             ignores all its annotations";
+        assert_eq!((fault(64, 64), fault(64, 2)), (None, None));
+        assert_eq!((fault(65, 65).as_deref(), fault(65, 2).as_deref()), (Some(expected), Some(expected)));
     }
 
     #[test]

@@ -218,7 +218,7 @@ impl Plugin for Tdm {
         Some(!job_is_preemptable(job) && job.counts.of(Status::Pending) > 0)
     }
 
-    fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
+    fn ranks_equal_priority(&self, flag: Option<Flag>) -> bool {
         flag.is_some()
     }
 
@@ -311,7 +311,7 @@ impl NodeFilter for RevocableZoneFilter {
         let refused = |text: String| Err(Unfit::Other(text.into()));
         match self.zones.get(zone) {
             None => refused(format!("node(s) were of revocable zone {zone}, which is not configured")),
-            // The same reason at all hours, since waiting would not help.
+            // This reason does not depend on the hour, since waiting would not help.
             Some(_) if !self.revocable => refused(format!(
                 "node(s) were of revocable zone {zone}, for pods with annotation {REVOCABLE_ZONE}: \"*\" only"
             )),

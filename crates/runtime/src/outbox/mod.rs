@@ -59,8 +59,8 @@ use writes::{Urgency, Writes};
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// A break between binds that is long enough for events.
 const CALM: Duration = Duration::from_millis(250);
-/// How long events wait for such a break; then they trickle.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long events wait for such a break; then they leave one at a time, beside binds.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a request is tried that the server refuses (forbidden, invalid): long enough for a webhook that hiccups.
 const REFUSED_DEADLINE: Duration = Duration::from_secs(3);
 
@@ -268,7 +268,7 @@ impl Outbox {
     }
 
     fn next_event(&mut self, now: Instant) -> Option<Job> {
-        if self.binds_wait() || self.in_flight(Lane::Events) >= self.places_to_talk(now) {
+        if self.in_flight(Lane::Events) >= self.places_to_talk(now) {
             return None;
         }
         let first = self.events.front().map(|job| job.first);
@@ -286,9 +286,9 @@ impl Outbox {
     }
 
     /// The number of events that may be in flight. Binds come in bursts with short breaks between, and events would
-    /// slow the next burst; after `PATIENCE` a single event may go.
+    /// slow the next burst; after `PATIENCE` a single event may go, so that steady binds do not keep all events back.
     fn places_to_talk(&self, now: Instant) -> usize {
-        let calm = self.last_bind.is_none_or(|last| last + CALM <= now);
+        let calm = !self.binds_wait() && self.last_bind.is_none_or(|last| last + CALM <= now);
         let late = self.untold_since().is_some_and(|since| since + PATIENCE <= now);
         if calm { self.talk.limit() } else { usize::from(late) }
     }
@@ -300,12 +300,10 @@ impl Outbox {
 
     /// When events may be sent, if only time keeps them waiting.
     fn talk_at(&self, now: Instant) -> Option<Instant> {
-        if self.binds_wait() {
-            return None;
-        }
         let since = self.untold_since()?;
         let quiet = self.last_bind.map_or(since, |last| since.max(last + CALM));
-        [quiet, since + PATIENCE].into_iter().filter(|at| *at > now).min()
+        let quiet = (!self.binds_wait()).then_some(quiet);
+        quiet.into_iter().chain([since + PATIENCE]).filter(|at| *at > now).min()
     }
 
     fn in_flight(&self, lane: Lane) -> usize {
@@ -331,8 +329,12 @@ impl Outbox {
     /// Takes the outcome of a request; returns the event for the Cluster, if there is one.
     pub fn done(&mut self, job: Job, reply: Reply, now: Instant) -> Option<Event> {
         self.in_flight[job.work.lane() as usize] -= 1;
+        let failed_before = match &job.work {
+            Work::Write(write) => self.writes.has_failed(write),
+            _ => job.attempt > 0,
+        };
         let window = if job.work.lane() == Lane::Events { &mut self.talk } else { &mut self.window };
-        window.observe(&reply);
+        window.observe(&reply, failed_before);
         match &job.work {
             Work::Bind(binding) | Work::Settle(Settle { binding, .. }) => {
                 let binding = binding.clone();

@@ -116,7 +116,7 @@ pub fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), 
     };
     let protected = failure.details.as_ref().is_some_and(Details::protected);
     Err(match status {
-        _ if protected || denied(&message) => Problem::Other(Reply::Refused(message)),
+        _ if protected || denied(&message) || too_large(&message) => Problem::Other(Reply::Refused(message)),
         _ if webhook_fails(&message) => passing(message, Trouble::Object, headers, failure.details),
         StatusCode::NOT_FOUND => Problem::NotFound(message),
         StatusCode::CONFLICT => Problem::Conflict(message),
@@ -134,6 +134,11 @@ pub fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), 
 /// A webhook chooses the status with which it denies, 429 and 503 among others: that says nothing about the server.
 fn denied(message: &str) -> bool {
     message.starts_with("admission webhook ") && message.contains(" denied the request")
+}
+
+/// Answered with status 500: the object would become larger than etcd takes.
+fn too_large(message: &str) -> bool {
+    message.contains("request is too large") || message.contains("message larger than max")
 }
 
 /// Answered with status 500 although the server works.
@@ -186,6 +191,9 @@ mod tests {
             meaning(403, None, r#"{"message":"no"}"#),
             Err(Problem::Other(Reply::Refused("no".into())))
         );
+        let large = "etcdserver: request is too large";
+        let told = meaning(500, None, &serde_json::json!({"message": large}).to_string());
+        assert_eq!(told, Err(Problem::Other(Reply::Refused(large.into()))));
         assert_eq!(meaning(404, None, r#"{"message":"no pod"}"#), Err(Problem::NotFound("no pod".into())));
         assert_eq!(meaning(409, None, r#"{"message":"taken"}"#), Err(Problem::Conflict("taken".into())));
     }

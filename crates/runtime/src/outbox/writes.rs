@@ -23,8 +23,6 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// The back-off of an object whose status the API server refused, first and at most: a role or a webhook may be mended
 /// later.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
-/// The least time between two writes after a refusal: they may be of all pods of a cluster.
-const REFUSED_APART: Duration = Duration::from_millis(50);
 
 /// The number of versions that are kept: a conflict with an own write costs one more request, and nothing else.
 const VERSIONS_MAX: usize = 4096;
@@ -100,8 +98,6 @@ pub(super) struct Writes {
     queues: FxHashMap<Arc<str>, QueueSeen>,
     sequence: u64,
     pending: usize,
-    /// When the last refused write is repeated.
-    last_turn: Option<Instant>,
     /// The process is shutting down.
     hurried: bool,
 }
@@ -122,7 +118,6 @@ impl Writes {
             queues: FxHashMap::default(),
             sequence: 0,
             pending: 0,
-            last_turn: None,
             hurried: false,
         }
     }
@@ -348,10 +343,8 @@ impl Writes {
         }
         let wait = backoff::wait_for(REFUSED.0, REFUSED.1, entry.failures, &mut self.chance);
         entry.failures += 1;
-        let turn = self.last_turn.map_or(now, |last| last + REFUSED_APART).max(now + wait);
-        self.last_turn = Some(turn);
-        entry.rests_until = Some(turn);
-        self.pending += usize::from(entry.put_back(write, now, turn, Urgency::Lazy));
+        entry.rests_until = Some(now + wait);
+        self.pending += usize::from(entry.put_back(write, now, now + wait, Urgency::Lazy));
     }
 
     /// Queues a waiting write; drops the entry of an object without one.
@@ -367,6 +360,11 @@ impl Writes {
                 self.entries.remove(&target);
             }
         }
+    }
+
+    /// Whether the last write of the object failed.
+    pub(super) fn has_failed(&self, write: &Write) -> bool {
+        self.entries.get(&write.target()).is_some_and(|entry| entry.failures > 0)
     }
 
     /// A status of the pod is on its way.

@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::{Event, PodGroupInfo, Time};
+use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;

@@ -4,8 +4,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::{Event, PodInfo};
+use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, builtin_default, parse};
 use phalanx_core::decision::Decision;

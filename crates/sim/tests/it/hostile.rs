@@ -2,11 +2,16 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use phalanx_api::v1beta1::PodGroup;
+use phalanx_cache::{Fold, Interner, Kind, Names, WatchEvent, slim};
+use phalanx_cluster::event::Event;
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::Known;
 use phalanx_sim::{Manifests, Object, Options, ReadOptions, Report, Simulation, read};
 use serde_json::{Value, json};
 
-use crate::corpus::hostile;
+use phalanx_testkit::hostile::hostile;
 
 /// Nodes of two pools, devices, and gangs that fit into the first pool.
 fn ordinary(gangs: usize) -> Vec<Value> {
@@ -50,16 +55,21 @@ fn read_all(objects: &[Value]) -> Result<Manifests, String> {
         .map_err(|refused| format!("{:?}", refused.faults))
 }
 
-/// What the API server would take of some objects: each is read alone.
-fn taken(objects: Vec<Value>) -> Vec<Object> {
+/// What the API server would take of some objects: each is read alone, but for thousands that differ in one name.
+fn taken(objects: &[Value]) -> Vec<Object> {
     let mut taken = Vec::new();
-    for object in objects {
-        let is_queue = object["kind"] == "Queue";
+    for some in objects.chunk_by(|one, other| is_of_queue(one) && is_of_queue(other)) {
+        let is_queue = some[0]["kind"] == "Queue";
         let plain = |object: &Object| is_queue || !matches!(object, Object::Queue(_));
-        let read = read_all(&[object]).unwrap_or_default();
+        let read = read_all(some).unwrap_or_default();
         taken.extend(read.objects.into_iter().filter(plain));
     }
     taken
+}
+
+/// Whether it is one of the pods in queues that do not exist.
+fn is_of_queue(object: &Value) -> bool {
+    object["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("queue-"))
 }
 
 /// What became of a cluster in some cycles, and how many seconds these took.
@@ -96,9 +106,9 @@ fn hostile_objects_do_not_change_decisions_for_others() {
     let ordinary = read_all(&ordinary(40)).unwrap().objects;
     let written = hostile().into_iter().flat_map(|(_, part)| part);
     let written: Vec<Value> = written.collect();
-    assert!(written.len() >= 800, "{} objects", written.len());
-    let hostile = taken(written);
-    assert!(hostile.len() >= 500, "{} objects that the API server takes", hostile.len());
+    assert!(written.len() >= 6_000, "{} objects", written.len());
+    let hostile = taken(&written);
+    assert!(hostile.len() >= 5_500, "{} objects that the API server takes", hostile.len());
     for name in ["helm-default", "preempt-and-reclaim", "queue-tree"] {
         let (expected, _) = run(conf(name), &ordinary, &[]);
         let (found, _) = run(conf(name), &ordinary, &hostile);
@@ -118,7 +128,7 @@ fn hostile_objects_do_not_slow_others_down() {
     for (name, part) in hostile() {
         // Claims of devices cost CEL and a class for each pod, in the first cycle most of all.
         let most = if name == "devices" { 6.0 } else { 3.0 };
-        let (part, mut alone, mut both) = (taken(part), f64::MAX, f64::MAX);
+        let (part, mut alone, mut both) = (taken(&part), f64::MAX, f64::MAX);
         // Of some runs the shortest: others on the machine may hold one up.
         for _ in 0..5 {
             alone = alone.min(run(conf, &ordinary, &[]).1);
@@ -129,5 +139,70 @@ fn hostile_objects_do_not_slow_others_down() {
         }
         eprintln!("{name}: {both:.4} s with {} hostile objects, {alone:.4} s without", part.len());
         assert!(both <= most * alone, "{name}: {both} s with hostile objects, {alone} s without");
+    }
+}
+
+/// What a watch that is told of these objects in turn tells the Cluster.
+#[derive(Default)]
+struct Watches {
+    pods: Fold<slim::Pod>,
+    groups: Fold<PodGroup>,
+    claims: Fold<ResourceClaim>,
+    interner: Interner,
+}
+
+impl Watches {
+    fn seen(&mut self, object: &Value) -> Vec<Event> {
+        match object["kind"].as_str() {
+            Some("Pod") => fold(&mut self.pods, object, &mut self.interner),
+            Some("PodGroup") => fold(&mut self.groups, object, &mut self.interner),
+            Some("ResourceClaim") => fold(&mut self.claims, object, &mut self.interner),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn fold<K: Kind + serde::de::DeserializeOwned>(
+    fold: &mut Fold<K>,
+    object: &Value,
+    interner: &mut Interner,
+) -> Vec<Event> {
+    let Ok(object) = phalanx_cache::decode(object) else { return Vec::new() };
+    fold.fold(WatchEvent::Apply(object), &Names::default(), interner).events
+}
+
+/// The same object with another annotation that counts, or of another size.
+fn changed(object: &Value) -> Value {
+    let mut changed = object.clone();
+    changed["metadata"]["annotations"]["volcano.sh/preemptable"] = json!("true");
+    if changed["kind"] == "PodGroup" && changed["spec"].is_object() {
+        changed["spec"]["minMember"] = json!(2);
+    }
+    changed
+}
+
+/// A microsecond for a byte, and a second in which others may run beside.
+#[test]
+fn hostile_objects_are_taken_in_soon_each_time_they_change() {
+    for (name, part) in hostile() {
+        let (mut cluster, mut watches) = (Cluster::new(ClusterOptions::default()), Watches::default());
+        let begun = Instant::now();
+        for object in &part {
+            for event in watches.seen(object) {
+                cluster.apply(event);
+            }
+        }
+        let first = begun.elapsed().as_secs_f64();
+        let begun = Instant::now();
+        for object in &part {
+            for event in watches.seen(&changed(object)) {
+                cluster.apply(event);
+            }
+        }
+        let again = begun.elapsed().as_secs_f64();
+        eprintln!("{name}: {} objects in {first:.3} s, changed in {again:.3} s", part.len());
+        let bytes: usize = part.iter().map(|object| object.to_string().len()).sum();
+        let most = 1.0 + 1e-6 * bytes as f64;
+        assert!(first < most && again < most, "{name}: {first} s, {again} s, expected {most} s");
     }
 }

@@ -1,4 +1,3 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 //! Clusters in virtual time.
-mod corpus;
 mod hostile;

@@ -121,6 +121,23 @@ pub(crate) fn granted(objects: &[Value]) -> BTreeSet<String> {
     rights
 }
 
+/// The rights on leases hold in one namespace and, but for creation, for one name.
+fn ensure_rights_on_leases_are_narrow(objects: &[Value]) -> Result<()> {
+    for object in objects {
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            if !rule["resources"].as_array().is_some_and(|all| all.contains(&json!("leases"))) {
+                continue;
+            }
+            ensure!(object["kind"] == "Role", "{object}");
+            ensure!(
+                rule["verbs"] == json!(["create"]) || rule["resourceNames"] == json!(["volcano"]),
+                "{rule}"
+            );
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_manifests_grant_exactly_the_rights_that_the_scheduler_needs() -> Result<()> {
     let nodes = fake::Nodes::new(1).cpu("4");
@@ -172,6 +189,7 @@ async fn the_manifests_grant_exactly_the_rights_that_the_scheduler_needs() -> Re
         "rights that nothing uses: {:?}",
         beyond(&idle, &sometimes)
     );
+    ensure_rights_on_leases_are_narrow(&objects)?;
     ensure!(sometimes.is_subset(&granted), "no longer granted: {:?}", beyond(&sometimes, &granted));
     open_a_gate(&cluster).await
 }

@@ -3,6 +3,7 @@
 mod affinity;
 mod bad_objects;
 pub(crate) mod cluster;
+mod command_line;
 mod conf;
 mod definitions;
 pub(crate) mod deploy;
@@ -10,6 +11,7 @@ mod devices;
 mod evictions;
 mod faults;
 mod gangs;
+mod hostile;
 mod job_definitions;
 mod leases;
 mod outside;

@@ -92,6 +92,14 @@ async fn a_namespace_that_names_its_queues_uses_no_other() -> Result<()> {
     let member = json!({"scheduling.k8s.io/group-name": "team-a"});
     ensure!(cluster.refuses_pod("team", "member", member).await?.is_none(), "the PodGroup has the queue");
     ensure!(cluster.refuses_pod("free", "any", queue("other")).await?.is_none());
+    // A member may carry any queue, for its PodGroup has the queue; it may not leave its PodGroup for that queue.
+    let member =
+        json!({"scheduling.k8s.io/group-name": "team-a", "scheduling.volcano.sh/queue-name": "other"});
+    ensure!(cluster.refuses_pod("team", "leaves", member).await?.is_none());
+    let alone = json!({"metadata": {"annotations": {"scheduling.k8s.io/group-name": null}}});
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "team");
+    let left = pods.patch("leaves", &PatchParams::default(), &Patch::Merge(alone)).await;
+    ensure!(refusal(left)?.is_some_and(|why| why.contains("queue other is not one")));
 
     // What was there before goes on: the scheduler writes statuses, and nobody may move it to a foreign queue.
     let annotation = json!({"metadata": {"annotations": {"scheduling.volcano.sh/queues": "team-b"}}});
@@ -126,6 +134,21 @@ async fn system_priorities_are_for_kube_system_only() -> Result<()> {
     }
     let other = json!({"minMember": 1, "priorityClassName": "urgent"});
     ensure!(cluster.refuses("free", "urgent", other).await?.is_none());
+    // Pods that have no PodGroup, and those of a Job, have their own class.
+    let mut pod = PodSpec::cpu(1).single("critical");
+    pod["spec"]["priorityClassName"] = json!("system-node-critical");
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "free");
+    let created = pods.create(&PostParams::default(), &serde_json::from_value(pod.clone())?).await;
+    ensure!(refusal(created)?.is_some_and(|why| why.contains("is for namespace kube-system only")));
+    let job = json!({
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "critical"},
+        "spec": {"minAvailable": 1, "tasks": [{"name": "t", "replicas": 1, "template": {"spec": pod["spec"]}}]},
+    });
+    let request = http::Request::post("/apis/batch.volcano.sh/v1alpha1/namespaces/free/jobs")
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(serde_json::to_vec(&job)?)?;
+    let created = refusal(cluster.client.request::<Value>(request).await)?;
+    ensure!(created.is_some_and(|why| why.contains("is for namespace kube-system only")));
     Ok(())
 }
 

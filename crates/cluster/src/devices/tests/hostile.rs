@@ -38,6 +38,75 @@ fn a_selector_that_takes_too_many_steps_is_told_and_holds_nobody_up() {
     assert_eq!(blocked(&cluster, "plain"), None);
 }
 
+/// So many claims with pods, each with 32 costly regular expressions of its own, in a namespace.
+fn flood_with_costly_texts(cluster: &mut Cluster, namespace: &str, count: usize) {
+    for at in 0..count {
+        let name = format!("costly{at}");
+        let mut claim = selecting(&name, "true");
+        let many = "'a'.matches('\\\\w{20}')||".repeat(100);
+        let text = |of: usize| format!("{many}'{at}-{of}'==''||true").into();
+        claim.requests[0].selectors = (0..32).map(text).collect();
+        let (claim, pod) = in_namespace(namespace, claim, claiming(&name, &[&name]));
+        cluster.apply(claim.into());
+        cluster.apply(pod.into());
+    }
+}
+
+#[test]
+fn selectors_that_are_costly_to_read_are_paid_by_their_namespace() {
+    let mut cluster = cluster();
+    flood_with_costly_texts(&mut cluster, "bad", 64);
+    cluster.apply(selecting("plain", &of_model("new")).into());
+    cluster.apply(claiming("plain", &["plain"]).into());
+    let begun = Instant::now();
+    cluster.refresh_devices();
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert_eq!(blocked(&cluster, "plain"), None);
+    let told = |cluster: &Cluster, end: &str| {
+        let told = (0..64).filter_map(|at| blocked(cluster, &format!("bad/costly{at}")));
+        told.filter(|told| told.ends_with(end)).count()
+    };
+    assert!(told(&cluster, "its CEL expressions are evaluated in a later cycle") > 32);
+    for _ in 0..64 {
+        cluster.refresh_devices();
+    }
+    assert_eq!(told(&cluster, "it takes too many steps"), 64);
+}
+
+#[test]
+fn what_namespaces_ask_for_alike_is_paid_by_the_one_that_spent_less() {
+    let mut cluster = cluster();
+    flood_with_costly_texts(&mut cluster, "aaa", 8);
+    for namespace in ["aaa", "zzz"] {
+        let shared = selecting("shared", &of_model("new"));
+        let (claim, pod) = in_namespace(namespace, shared, claiming("shared", &["shared"]));
+        cluster.apply(claim.into());
+        cluster.apply(pod.into());
+    }
+    cluster.refresh_devices();
+    assert!(blocked(&cluster, "aaa/costly7").is_some_and(|told| told.ends_with("in a later cycle")));
+    assert_eq!(blocked(&cluster, "zzz/shared"), None);
+}
+
+#[test]
+fn thousands_of_claims_that_get_their_turn_at_once_hold_nobody_up() {
+    let mut cluster = cluster();
+    flood(&mut cluster, "ns", 128);
+    for at in 0..10_000 {
+        let name = format!("same{at}");
+        let (claim, pod) = in_namespace("ns", selecting(&name, "true"), claiming(&name, &[&name]));
+        cluster.apply(claim.into());
+        cluster.apply(pod.into());
+    }
+    cluster.refresh_devices();
+    assert!(blocked(&cluster, "ns/same9999").is_some());
+    let begun = Instant::now();
+    cluster.apply(Event::PodGone("ns/c0".into()));
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    cluster.refresh_devices();
+    assert_eq!(blocked(&cluster, "ns/same9999"), None);
+}
+
 fn in_namespace(namespace: &str, mut claim: ClaimInfo, mut pod: PodInfo) -> (ClaimInfo, PodInfo) {
     claim.key.namespace = namespace.into();
     claim.uid = format!("{namespace}/{}", claim.key.name).into();

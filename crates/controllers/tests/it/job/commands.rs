@@ -78,7 +78,7 @@ fn a_command_that_means_nothing_is_deleted_with_an_event() {
 fn a_job_that_restarts_can_be_aborted() {
     let mut cluster = running("");
     cluster.command("RestartJob");
-    let decided = cluster.look();
+    let decided = cluster.reconcile();
     decided.changes.into_iter().for_each(|change| cluster.apply(change));
     assert_eq!(cluster.phase(), JobPhase::Restarting);
     cluster.command("AbortJob");

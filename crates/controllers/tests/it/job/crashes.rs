@@ -50,19 +50,23 @@ fn a_killed_controller_makes_no_pod_too_many_and_counts_retries_right() {
         };
         let whole = tell(usize::MAX);
         for crash_after in 1..6 {
-            assert_eq!(tell(crash_after), whole, "{more}: killed after {crash_after} writes of each look");
+            assert_eq!(
+                tell(crash_after),
+                whole,
+                "{more}: killed after {crash_after} writes of each reconciliation"
+            );
         }
     }
 }
 
 #[test]
-fn a_look_that_is_repeated_says_the_same() {
+fn a_repeated_reconciliation_gives_the_same_changes() {
     for (more, happens) in STORIES {
         let mut cluster = running(more);
         happens(&mut cluster);
         for _ in 0..30 {
-            let outcome = cluster.look();
-            assert_eq!(cluster.look(), outcome, "{more}");
+            let outcome = cluster.reconcile();
+            assert_eq!(cluster.reconcile(), outcome, "{more}");
             outcome.changes.into_iter().for_each(|change| cluster.apply(change));
         }
     }
@@ -73,7 +77,7 @@ fn a_decision_is_one_write_of_the_status() {
     for (more, happens) in STORIES {
         let mut cluster = running(more);
         happens(&mut cluster);
-        let changes = cluster.look().changes;
+        let changes = cluster.reconcile().changes;
         let decides = cluster.status().version;
         let bumps = changes.iter().any(|change| match change {
             phalanx_controllers::Change::Status { object: phalanx_controllers::Object::Job(job), .. } => {

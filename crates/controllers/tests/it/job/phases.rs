@@ -91,7 +91,7 @@ fn a_job_is_deleted_its_ttl_after_it_ended() {
     cluster.wait(10);
     cluster.set_all("Succeeded");
     cluster.settle();
-    assert_eq!(cluster.look().next, Some("2026-11-23T00:01:50Z".parse().unwrap()));
+    assert_eq!(cluster.reconcile().next, Some("2026-11-23T00:01:50Z".parse().unwrap()));
     cluster.wait(99);
     cluster.settle();
     assert!(cluster.job.is_some());
@@ -127,5 +127,5 @@ fn a_job_that_is_being_deleted_is_left_alone() {
     let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(cluster.now);
     cluster.job.as_mut().unwrap().metadata.deletion_timestamp = Some(now);
     cluster.vanish("worker-0");
-    assert_eq!(cluster.look(), phalanx_controllers::Outcome::default());
+    assert_eq!(cluster.reconcile(), phalanx_controllers::Outcome::default());
 }

@@ -1,4 +1,4 @@
-//! The pods of a job: what they look like, scaling, dependencies, volumes.
+//! The pods of a job: their contents, scaling, dependencies, volumes.
 
 use phalanx_api::batch::JobPhase;
 
@@ -88,7 +88,7 @@ fn surplus_pods_go_from_the_highest_index() {
     let mut cluster = running("minAvailable: 1");
     let job = cluster.job.as_mut().unwrap();
     (job.spec.tasks[1].replicas, job.spec.tasks[1].min_available) = (0, Some(0));
-    let changes = cluster.look().changes;
+    let changes = cluster.reconcile().changes;
     let deleted: Vec<_> = changes
         .iter()
         .filter_map(|change| match change {

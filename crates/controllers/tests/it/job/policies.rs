@@ -159,7 +159,7 @@ fn a_timeout_delays_the_action() {
         happen(&mut cluster, event);
         cluster.settle();
         assert_ne!(cluster.phase(), JobPhase::Aborted, "{event}");
-        let due = cluster.look().next.unwrap();
+        let due = cluster.reconcile().next.unwrap();
         cluster.now = due - jiff::SignedDuration::from_secs(1);
         cluster.settle();
         assert_ne!(cluster.phase(), JobPhase::Aborted, "{event}");
@@ -181,7 +181,7 @@ fn a_pod_that_runs_again_ends_the_timeout() {
         cluster.wait(3600);
         cluster.settle();
         assert_eq!(cluster.phase(), JobPhase::Running, "{event}");
-        assert_eq!(cluster.look().next, None, "{event}");
+        assert_eq!(cluster.reconcile().next, None, "{event}");
     }
 }
 

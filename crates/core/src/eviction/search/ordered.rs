@@ -15,7 +15,7 @@ pub(super) const FEW: usize = 10;
 const MOST_PLACES: usize = 10_000;
 
 impl VictimSearch<'_, '_> {
-    /// Those on nodes that could take a task, then all, then all but company.
+    /// Tries the victims on nodes that could take a task, then all, then all but those that the preemptor has to be near.
     pub(super) fn ordered(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         if offer.useful.len() < offer.offered.len() {
             let found = self.try_allowed(&offer.useful)?;
@@ -24,11 +24,11 @@ impl VictimSearch<'_, '_> {
             }
         }
         let found = self.try_list(&offer.allowed)?;
-        if found.is_some() { Ok(found) } else { self.without_company(offer) }
+        if found.is_some() { Ok(found) } else { self.without_affinity_targets(offer) }
     }
 
     /// All but the pods that tasks of the preemptor ask to be with, or to be spread beside: some have to stay for them.
-    fn without_company(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
+    fn without_affinity_targets(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         let cluster = &*self.session.cluster;
         if !self.preemptor.seeks(cluster) {
             return Ok(None);
@@ -53,7 +53,7 @@ impl VictimSearch<'_, '_> {
     /// Every set of a few, where not all may go together, or where it matters which pods stay.
     pub(super) fn every_set(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         let few = if offer.offered.len() <= FEW { &offer.offered } else { &offer.useful };
-        if !self.is_narrow(offer) || !self.are_few(few) {
+        if !self.choice_matters(offer) || !self.are_few(few) {
             return Ok(None);
         }
         let mut sets: Vec<usize> = (1..1 << few.len()).collect();
@@ -71,7 +71,7 @@ impl VictimSearch<'_, '_> {
     }
 
     /// Whether it matters which potential victims are chosen, not only how many.
-    pub(super) fn is_narrow(&self, offer: &Offer) -> bool {
+    pub(super) fn choice_matters(&self, offer: &Offer) -> bool {
         offer.limited || self.preemptor.seeks(self.session.cluster)
     }
 
@@ -82,7 +82,8 @@ impl VictimSearch<'_, '_> {
 
     /// Evicts these victims if they may go together and leave room.
     fn try_exactly(&mut self, victims: &[Victim]) -> Result<Option<Plan>, NoEviction> {
-        let units = if self.of_gangs() { self.whole_gangs(victims) } else { Some(self.units(victims)) };
+        let units =
+            if self.evicts_whole_gangs() { self.whole_gangs(victims) } else { Some(self.units(victims)) };
         let Some(units) = units.filter(|units| self.least(units).is_some()) else { return Ok(None) };
         let reversed = || victims.iter().rev().copied().collect::<Vec<_>>();
         let may_go = self.may_all_go(victims) || (self.order_matters() && self.may_all_go(&reversed()));

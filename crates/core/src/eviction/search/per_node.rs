@@ -26,12 +26,12 @@ struct NodeCost {
     pods: usize,
 }
 
-/// Those of a node's potential victims that make room.
+/// The potential victims of a node that make room.
 struct NodeVictims {
     /// The place of the node in the order of nodes.
     at: usize,
     victims: Vec<Victim>,
-    /// Those of them that are not kept already.
+    /// The ones of them that are not reprieved.
     more: Vec<Victim>,
 }
 
@@ -149,7 +149,7 @@ impl VictimSearch<'_, '_> {
     /// The victims that are kept, with the rest of gangs that would be broken for the actions that take those as a
     /// whole.
     fn with_whole_gangs(&self, list: Vec<Victim>, useful: &[Victim]) -> Vec<Victim> {
-        if !self.of_gangs() {
+        if !self.evicts_whole_gangs() {
             return list;
         }
         let broken = list.iter().filter(|victim| victim.loss != Loss::Surplus);
@@ -161,7 +161,7 @@ impl VictimSearch<'_, '_> {
         useful.iter().filter(goes).copied().collect()
     }
 
-    /// Those of a node's potential victims that make room for so many tasks more, the most important ones reprieved
+    /// The potential victims of a node that make room for a number of further tasks, the most important ones reprieved
     /// first; `None` when all of them make none.
     fn enough_for(&self, victims: &[Victim], tasks: u32) -> Option<Vec<Victim>> {
         let node = victims.first()?.node;
@@ -194,7 +194,7 @@ impl VictimSearch<'_, '_> {
         let of_job = |(job, lost): (&JobId, &Vec<TaskId>)| match () {
             () if is_surplus(cluster, lost) => (Loss::Surplus, lost.len()),
             () if cluster.jobs[*job].is_broken() => (Loss::Broken, lost.len()),
-            () => (Loss::Whole, useful.iter().filter(|victim| victim.job == *job).count()),
+            () => (Loss::BreaksGang, useful.iter().filter(|victim| victim.job == *job).count()),
         };
         let losses: Vec<(Loss, usize)> = by_job.iter().map(of_job).collect();
         Some(NodeCost {

@@ -63,11 +63,12 @@ impl VictimSearch<'_, '_> {
         let surplus: Vec<Victim> = offered.iter().filter(is_one).map(as_surplus).collect();
         self.steps.scan(offered.len() + 2 * cluster.nodes.len()).ok()?;
         let freed = surplus.iter().map(|victim| (victim.node, cluster.request_of(victim.task)));
-        let ceiling = self.bound.without(freed);
-        if surplus.is_empty() || !ceiling.may_do() {
+        let ceiling = self.bound.with_evicted(freed);
+        if surplus.is_empty() || !ceiling.may_fit() {
             return None;
         }
-        self.surplus = Some(if self.mode().of_gangs() { Limits::NONE } else { Limits::of(cluster, plan) });
+        self.surplus =
+            Some(if self.mode().evicts_whole_gangs() { Limits::NONE } else { Limits::of(cluster, plan) });
         let aside = self.steps.set_aside(MOST_STEPS);
         let found = self.find(&surplus, &ceiling);
         self.steps.take_back(aside);

@@ -18,8 +18,8 @@ use std::cmp::Reverse;
 use super::{Goal, Request, reserved};
 use crate::session::Session;
 use crate::statement::Statement;
-use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{ClaimId, JobId, NodeId, TaskId};
+use phalanx_cluster::search_budget::{Budget, Cut};
 use phalanx_cluster::{Class, Cluster, Node};
 use phalanx_framework::placement::Fit;
 use search::Search;
@@ -30,7 +30,7 @@ const FILTERED_PER_STEP: usize = 16;
 
 /// Whether the greedy strategy may fail though there are places. It cannot where all tasks are equal and depend on
 /// nothing but each node itself, nor where they carry one term only: then one place that is left is as good as another.
-pub(crate) fn is_intricate(cluster: &Cluster, tasks: &[TaskId]) -> bool {
+pub(crate) fn greedy_may_fail(cluster: &Cluster, tasks: &[TaskId]) -> bool {
     let class = |task: &TaskId| cluster.tasks[*task].class;
     let Some(first) = tasks.first() else { return false };
     let it = cluster.class_of(*first);
@@ -58,7 +58,7 @@ pub(crate) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
         let of_first = kind(first);
         rest.iter().any(|task| kind(task) != of_first)
     };
-    is_intricate(cluster, tasks) || (!rest.is_empty() && differ())
+    greedy_may_fail(cluster, tasks) || (!rest.is_empty() && differ())
 }
 
 fn required_spread(class: &Class) -> usize {
@@ -76,12 +76,12 @@ pub(super) fn find(
     if !items(session, members).iter().any(allowed) {
         return Ok(None);
     }
-    let mut steps = session.searches.part(request.job);
+    let mut steps = session.placement_budget.part(request.job);
     let found = fill(statement, request, members, &mut steps);
     if found == Ok(true) && reserved::is_reserved(statement.session(), request.job) {
         reserved::start_waiting(statement, request.job);
     }
-    statement.session().searches.give_back(&steps);
+    statement.session().placement_budget.give_back(&steps);
     found.map(|found| found.then_some(request.goal))
 }
 
@@ -135,7 +135,7 @@ impl Request {
 
     /// Gives a task a node. Returns false when the node has no room, or is like one that was tried.
     fn place(self, statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId, tried: &[NodeId]) -> bool {
-        let room = statement.session().room(task, node, tried);
+        let room = statement.session().fit_unless_tried(task, node, tried);
         let Some(fit) = room.filter(|fit| *fit == Fit::Idle || self.goal == Goal::Reserve) else {
             return false;
         };

@@ -15,8 +15,8 @@ use super::Item;
 use crate::gang::Request;
 use crate::session::Session;
 use crate::statement::Statement;
-use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{NodeId, TaskId};
+use phalanx_cluster::search_budget::{Budget, Cut};
 use phalanx_cluster::{Cluster, Got, Status};
 
 /// A task of an item on a node, both by their positions in the lists of the search.
@@ -74,7 +74,7 @@ impl<'a> Search<'a> {
         Self { request, items, nodes, steps, order: Order::Fixed, placed: Vec::new(), counts }
     }
 
-    /// The same for members of which any may be next.
+    /// As above, for members of which any may be next.
     pub(super) fn in_any_order(self, cluster: &Cluster) -> Self {
         let mut claims =
             self.items.iter().flat_map(|item| &item.tasks).flat_map(|task| &cluster.class_of(*task).pvcs);
@@ -196,7 +196,7 @@ impl<'a> Search<'a> {
                 .class_of(task)
                 .pvcs
                 .iter()
-                .map(|claim| cluster.volumes().promised(*claim).cloned())
+                .map(|claim| cluster.volumes().assumed(*claim).cloned())
                 .collect()
         };
         let all = self.placed.iter().copied().chain([(place, task)]);

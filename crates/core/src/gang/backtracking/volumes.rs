@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::Item;
 use crate::session::Session;
 use crate::statement::Statement;
-use phalanx_cluster::budget::Cut;
 use phalanx_cluster::id::TaskId;
+use phalanx_cluster::search_budget::Cut;
 use phalanx_cluster::{Cluster, reaches};
 
 /// All orders of up to so many volumes are tried: 120 orders.

@@ -2,7 +2,7 @@
 use super::*;
 
 #[test]
-fn near_queues_lose_victims_first() {
+fn queues_with_a_nearer_common_ancestor_lose_victims_first() {
     let queues = &["p", "q < p", "by < q", "near < q", "far < p", "out", "lost < missing"];
     let cluster = cluster(4, queues, &[]);
     let plugin = plugin(&cluster, true, 0);

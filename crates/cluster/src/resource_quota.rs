@@ -10,7 +10,7 @@ use crate::event::{Key, QuotaInfo, Resources};
 
 /// A ResourceQuota without scopes. `requests.cpu` is held as `cpu`, and so on; `limits.cpu` as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Allowance {
+pub struct NamespaceQuota {
     /// What may be requested.
     pub hard: Ceilings,
     /// What is requested by pods that exist.
@@ -18,7 +18,7 @@ pub struct Allowance {
 }
 
 /// ResourceQuotas by namespace and name.
-pub type Allowances = BTreeMap<Key, Allowance>;
+pub type QuotasByName = BTreeMap<Key, NamespaceQuota>;
 
 impl Cluster {
     /// Takes a ResourceQuota in. True when it differs from what was known.
@@ -31,20 +31,20 @@ impl Cluster {
             let dim = self.learn_resource(name);
             hard.min_with(&Ceilings::from_iter([(dim, self.dims.ceiling(dim, *quantity))]));
         }
-        let allowance = Allowance { hard, used };
-        if self.allowances.is_empty() {
+        let quota = NamespaceQuota { hard, used };
+        if self.resource_quotas.is_empty() {
             self.all_jobs_changed();
             self.refresh_all_inqueue();
         }
-        let changed = self.allowances.get(&info.key) != Some(&allowance);
-        self.allowances.insert(info.key, allowance);
+        let changed = self.resource_quotas.get(&info.key) != Some(&quota);
+        self.resource_quotas.insert(info.key, quota);
         changed
     }
 
     /// Removes a ResourceQuota. True when it was known.
     pub(super) fn remove_quota(&mut self, key: &Key) -> bool {
-        let known = self.allowances.remove(key).is_some();
-        if self.allowances.is_empty() {
+        let known = self.resource_quotas.remove(key).is_some();
+        if self.resource_quotas.is_empty() {
             self.refresh_all_inqueue();
         }
         known
@@ -59,9 +59,9 @@ impl Cluster {
     }
 
     /// The ResourceQuotas of a namespace.
-    pub fn allowances_of(&self, namespace: &Arc<str>) -> impl Iterator<Item = (&Key, &Allowance)> {
+    pub fn quotas_of(&self, namespace: &Arc<str>) -> impl Iterator<Item = (&Key, &NamespaceQuota)> {
         let first = Key { namespace: namespace.clone(), name: "".into() };
-        self.allowances.range(first..).take_while(move |(key, _)| key.namespace == *namespace)
+        self.resource_quotas.range(first..).take_while(move |(key, _)| key.namespace == *namespace)
     }
 
     /// What a job's minResources add to the use of its namespace: the API server has counted the pods that exist. A pod

@@ -10,7 +10,7 @@ use super::{Devices, Shape, ShapeId};
 use crate::Cluster;
 use crate::count::Count;
 use crate::event::ClaimRequest;
-use crate::id::{ClaimId, JobId};
+use crate::id::{ClaimId, JobId, TaskId};
 
 /// The number of shapes that the claims of a namespace may have.
 pub(super) const SHAPES_OF_NAMESPACE_MAX: usize = 64;
@@ -23,7 +23,7 @@ type ShapeKey = (Arc<str>, Vec<Arc<str>>);
 
 /// Who has which shapes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sharing {
+pub(super) struct ShapeLimits {
     ids: FxHashMap<ShapeKey, ShapeId>,
     /// Shapes that no claim has.
     unused: BTreeSet<ShapeId>,
@@ -46,19 +46,25 @@ impl Cluster {
 
     /// Claims of a namespace that had too many shapes get theirs.
     fn shape_waiting(&mut self, namespace: &Arc<str>) {
+        let mut served = BTreeSet::new();
         while let Some(id) = self.devices.first_waiting(namespace) {
             self.count_claim(id, Count::Out);
             self.devices.find_shapes(id, namespace);
             self.count_claim(id, Count::In);
             if self.devices.claims[id].shapes.is_none() {
-                return;
+                break;
             }
-            let named = |task: &&crate::id::TaskId| self.claims_of(**task).contains(&id);
-            let tasks = self.devices.claimants.iter().filter(named);
-            let jobs: BTreeSet<JobId> = tasks.filter_map(|task| self.tasks[*task].job).collect();
-            for job in jobs {
-                self.job_changed(job);
-            }
+            served.insert(id);
+        }
+        if served.is_empty() {
+            return;
+        }
+        // All at once: thousands of claims of one shape may be served.
+        let named = |task: &TaskId| self.claims_of(*task).iter().any(|claim| served.contains(claim));
+        let tasks = self.claimants().filter(named);
+        let jobs: BTreeSet<JobId> = tasks.filter_map(|task| self.tasks[task].job).collect();
+        for job in jobs {
+            self.job_changed(job);
         }
     }
 }
@@ -67,7 +73,7 @@ impl Devices {
     /// True when the namespace has fewer shapes now.
     fn release_shapes(&mut self, id: ClaimId, namespace: &Arc<str>) -> bool {
         self.leave_waiting(id, namespace);
-        let Self { sharing, claims, shapes, .. } = self;
+        let Self { shape_limits, claims, shapes, .. } = self;
         let mut fewer = false;
         for at in claims[id].shapes.take().unwrap_or_default() {
             let users = &mut shapes[usize::from(at)].users;
@@ -75,18 +81,18 @@ impl Devices {
             *refs -= 1;
             if *refs == 0 {
                 users.remove(namespace);
-                Count::Out.entry(&mut sharing.counts, namespace.clone());
+                Count::Out.entry(&mut shape_limits.counts, namespace.clone());
                 fewer = true;
             }
             if users.is_empty() {
-                sharing.unused.insert(at);
+                shape_limits.unused.insert(at);
             }
         }
         fewer
     }
 
     fn first_waiting(&self, namespace: &str) -> Option<ClaimId> {
-        self.sharing.waiting.get(namespace)?.first().copied()
+        self.shape_limits.waiting.get(namespace)?.first().copied()
     }
 
     fn find_shapes(&mut self, id: ClaimId, namespace: &Arc<str>) {
@@ -96,7 +102,7 @@ impl Devices {
         }
         let requests = claim.info.requests.clone();
         let new = self.count_new(&requests, namespace);
-        if self.sharing.counts.get(namespace).map_or(0, |count| *count as usize) + new
+        if self.shape_limits.counts.get(namespace).map_or(0, |count| *count as usize) + new
             <= SHAPES_OF_NAMESPACE_MAX
         {
             let mut shapes = Vec::new();
@@ -112,14 +118,14 @@ impl Devices {
             }
             self.release_shapes(id, namespace);
         }
-        self.sharing.waiting.entry(namespace.clone()).or_default().insert(id);
+        self.shape_limits.waiting.entry(namespace.clone()).or_default().insert(id);
     }
 
     fn leave_waiting(&mut self, id: ClaimId, namespace: &Arc<str>) {
-        if let Some(waiting) = self.sharing.waiting.get_mut(namespace) {
+        if let Some(waiting) = self.shape_limits.waiting.get_mut(namespace) {
             waiting.remove(&id);
             if waiting.is_empty() {
-                self.sharing.waiting.remove(namespace);
+                self.shape_limits.waiting.remove(namespace);
             }
         }
     }
@@ -128,7 +134,7 @@ impl Devices {
     fn count_new(&self, requests: &[ClaimRequest], namespace: &Arc<str>) -> usize {
         let keys: BTreeSet<ShapeKey> = requests.iter().map(key).collect();
         let has = |key: &&ShapeKey| {
-            let at = self.sharing.ids.get(*key);
+            let at = self.shape_limits.ids.get(*key);
             at.is_some_and(|at| self.shape(*at).users.contains_key(namespace))
         };
         keys.len() - keys.iter().filter(has).count()
@@ -137,12 +143,12 @@ impl Devices {
     /// The shape of a request, which a claim of a namespace has from now on. `None` when there are no more numbers.
     fn use_shape(&mut self, request: &ClaimRequest, namespace: &Arc<str>) -> Option<ShapeId> {
         let at = self.shape_of(request)?;
-        let Self { sharing, shapes, slices, .. } = self;
-        sharing.unused.remove(&at);
+        let Self { shape_limits, shapes, slices, .. } = self;
+        shape_limits.unused.remove(&at);
         let refs = shapes[usize::from(at)].users.entry(namespace.clone()).or_insert(0);
         *refs += 1;
         if *refs == 1 {
-            Count::In.entry(&mut sharing.counts, namespace.clone());
+            Count::In.entry(&mut shape_limits.counts, namespace.clone());
         }
         self.dirty |= slices.values().any(|slice| !slice.known.has(at));
         Some(at)
@@ -150,22 +156,22 @@ impl Devices {
 
     fn shape_of(&mut self, request: &ClaimRequest) -> Option<ShapeId> {
         let key = key(request);
-        if let Some(at) = self.sharing.ids.get(&key) {
+        if let Some(at) = self.shape_limits.ids.get(&key) {
             return Some(*at);
         }
         let next = ShapeId::try_from(self.shapes.len()).ok();
-        let many = self.sharing.unused.len() >= UNUSED_MAX || next.is_none();
-        let at = self.sharing.unused.first().copied().filter(|_| many).or(next)?;
+        let many = self.shape_limits.unused.len() >= UNUSED_MAX || next.is_none();
+        let at = self.shape_limits.unused.first().copied().filter(|_| many).or(next)?;
         self.serial += 1;
         let shape = Shape::new(&key.0, &key.1, self.serial);
         match self.shapes.get_mut(usize::from(at)) {
             Some(place) => {
                 let before = std::mem::replace(place, shape);
-                self.sharing.ids.remove(&(before.class, before.selectors));
+                self.shape_limits.ids.remove(&(before.class, before.selectors));
             }
             None => self.shapes.push(shape),
         }
-        self.sharing.ids.insert(key, at);
+        self.shape_limits.ids.insert(key, at);
         let forgotten = [at].into_iter().collect();
         self.slices.values_mut().for_each(|slice| slice.forget(&forgotten));
         self.dirty = true;

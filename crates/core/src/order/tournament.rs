@@ -25,7 +25,7 @@ struct Entrant {
 }
 
 /// A knock-out tournament.
-pub(crate) struct Contest {
+pub(crate) struct QueueTournament {
     /// Entrants, sorted by path.
     entrants: Vec<Entrant>,
     at: FxHashMap<QueueId, usize>,
@@ -33,7 +33,7 @@ pub(crate) struct Contest {
     winners: Vec<Option<usize>>,
 }
 
-impl Contest {
+impl QueueTournament {
     /// Plays all matches between queues, given with their paths.
     pub(crate) fn new(queues: impl Iterator<Item = (Vec<u32>, QueueId)>, rules: &impl Rules) -> Self {
         let mut entrants: Vec<Entrant> =
@@ -41,9 +41,9 @@ impl Contest {
         entrants.sort_unstable_by(|a, b| (&a.path, a.queue).cmp(&(&b.path, b.queue)));
         let at = entrants.iter().enumerate().map(|(at, entrant)| (entrant.queue, at)).collect();
         let winners = vec![None; 2 * entrants.len().next_power_of_two()];
-        let mut contest = Self { entrants, at, winners };
-        contest.replay(rules);
-        contest
+        let mut tournament = Self { entrants, at, winners };
+        tournament.replay(rules);
+        tournament
     }
 
     /// Number of entrants.
@@ -191,8 +191,8 @@ mod tests {
             changes in prop::collection::vec(prop::collection::vec((any::<prop::sample::Index>(), 0u32..4, prop::option::of(any::<bool>())), 1..4), 0..20),
         ) {
             let queues: Vec<_> = tree.paths.iter().cloned().enumerate().map(|(at, path)| (path, QueueId::from_index(at))).collect();
-            let mut contest = Contest::new(queues.clone().into_iter(), &tree);
-            prop_assert_eq!(contest.winner(), tree.first());
+            let mut tournament = QueueTournament::new(queues.clone().into_iter(), &tree);
+            prop_assert_eq!(tournament.winner(), tree.first());
             for some in changes.into_iter().filter(|_| !queues.is_empty()) {
                 let changed: Vec<usize> = some.iter().map(|(which, _, _)| which.index(queues.len())).collect();
                 for (at, (_, held, privilege)) in changed.iter().zip(&some) {
@@ -203,10 +203,10 @@ mod tests {
                     }
                 }
                 for at in changed {
-                    contest.changed(QueueId::from_index(at), &tree);
-                    contest.shifted(&tree.paths[at], &tree);
+                    tournament.changed(QueueId::from_index(at), &tree);
+                    tournament.shifted(&tree.paths[at], &tree);
                 }
-                prop_assert_eq!(contest.winner(), tree.first());
+                prop_assert_eq!(tournament.winner(), tree.first());
             }
         }
     }

@@ -45,8 +45,8 @@ fn note_missing(session: &mut Session<'_>, job: JobId, missing: &Missing) {
     }
     let unplaced = gang::unplaced(session, job);
     // Without enqueue, it is allocate that admits.
-    let held = missing.enqueue && session.cluster.jobs[job].phase == Phase::Pending;
-    if missing.allocate && (unplaced.by_allocate || held) {
+    let awaits_admission = missing.enqueue && session.cluster.jobs[job].phase == Phase::Pending;
+    if missing.allocate && (unplaced.by_allocate || awaits_admission) {
         if let Err(refusal) = session.job_blocked(job) {
             session.refuse(job, refusal);
         }
@@ -68,8 +68,9 @@ fn note_reserved(session: &mut Session<'_>, job: JobId) {
 /// The refusal of members beyond the minimum that lack resources: no pod is evicted for them.
 fn note_enough(session: &mut Session<'_>, id: JobId, evicting: &[&'static str]) {
     let job = &session.cluster.jobs[id];
-    let no_room =
-        || session.backlog.refusals.of(id).iter().any(|refusal| matches!(refusal, Refusal::Nodes { .. }));
+    let no_room = || {
+        session.state.backlog.refusals.of(id).iter().any(|refusal| matches!(refusal, Refusal::Nodes { .. }))
+    };
     let has_enough = || job.has_places() && !session.job_starving(id);
     if evicting.is_empty() || job.kind == JobKind::Solo || !no_room() || !has_enough() {
         return;

@@ -1,5 +1,5 @@
-//! Objects of those who mean harm, or know no better, all in namespace `bad`. Their pods may use nodes of pool `bad`
-//! only.
+//! Hostile objects: what a user of a namespace who means harm, or makes mistakes, may write. All are in namespace
+//! `bad`; their pods may use nodes of pool `bad` only.
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::{Map, Value, json};
@@ -103,8 +103,8 @@ fn list(count: usize, item: impl Fn(usize) -> Value) -> Value {
     (0..count).map(item).collect()
 }
 
-/// All of them by what is odd about them, the same each time.
-pub(crate) fn hostile() -> Vec<(&'static str, Vec<Value>)> {
+/// All hostile objects by what is odd about them, the same each time.
+pub fn hostile() -> Vec<(&'static str, Vec<Value>)> {
     vec![
         ("amounts", amounts()),
         ("counts", counts()),
@@ -116,6 +116,11 @@ pub(crate) fn hostile() -> Vec<(&'static str, Vec<Value>)> {
         ("devices", devices()),
         ("others", others()),
         ("marks", marks()),
+        ("roles", roles()),
+        ("faults", faults()),
+        ("terms", terms()),
+        ("queue-names", queue_names()),
+        ("counts-of-devices", counts_of_devices()),
         ("mutants", mutants()),
     ]
 }
@@ -359,6 +364,84 @@ fn marks() -> Vec<Value> {
             owner["metadata"]["annotations"] = json!({*mark: text});
             [odd, owner]
         })
+    });
+    each.collect()
+}
+
+/// Groups of more roles than can be told apart, and pods that make up theirs.
+fn roles() -> Vec<Value> {
+    let mut all = Vec::new();
+    for of in 0..3 {
+        let name = numbered("many-roles", of);
+        let names: Vec<String> = (0..1_000).map(|at| numbered("r", at)).collect();
+        let mut owner =
+            group(&name, json!({"minTaskMember": map(10_000, |at| (numbered("r", at), json!(1)))}));
+        owner["metadata"]["annotations"] = json!({"volcano.sh/task-topology-affinity": names.join(","),
+            "volcano.sh/task-topology-anti-affinity": (names.join(",") + ";").repeat(10),
+            "volcano.sh/task-topology-task-order": names.join(",")});
+        all.push(owner);
+        all.extend((0..100).map(|at| {
+            let mut pod = member(&name, at, json!({}));
+            pod["metadata"]["labels"] = json!({"volcano.sh/task-spec": numbered("r", at * 20)});
+            pod
+        }));
+    }
+    all
+}
+
+/// A group with thousands of faults, each of which is long, and many conditions.
+fn faults() -> Vec<Value> {
+    let long = |at: usize| format!("{at}/{}", "n".repeat(400));
+    let spec = json!({"minTaskMember": map(250, |at| (long(at), json!(-1))), "minResources": map(1_000, |at| (long(at), json!("-1")))});
+    let mut odd = group("faults", spec);
+    let conditions =
+        list(50, |at| json!({"type": numbered("C", at), "status": "True", "message": "m".repeat(5_000)}));
+    odd["status"] = json!({"phase": "Pending", "conditions": conditions});
+    std::iter::once(odd).chain((0..100).map(|at| member("faults", at, json!({})))).collect()
+}
+
+/// As many rules as a pod may have, on pods of all namespaces.
+fn terms() -> Vec<Value> {
+    let topology = |at: usize| if at.is_multiple_of(2) { "kubernetes.io/hostname" } else { "pool" };
+    let term = |of: usize, at: usize| {
+        json!({"topologyKey": topology(at), "namespaceSelector": {},
+        "labelSelector": {"matchLabels": {"app": format!("a{of}-{at}")}}})
+    };
+    let spread = |of: usize, at: usize| {
+        json!({"maxSkew": 1, "topologyKey": "pool", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": format!("a{of}-{at}")}}})
+    };
+    let (required, preferred) =
+        ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution");
+    let one = |of: usize| {
+        let plain = list(64, |at| term(of, at));
+        let weighted = list(64, |at| json!({"weight": 1, "podAffinityTerm": term(of, at)}));
+        let spec = json!({"affinity": {"podAffinity": {preferred: weighted},
+            "podAntiAffinity": {required: plain, preferred: weighted}}, "topologySpreadConstraints": list(64, |at| spread(of, at))});
+        pod(&numbered("terms", of), spec)
+    };
+    (0..50).map(one).collect()
+}
+
+/// Pods without a group, each in a queue of its own that does not exist.
+fn queue_names() -> Vec<Value> {
+    let one = |at: usize| {
+        let mut pod = pod(&numbered("queue", at), json!({}));
+        pod["metadata"]["annotations"] = json!({"scheduling.volcano.sh/queue-name": numbered("made-up", at)});
+        pod
+    };
+    (0..5_000).map(one).collect()
+}
+
+/// Claims that ask for more devices than can be counted.
+fn counts_of_devices() -> Vec<Value> {
+    let each = (0..50).flat_map(|at| {
+        let name = numbered("most", at);
+        let request = |of: &str, count: u64| json!({"name": of, "exactly": {"deviceClassName": "gpu", "count": count}});
+        let requests = json!([request("a", 4_294_967_295), request("b", 2 + at as u64 % 3)]);
+        let claim = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata(&name),
+            "spec": {"devices": {"requests": requests}}});
+        [claim, pod(&name, json!({"resourceClaims": [{"name": "c", "resourceClaimName": name}]}))]
     });
     each.collect()
 }

@@ -13,9 +13,9 @@ pub trait Stopwatch: Debug + Send + Sync {
 /// Why a search was ended before it found an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cut {
-    /// It made as many steps as it may.
+    /// The search made its last step; the number of all steps.
     Steps(u64),
-    /// It took as many milliseconds as it may.
+    /// The search took its time; in milliseconds.
     Time(u64),
 }
 
@@ -38,7 +38,7 @@ impl Cut {
 }
 
 /// Steps between two looks at the time: looking costs a fraction of a step.
-const UNTIMED: u64 = 16;
+const STEPS_BETWEEN_CLOCK_READS: u64 = 16;
 
 /// Steps and time that searches may still take.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl Deadline {
 }
 
 impl Budget {
-    /// So many steps, without a limit in time.
+    /// A budget of a number of steps, without a limit in time.
     pub fn new(steps: u64) -> Self {
         Self { left: steps, all: steps, limit: None, untimed: 0, late: false }
     }
@@ -100,7 +100,7 @@ impl Budget {
                 self.late = true;
                 return Err(self.cut());
             }
-            None => self.untimed = UNTIMED,
+            None => self.untimed = STEPS_BETWEEN_CLOCK_READS,
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Budget {
         Self { left: steps, all, limit: self.limit.clone(), untimed: 0, late: self.late }
     }
 
-    /// The same in the first half of the time.
+    /// As [`spend`](Self::spend), and fails when half of the time is over.
     pub fn early_part(&mut self, steps: u64, free: u64) -> Self {
         let mut part = self.part(steps, free);
         if let Some(limit) = &mut part.limit {
@@ -192,7 +192,7 @@ mod tests {
         let mut budget = Budget::new(u64::MAX);
         budget.limit_time(&stopwatch, Duration::from_millis(5), 5);
         let steps = (0..1_000).take_while(|_| budget.spend(1).is_ok()).count() as u64;
-        assert!((2 * UNTIMED..10 * UNTIMED).contains(&steps), "{steps}");
+        assert!((2 * STEPS_BETWEEN_CLOCK_READS..10 * STEPS_BETWEEN_CLOCK_READS).contains(&steps), "{steps}");
         assert_eq!((budget.cut(), budget.is_spent()), (Cut::Time(5), false));
         budget.limit_time(&stopwatch, Duration::from_millis(5), 5);
         assert_eq!(budget.spend(1), Ok(()), "the next search has time of its own");
