@@ -67,7 +67,7 @@ fn build() -> Result<PathBuf> {
     messages.lines().filter_map(executable).next_back().context("cargo named no program")
 }
 
-/// A running `phalanx scheduler`. Dropping it kills the process.
+/// A running `phalanx scheduler`, or `phalanx controllers`. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Phalanx {
     child: Child,
@@ -84,11 +84,22 @@ impl Phalanx {
         Ok(phalanx)
     }
 
-    /// The same without waiting for the lists.
+    /// Starts `phalanx controllers` likewise.
+    pub async fn start_controllers(plane: &Plane, args: &[&str]) -> Result<Self> {
+        let phalanx = Self::launch_command(plane, "controllers", args).await?;
+        phalanx.ready().await?;
+        Ok(phalanx)
+    }
+
+    /// A scheduler without waiting for the lists.
     pub async fn launch(plane: &Plane, args: &[&str]) -> Result<Self> {
-        let program = tokio::task::spawn_blocking(binary).await??;
+        Self::launch_command(plane, "scheduler", args).await
+    }
+
+    async fn launch_command(plane: &Plane, command: &str, args: &[&str]) -> Result<Self> {
+        let (program, name) = (tokio::task::spawn_blocking(binary).await??, command);
         let mut command = Command::new(program);
-        command.arg("scheduler").arg(format!("--kubeconfig={}", plane.kubeconfig().display()));
+        command.arg(name).arg(format!("--kubeconfig={}", plane.kubeconfig().display()));
         command.args(["--enable-healthz", "--enable-metrics"]);
         if !args.iter().any(|arg| arg.starts_with("--leader-elect")) {
             command.arg("--leader-elect=false");

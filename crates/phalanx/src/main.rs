@@ -1,6 +1,7 @@
 //! The one binary: flags and wiring.
 mod completion;
 mod conf;
+mod controllers;
 mod crds;
 mod exit;
 mod explain;
@@ -36,6 +37,8 @@ struct Cli {
 enum Command {
     /// Schedule a live cluster; takes vc-scheduler's flags
     Scheduler(Box<scheduler::Args>),
+    /// Run the controllers of Jobs, Queues, CronJobs and JobFlows; takes vc-controller-manager's flags
+    Controllers(Box<controllers::Args>),
     /// Schedule a cluster given as manifests, in virtual time
     Simulate(simulate::Args),
     /// Say why a PodGroup or a pod waits once all that has room is placed; no pod starts or ends
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Scheduler(args) => scheduler::run(*args),
+        Command::Controllers(args) => controllers::run(*args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Conf(command) => conf::run(&command),

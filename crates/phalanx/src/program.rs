@@ -3,7 +3,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// Volcano's programs that run in a cluster, and the command of this one that takes their flags.
-const DAEMONS: [Daemon; 1] = [Daemon { file: "vc-scheduler", command: "scheduler" }];
+const DAEMONS: [Daemon; 2] = [
+    Daemon { file: "vc-scheduler", command: "scheduler" },
+    Daemon { file: "vc-controller-manager", command: "controllers" },
+];
 
 /// Whose command line the program takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,7 @@ mod tests {
             ("C:/kubectl-phalanx.exe", Program::KubectlPlugin),
             ("./vcctl", Program::Vcctl),
             ("/vc-scheduler", Program::Daemon(DAEMONS[0])),
+            ("/vc-controller-manager", Program::Daemon(DAEMONS[1])),
             ("target/debug/phalanx-1234", Program::Phalanx),
         ] {
             assert_eq!(Program::named(Some(OsStr::new(path))), expected, "{path}");

@@ -1,6 +1,6 @@
 //! `phalanx scheduler`: vc-scheduler's flags, and what they mean here.
-mod ignored;
-mod logging;
+pub(crate) mod ignored;
+pub(crate) mod logging;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,14 +10,16 @@ use clap::builder::ValueParser;
 use phalanx_cache::is_name;
 use phalanx_cluster::GroupWait;
 use phalanx_runtime::client::BadFlag;
+use phalanx_runtime::controllers::{ControllersOptions, NAME};
 use phalanx_runtime::lease::{self, LeaseOptions};
 use phalanx_runtime::reload::ConfError;
 use phalanx_runtime::scheduler::{SchedulerOptions, hostname, run as schedule};
+use phalanx_runtime::server::Addresses;
 
 use crate::exit::{BadInput, all_of};
 use crate::flag;
 use crate::sampling::Sampled;
-use ignored::Ignored;
+use ignored::{Ignored, OfScheduler};
 
 /// Flags of `scheduler`.
 #[derive(Debug, clap::Args)]
@@ -44,21 +46,20 @@ pub(crate) struct Args {
     default_queue: String,
     #[command(flatten)]
     client: Connection,
+    /// Requests in flight to the API server
+    #[arg(long, default_value_t = 128, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u16>(1..=1024))]
+    binds_in_flight: u16,
+    /// Run the controllers in this process too, as `phalanx controllers` does, with a lease of their own
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    controllers: bool,
     /// Send a Scheduled event for each pod that is bound, once nothing else waits
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     scheduled_events: bool,
     /// Where metrics are served
     #[arg(long, default_value = ":8080", value_name = "ADDRESS")]
     listen_address: String,
-    /// Where health checks are served
-    #[arg(long, default_value = ":11251", value_name = "ADDRESS")]
-    healthz_address: String,
-    /// Serve /metrics
-    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
-    enable_metrics: bool,
-    /// Serve /healthz and /readyz
-    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
-    enable_healthz: bool,
+    #[command(flatten)]
+    pages: ServedPages,
     /// Read PriorityClasses
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     priority_class: bool,
@@ -77,31 +78,51 @@ pub(crate) struct Args {
     #[command(flatten)]
     logging: logging::Logging,
     #[command(flatten)]
-    ignored: Ignored,
+    ignored: Ignored<OfScheduler>,
+}
+
+/// Which pages are served, and where health checks are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServedPages {
+    /// Where health checks are served
+    #[arg(long, default_value = ":11251", value_name = "ADDRESS")]
+    healthz_address: String,
+    /// Serve /metrics
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    enable_metrics: bool,
+    /// Serve /healthz and /readyz
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    enable_healthz: bool,
+}
+
+impl ServedPages {
+    pub(crate) fn addresses(self, listen_address: String) -> Addresses {
+        Addresses {
+            metrics: self.enable_metrics.then_some(listen_address),
+            healthz: self.enable_healthz.then_some(self.healthz_address),
+        }
+    }
 }
 
 /// How the API server is reached, and how much is asked of it.
 #[derive(Debug, clap::Args)]
-struct Connection {
+pub(crate) struct Connection {
     /// A kubeconfig; without it KUBECONFIG, the home directory, or the pod's service account
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
-    kubeconfig: String,
+    pub(crate) kubeconfig: String,
     /// The address of the API server, in place of the kubeconfig's
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
-    master: String,
+    pub(crate) master: String,
     /// Requests a second to the API server; no limit unless it is given
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::above_zero())]
     kube_api_qps: Option<f64>,
     /// Requests that may go beyond --kube-api-qps for a moment; as many as that unless it is given
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=u32::MAX))]
     kube_api_burst: Option<u32>,
-    /// Requests in flight to the API server
-    #[arg(long, default_value_t = 128, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u16>(1..=1024))]
-    binds_in_flight: u16,
     /// Send all writes over one HTTP/2 connection where the API server offers it, instead of a pool of HTTP/1.1
     /// connections
     #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
-    http2: bool,
+    pub(crate) http2: bool,
 }
 
 /// Beside a controller that makes PodGroups for pods without one.
@@ -133,9 +154,9 @@ impl Grouping {
 }
 
 /// Leader election.
-#[derive(Debug, clap::Args)]
-struct Elect {
-    /// Schedule only while holding the lease, so that several replicas may run
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Elect {
+    /// Work only while holding the lease, so that several replicas may run
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     leader_elect: bool,
     /// How long others wait after the leader's last renewal
@@ -147,7 +168,7 @@ struct Elect {
     /// How often the lease is looked at
     #[arg(long, default_value = "2s", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
     leader_elect_retry_period: Duration,
-    /// The lease; the scheduler's name unless it is given
+    /// The lease; unless it is given, the scheduler's name, or vc-controller-manager for the controllers
     #[arg(long, value_name = "NAME", value_parser = flag::name())]
     leader_elect_resource_name: Option<String>,
     /// The lease's namespace
@@ -166,10 +187,18 @@ pub(crate) fn run(args: Args) -> Result<()> {
     })
 }
 
+impl Connection {
+    pub(crate) fn rate(&self) -> Option<(f64, u32)> {
+        let qps = self.kube_api_qps?;
+        Some((qps, self.kube_api_burst.unwrap_or(qps.ceil() as u32)))
+    }
+}
+
 impl Args {
     fn options(self) -> Result<SchedulerOptions> {
-        let rate = self.rate();
-        let lease = self.elect.lease(&self.scheduler_name)?;
+        let rate = self.client.rate();
+        let controllers = self.controllers.then(|| controllers(&self.scheduler_name, &self.elect, rate));
+        let lease = self.elect.lease(|| lease_name(&self.scheduler_name))?;
         Ok(SchedulerOptions {
             scheduler_names: self.scheduler_name,
             conf: given(self.scheduler_conf).map(PathBuf::from),
@@ -181,22 +210,17 @@ impl Args {
             kubeconfig: given(self.client.kubeconfig).map(PathBuf::from),
             master: given(self.client.master),
             rate,
-            metrics_address: self.enable_metrics.then_some(self.listen_address),
-            healthz_address: self.enable_healthz.then_some(self.healthz_address),
+            addresses: self.pages.addresses(self.listen_address),
             priority_class: self.priority_class,
             node_selector: self.node_selector,
             http2: self.client.http2,
-            in_flight: usize::from(self.client.binds_in_flight),
+            in_flight: usize::from(self.binds_in_flight),
             scheduled_events: self.scheduled_events,
             lease,
+            controllers: controllers.transpose()?,
             seed: self.seed,
             sampling: self.sampling.sampling(),
         })
-    }
-
-    fn rate(&self) -> Option<(f64, u32)> {
-        let qps = self.client.kube_api_qps?;
-        Some((qps, self.client.kube_api_burst.unwrap_or(qps.ceil() as u32)))
     }
 }
 
@@ -204,8 +228,11 @@ impl Args {
 const JITTER: f64 = 1.2;
 
 impl Elect {
-    /// The name is Volcano's, so that both never schedule the same pods at once.
-    fn lease(self, scheduler_names: &[String]) -> Result<Option<LeaseOptions>> {
+    /// The lease, under a default name where the flag names none.
+    pub(crate) fn lease(
+        &self,
+        default_name: impl FnOnce() -> Result<String>,
+    ) -> Result<Option<LeaseOptions>> {
         if !self.leader_elect {
             return Ok(None);
         }
@@ -218,16 +245,9 @@ impl Elect {
                 "--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline, that longer than {JITTER} times --leader-elect-retry-period, and that more than 0"
             ))
         );
-        let name = match (self.leader_elect_resource_name, scheduler_names) {
-            (Some(name), _) => name,
-            (None, [name]) if is_name(name) => name.clone(),
-            (None, [name]) => bail!(BadInput(format!(
-                "--scheduler-name {name:?}: found no name of a Lease, expected --leader-elect-resource-name beside it"
-            ))),
-            (None, _) => "volcano".to_owned(),
-        };
+        let name = self.leader_elect_resource_name.clone().map_or_else(default_name, Ok)?;
         Ok(Some(LeaseOptions {
-            namespace: self.leader_elect_resource_namespace,
+            namespace: self.leader_elect_resource_namespace.clone(),
             name,
             identity: lease::identity(&hostname()),
             duration,
@@ -237,8 +257,33 @@ impl Elect {
     }
 }
 
+/// The name is Volcano's, so that both never schedule the same pods at once.
+fn lease_name(scheduler_names: &[String]) -> Result<String> {
+    match scheduler_names {
+        [name] if is_name(name) => Ok(name.clone()),
+        [name] => bail!(BadInput(format!(
+            "--scheduler-name {name:?}: found no name of a Lease, expected --leader-elect-resource-name beside it"
+        ))),
+        _ => Ok("volcano".to_owned()),
+    }
+}
+
+/// The controllers beside the scheduler. Their lease has Volcano's name, whatever that of the scheduler is.
+fn controllers(
+    scheduler_names: &[String],
+    elect: &Elect,
+    rate: Option<(f64, u32)>,
+) -> Result<ControllersOptions> {
+    let elect = Elect { leader_elect_resource_name: None, ..elect.clone() };
+    Ok(ControllersOptions {
+        rate,
+        lease: elect.lease(|| Ok(NAME.to_owned()))?,
+        ..ControllersOptions::new(scheduler_names.first().map_or("volcano", String::as_str))
+    })
+}
+
 /// An empty flag is one that was not given, as in Go.
-fn given(text: String) -> Option<String> {
+pub(crate) fn given(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
@@ -303,8 +348,8 @@ mod tests {
         assert_eq!(warnings.len(), 3, "{warnings:?}");
         let options = args.options().unwrap();
         assert_eq!(options.rate, Some((2000.0, 2000)));
-        assert_eq!(options.metrics_address.as_deref(), Some(":8080"));
-        assert_eq!(options.healthz_address.as_deref(), Some(":11251"));
+        assert_eq!(options.addresses.metrics.as_deref(), Some(":8080"));
+        assert_eq!(options.addresses.healthz.as_deref(), Some(":11251"));
         assert!(options.lease.is_none());
     }
 
@@ -313,7 +358,7 @@ mod tests {
         let options = parse(&[]).unwrap().options().unwrap();
         assert_eq!(options.scheduler_names, ["volcano"]);
         assert_eq!(options.schedule_period, Duration::from_secs(1));
-        assert_eq!((options.conf, options.rate, options.metrics_address), (None, None, None));
+        assert_eq!((options.conf, options.rate, options.addresses.metrics), (None, None, None));
         let lease = options.lease.expect("leader election is on");
         assert_eq!((&*lease.namespace, &*lease.name), ("volcano-system", "volcano"));
     }
@@ -323,7 +368,7 @@ mod tests {
         let flags =
             ["--enable-metrics", "--enable-metrics=false", "--scheduler-name=a,b", "--scheduler-name=c"];
         let options = parse(&flags).unwrap().options().unwrap();
-        assert_eq!(options.metrics_address, None, "the last one counts");
+        assert_eq!(options.addresses.metrics, None, "the last one counts");
         assert_eq!(options.scheduler_names, ["a", "b", "c"], "lists grow");
         assert_eq!(options.lease.unwrap().name, "volcano");
     }

@@ -1,4 +1,5 @@
-//! The shell on the API server: watches, the scheduling thread, the outbox, status, events, the lease.
+//! The shell on the API server: watches, the scheduling thread, the outbox, status, events, the lease; and the shell of
+//! the controllers.
 //!
 //! ```text
 //! API server --> watch --> engine (Cluster, cycles) --> outbox --> API server
@@ -9,6 +10,7 @@ pub mod backoff;
 pub mod bootstrap;
 pub mod client;
 pub mod clock;
+pub mod controllers;
 pub mod engine;
 pub mod extender;
 pub mod faults;

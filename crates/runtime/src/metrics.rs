@@ -95,6 +95,7 @@ pub struct Metrics {
     decisions: Family<Kind, Counter>,
     events_in: Family<Kind, Counter>,
     requests: Family<Answer, Counter>,
+    controller_requests: Family<Answer, Counter>,
     bound: Counter,
     depth: Family<Kind, Gauge>,
     in_flight: Gauge,
@@ -130,6 +131,7 @@ impl Default for Metrics {
             decisions: Family::default(),
             events_in: Family::default(),
             requests: Family::default(),
+            controller_requests: Family::default(),
             bound: Counter::default(),
             depth: Family::default(),
             in_flight: Gauge::default(),
@@ -171,6 +173,8 @@ impl Metrics {
         let help = "PodGroups, and pods without one, that wait, by pool: active, backoff, unschedulable";
         registry.register("phalanx_pending_jobs", help, self.pending_jobs.clone());
         registry.register("phalanx_requests", "Requests sent, by kind and result", self.requests.clone());
+        let help = "Requests of the controllers, by kind and result";
+        registry.register("phalanx_controller_requests", help, self.controller_requests.clone());
         registry.register("phalanx_pods_bound", "Pods bound", self.bound.clone());
         let help = "Time from the first request to bind a pod to the answer that the pod is bound";
         registry.register("phalanx_bind_duration_seconds", help, self.bind_seconds.clone());
@@ -262,6 +266,11 @@ impl Metrics {
         *seen = depth.events_dropped;
     }
 
+    /// A request of the controllers was answered.
+    pub fn controller_request(&self, kind: &'static str, result: &'static str) {
+        self.controller_requests.get_or_create(&Answer { kind, result }).inc();
+    }
+
     /// A request was answered.
     pub fn request(&self, job: &Job, reply: &Reply, now: Moment) {
         let result = match reply {
@@ -335,6 +344,7 @@ mod tests {
         metrics.pending(Pending::default());
         metrics.reloaded(true);
         metrics.outbox(&Depth::default());
+        metrics.controller_request(kind, kind);
         metrics.conf_in_force(&InForce { sha256: String::new(), since: jiff::Timestamp::default() });
         metrics.request(&bind(Instant::now(), Time(0)), &Reply::Done, Moment::now());
         let text = metrics.render();

@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use crate::clock::CycleClock;
+use crate::controllers::{self, ControllersOptions, Parts};
 use crate::engine::{Clock, Engine, Input, Pace};
 use crate::extender::{Clients, HttpExtender};
 use crate::faults::Faults;
@@ -37,7 +38,7 @@ use crate::outbox::driver::{self, Driver};
 use crate::outbox::request::Context;
 use crate::outbox::{Outbox, OutboxOptions};
 use crate::reload::{ConfFile, Rules};
-use crate::server::{self, Health, Pages};
+use crate::server::{Addresses, Health, serve_pages};
 use crate::usage::{self, Source};
 use crate::watch::{self, NodeSelector, Sink, Watched};
 use crate::wire::Wire;
@@ -78,10 +79,8 @@ pub struct SchedulerOptions {
     pub master: Option<String>,
     /// `--kube-api-qps` and `--kube-api-burst`, when they were given.
     pub rate: Option<(f64, u32)>,
-    /// `--listen-address`, when metrics are on.
-    pub metrics_address: Option<String>,
-    /// `--healthz-address`, when health checks are on.
-    pub healthz_address: Option<String>,
+    /// Where metrics and health are served.
+    pub addresses: Addresses,
     /// `--priority-class`: watch PriorityClasses.
     pub priority_class: bool,
     /// `--node-selector`.
@@ -94,6 +93,8 @@ pub struct SchedulerOptions {
     pub scheduled_events: bool,
     /// `--leader-elect*`; `None` to lead without a lease.
     pub lease: Option<LeaseOptions>,
+    /// `--controllers`: the controllers run in this process too, with a lease of their own.
+    pub controllers: Option<ControllersOptions>,
     /// `--seed`.
     pub seed: u64,
     /// `--percentage-nodes-to-find` and its like.
@@ -136,6 +137,8 @@ struct Process {
     close: tokio_watch::Sender<bool>,
     /// Give up the lease.
     stop: tokio_watch::Sender<bool>,
+    /// How many tasks keep a lease.
+    leases: usize,
     faults: Arc<Faults>,
 }
 
@@ -149,7 +152,7 @@ impl Process {
         faults: Arc<Faults>,
     ) -> anyhow::Result<Self> {
         let (metrics, health) = (Arc::<Metrics>::default(), Arc::<Health>::default());
-        serve(&options, &metrics, &health).await?;
+        serve_pages(&options.addresses, &metrics, &health).await?;
         let (engine, inputs) = std_mpsc::channel();
         let (outbox, outputs) = mpsc::unbounded_channel();
         let (owners, seen) = mpsc::unbounded_channel();
@@ -174,14 +177,7 @@ impl Process {
         health.wait_for(&waits_for);
         tasks.spawn(tell_waits(Arc::clone(&health)));
         let clients = Clients::default();
-        let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
-        scheduler.set_sampling(options.sampling);
-        scheduler.set_extender(Arc::new(HttpExtender::new(
-            Handle::current(),
-            clients.clone(),
-            Arc::clone(&health),
-        )));
-        scheduler.set_stopwatch(Arc::new(Clock::default()));
+        let scheduler = scheduler(&options, conf.conf(), &clients, &health);
         let scheduling = Engine {
             cluster: Cluster::new(ClusterOptions {
                 default_queue: options.default_queue.as_str().into(),
@@ -199,16 +195,22 @@ impl Process {
         };
         let engine_ended = spawn_engine(scheduling)?;
         let (close, closing) = tokio_watch::channel(false);
+        let (stop, stopped) = tokio_watch::channel(false);
+        let leases = 1 + usize::from(options.controllers.is_some());
+        if let Some(options) = options.controllers.clone() {
+            let (client, wire, faults) = (client.clone(), wire.clone(), Arc::clone(&faults));
+            let parts = Parts { client, wire, faults, metrics: Arc::clone(&metrics), health: None };
+            tasks.spawn(controllers::lead(options, parts, stopped.clone()));
+        }
         let (gatekeeper, fence) = Gatekeeper::new();
         let wire = wire.behind(fence);
         let ready = ready(client.clone(), Arc::clone(&faults), closing);
         let outbox_ended =
             spawn_outbox(&options, wire, clients, ready, outputs, engine.clone(), Arc::clone(&metrics));
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
-        let (stop, stopped) = tokio_watch::channel(false);
         let cycles = (engine.clone(), Arc::clone(&health));
         lead(&mut tasks, options, client, Arc::clone(&faults), gatekeeper, cycles, stopped);
-        Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, faults })
+        Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, leases, faults })
     }
 
     /// Until a signal, or until a part ends that must not.
@@ -248,10 +250,30 @@ impl Process {
         let _ = tokio::time::timeout(flush + Duration::from_secs(1), self.outbox_ended).await;
         let _ = self.stop.send(true);
         let mut tasks = self.tasks;
-        // Watches never end by themselves; the lease does once it is released.
-        let released = async { while !matches!(tasks.join_next().await, Some(Ok(Ok(()))) | None) {} };
+        // Watches never end by themselves; a lease does once it is released.
+        let released = async {
+            let mut held = self.leases;
+            while held > 0
+                && let Some(ended) = tasks.join_next().await
+            {
+                held -= usize::from(matches!(ended, Ok(Ok(()))));
+            }
+        };
         let _ = tokio::time::timeout(Duration::from_secs(3), released).await;
     }
+}
+
+/// The scheduler of cycles.
+fn scheduler(options: &SchedulerOptions, conf: &Conf, clients: &Clients, health: &Arc<Health>) -> Scheduler {
+    let mut scheduler = Scheduler::new(conf.clone(), options.seed);
+    scheduler.set_sampling(options.sampling);
+    scheduler.set_extender(Arc::new(HttpExtender::new(
+        Handle::current(),
+        clients.clone(),
+        Arc::clone(health),
+    )));
+    scheduler.set_stopwatch(Arc::new(Clock::default()));
+    scheduler
 }
 
 fn engine_error(ended: Result<std::thread::Result<()>, oneshot::error::RecvError>) -> anyhow::Error {
@@ -271,31 +293,6 @@ fn task_error(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> anyh
         Ok(Err(error)) => error,
         Err(error) => anyhow::anyhow!("a background task panicked: {error}"),
     }
-}
-
-/// Metrics and health checks; one server when both have the same address.
-async fn serve(
-    options: &SchedulerOptions,
-    metrics: &Arc<Metrics>,
-    health: &Arc<Health>,
-) -> anyhow::Result<()> {
-    let with_metrics = Pages { metrics: Some(Arc::clone(metrics)), health: None };
-    let with_health = Pages { metrics: None, health: Some(Arc::clone(health)) };
-    match (&options.metrics_address, &options.healthz_address) {
-        (Some(one), Some(other)) if one == other => {
-            let pages = Pages { health: with_health.health, ..with_metrics };
-            server::serve("--listen-address and --healthz-address", one, pages).await?;
-        }
-        (one, other) => {
-            let flags = [("--listen-address", one, with_metrics), ("--healthz-address", other, with_health)];
-            for (flag, address, pages) in flags {
-                if let Some(address) = address {
-                    server::serve(flag, address, pages).await?;
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 fn watch_all(

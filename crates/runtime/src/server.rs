@@ -81,6 +81,40 @@ pub struct Pages {
     pub health: Option<Arc<Health>>,
 }
 
+/// Where pages are served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// `--listen-address`, when metrics are on.
+    pub metrics: Option<String>,
+    /// `--healthz-address`, when health checks are on.
+    pub healthz: Option<String>,
+}
+
+/// Serves metrics and health checks; one server does both when both have the same address.
+pub async fn serve_pages(
+    addresses: &Addresses,
+    metrics: &Arc<Metrics>,
+    health: &Arc<Health>,
+) -> anyhow::Result<()> {
+    let with_metrics = Pages { metrics: Some(Arc::clone(metrics)), health: None };
+    let with_health = Pages { metrics: None, health: Some(Arc::clone(health)) };
+    match (&addresses.metrics, &addresses.healthz) {
+        (Some(one), Some(other)) if one == other => {
+            let pages = Pages { health: with_health.health, ..with_metrics };
+            serve("--listen-address and --healthz-address", one, pages).await?;
+        }
+        (one, other) => {
+            let flags = [("--listen-address", one, with_metrics), ("--healthz-address", other, with_health)];
+            for (flag, address, pages) in flags {
+                if let Some(address) = address {
+                    serve(flag, address, pages).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A listen address as Go writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Address {

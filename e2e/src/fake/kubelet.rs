@@ -22,6 +22,13 @@ use tokio::{
 /// Seconds, fractions allowed, after which a pod with this annotation succeeds; others run for ever.
 pub const RUN_SECONDS: &str = "phalanx.sh/run-seconds";
 
+/// How a pod with [`RUN_SECONDS`] ends, as exit codes with commas: the first for a pod of a Job that was not restarted
+/// yet, and so on; the last for all after it. It fails unless the code is 0.
+pub const EXIT_CODES: &str = "phalanx.sh/exit-codes";
+
+/// How often the Job of a pod was restarted.
+const RETRY_COUNT: &str = "volcano.sh/job-retry-count";
+
 const IN_FLIGHT: usize = 32;
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -32,8 +39,8 @@ pub struct KubeletOptions {
     pub termination: Duration,
 }
 
-/// Sets bound pods Running, those with [`RUN_SECONDS`] Succeeded in the end, and removes the ones
-/// being deleted. Works until it is dropped; another one takes over where this one ended.
+/// Sets bound pods Running, those with [`RUN_SECONDS`] Succeeded or Failed in the end, and removes the ones being
+/// deleted. Works until it is dropped; another one takes over where this one ended.
 #[derive(Debug)]
 pub struct Kubelet {
     task: JoinHandle<()>,
@@ -88,6 +95,18 @@ impl Step {
 fn run_time(pod: &Pod) -> Option<Duration> {
     let seconds: f64 = pod.annotations().get(RUN_SECONDS)?.parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// The code with which its containers end.
+fn exit_code(pod: &Pod) -> i32 {
+    let number = |text: &str| text.trim().parse().ok();
+    let codes: Vec<i32> = pod
+        .annotations()
+        .get(EXIT_CODES)
+        .map(|codes| codes.split(',').filter_map(number).collect())
+        .unwrap_or_default();
+    let retry = pod.annotations().get(RETRY_COUNT).and_then(|text| text.parse().ok()).unwrap_or(0_usize);
+    codes.get(retry).or(codes.last()).copied().unwrap_or(0)
 }
 
 /// How long a pod that was found running has run already.
@@ -178,7 +197,7 @@ impl Shared {
         match step {
             Step::Nothing => Ok(()),
             Step::Run => self.report(pod, &report::running(pod, Timestamp::now())).await,
-            Step::Finish => self.report(pod, &report::succeeded(pod, Timestamp::now())).await,
+            Step::Finish => self.report(pod, &report::ended(pod, exit_code(pod), Timestamp::now())).await,
             Step::Remove => self.remove(pod).await,
         }
     }
@@ -240,6 +259,15 @@ mod tests {
             assert_eq!(Step::of(&pod(phase, &annotations, false)), step, "{phase} {annotations}");
             assert_eq!(Step::of(&pod(phase, &annotations, true)), Step::Remove, "{phase}, being deleted");
         }
+    }
+
+    #[test]
+    fn a_pod_ends_with_the_exit_code_of_its_retry() {
+        let code = |codes: &str, retry: &str| {
+            exit_code(&pod("Running", &json!({ EXIT_CODES: codes, RETRY_COUNT: retry }), false))
+        };
+        assert_eq!((code("3,0", "0"), code("3,0", "1"), code("3,0", "2")), (3, 0, 0));
+        assert_eq!((code("", "0"), exit_code(&pod("Running", &json!({}), false))), (0, 0));
     }
 
     #[test]

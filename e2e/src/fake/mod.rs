@@ -3,5 +3,5 @@
 mod kubelet;
 mod nodes;
 
-pub use kubelet::{Kubelet, KubeletOptions, RUN_SECONDS};
+pub use kubelet::{EXIT_CODES, Kubelet, KubeletOptions, RUN_SECONDS};
 pub use nodes::Nodes;

@@ -1,4 +1,5 @@
 //! End-to-end tests on a real API server.
 
+mod controllers;
 mod harness;
 mod scheduler;

@@ -13,10 +13,10 @@ mod svc;
 mod tensorflow;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use phalanx_api::batch::{Job, JobStatus, TaskSpec};
+use phalanx_api::batch::{Job, JobPhase, JobStatus, TaskSpec};
 
-use crate::change::{Change, Object, Outcome};
-use crate::job::{JobView, SshKey};
+use crate::change::{Change, Kind, Object, Outcome};
+use crate::job::{JobView, SshKey, is_finished, with_defaults};
 
 /// A job plugin.
 struct Plugin {
@@ -39,6 +39,9 @@ const PLUGINS: [&Plugin; 8] = [
     &ray::PLUGIN,
     &hcclrank::PLUGIN,
 ];
+
+/// How `status.controlledResources` names a plugin that made something.
+const RECORD: &str = "plugin-";
 
 /// A pod that is being made.
 struct Made<'a> {
@@ -108,12 +111,26 @@ pub(crate) fn delete(view: &JobView<'_>, outcome: &mut Outcome) {
 /// Records the plugins among what belongs to the job.
 pub(crate) fn record(job: &Job, status: &mut JobStatus) {
     for (plugin, _) in of(job) {
-        status.controlled_resources.insert(format!("plugin-{}", plugin.name), plugin.name.to_owned());
+        status.controlled_resources.insert(format!("{RECORD}{}", plugin.name), plugin.name.to_owned());
     }
 }
 
 pub(crate) fn forget(job: &Job, status: &mut JobStatus) {
     for (plugin, _) in of(job) {
-        status.controlled_resources.remove(&format!("plugin-{}", plugin.name));
+        status.controlled_resources.remove(&format!("{RECORD}{}", plugin.name));
     }
+}
+
+/// Kinds and names of what plugins may have made for a job and has not been deleted since, as its status tells.
+pub fn left(job: &Job) -> Vec<(Kind, String)> {
+    let status = job.status.clone().unwrap_or_default();
+    let over = |phase: &JobPhase| is_finished(phase) || *phase == JobPhase::Aborted;
+    let ended = status.state.phase.as_ref().is_some_and(over);
+    let recorded = status.controlled_resources.keys().any(|key| key.starts_with(RECORD));
+    if job.metadata.deletion_timestamp.is_some() || (ended && !recorded) {
+        return Vec::new();
+    }
+    let (job, key) = (with_defaults(job, ""), SshKey { private: String::new(), public: String::new() });
+    let objects = of(&job).flat_map(|(plugin, arguments)| (plugin.objects)(&job, arguments, Some(&key)));
+    objects.map(|object| (object.kind(), object.name().to_owned())).collect()
 }

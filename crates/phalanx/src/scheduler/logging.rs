@@ -10,7 +10,7 @@ use crate::flag;
 
 /// The flags.
 #[derive(Debug, clap::Args)]
-pub(super) struct Logging {
+pub(crate) struct Logging {
     /// error, warn, info, debug, trace, or a filter such as info,phalanx_runtime=debug
     #[arg(long, env = "RUST_LOG", value_name = "LEVEL")]
     log_level: Option<String>,
@@ -31,7 +31,7 @@ fn no_level(level: &str) -> Option<&str> {
 impl Logging {
     /// Starts logging. Messages of the client library about repeated requests are left out: `runtime` logs faults
     /// itself.
-    pub(super) fn init(&self) -> Result<()> {
+    pub(crate) fn init(&self) -> Result<()> {
         let level = match (&self.log_level, self.verbosity) {
             (Some(level), _) => level.as_str(),
             (None, 0..=3) => "info",

@@ -172,7 +172,7 @@ fn idle(depth: &Depth) -> bool {
     depth.binds == 0 && depth.writes == 0 && depth.in_flight == 0
 }
 
-async fn sleep_until(at: Option<Instant>) {
+pub(crate) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
@@ -319,7 +319,7 @@ pub(super) async fn ask(wire: &Wire, request: Request<Bytes>) -> Result<Result<B
     Ok(read(status, &headers, &body).map(|()| body))
 }
 
-pub(super) async fn fetch(wire: &Wire, request: Request<Bytes>) -> Result<Answer, Reply> {
+pub(crate) async fn fetch(wire: &Wire, request: Request<Bytes>) -> Result<Answer, Reply> {
     let unknown = |message: String| Reply::Passing { message, trouble: Trouble::Unknown, after: None };
     match tokio::time::timeout(REQUEST_TIMEOUT, wire.send(request)).await {
         Ok(Ok(answer)) => Ok(answer),

@@ -61,7 +61,7 @@ pub fn build(job: &Job, context: &Context, moment: Moment) -> Result<Request<Byt
         Work::Evict(eviction) => evict(&eviction.pod),
         Work::OpenGate(pod) => open_gate(pod),
         Work::Write(write) => status(write, context, moment),
-        Work::Post(posting) => event(posting, context, moment),
+        Work::Post(posting) => event(posting, (&context.controller, &context.instance), moment),
     }
 }
 
@@ -173,8 +173,12 @@ fn evict(pod: &PodRef) -> Result<Request<Bytes>, http::Error> {
     send(Method::POST, pod_path(pod, "/eviction"), JSON, &body)
 }
 
-fn event(posting: &Posting, context: &Context, moment: Moment) -> Result<Request<Bytes>, http::Error> {
-    let reporter = (context.controller.as_str(), context.instance.as_str());
+/// The request of an event; the reporter is the name of a controller, and its instance.
+pub(crate) fn event(
+    posting: &Posting,
+    reporter: (&str, &str),
+    moment: Moment,
+) -> Result<Request<Bytes>, http::Error> {
     let at = micro_time(moment.wall_at(posting.at()));
     let (namespace, body) = recorder::body(posting, reporter, &at);
     let events = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");

@@ -3,6 +3,7 @@
 
 mod bootstrap;
 mod claims;
+mod controllers;
 mod driver;
 mod engine;
 mod extender;

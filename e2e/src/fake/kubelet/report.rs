@@ -14,13 +14,15 @@ pub(super) fn running(pod: &Pod, now: Timestamp) -> Value {
     })
 }
 
-/// Of a pod whose containers all ended well.
-pub(super) fn succeeded(pod: &Pod, now: Timestamp) -> Value {
+/// Of a pod whose containers all ended with this code.
+pub(super) fn ended(pod: &Pod, code: i32, now: Timestamp) -> Value {
     let now = seconds(now);
-    let terminated = json!({ "exitCode": 0, "reason": "Completed", "finishedAt": now });
+    let (phase, reason, condition) =
+        if code == 0 { ("Succeeded", "Completed", "PodCompleted") } else { ("Failed", "Error", "PodFailed") };
+    let terminated = json!({ "exitCode": code, "reason": reason, "finishedAt": now });
     json!({
-        "phase": "Succeeded",
-        "conditions": conditions(false, Some("PodCompleted"), &now),
+        "phase": phase,
+        "conditions": conditions(false, Some(condition), &now),
         "containerStatuses": containers(pod, false, &json!({ "terminated": terminated })),
     })
 }

@@ -21,42 +21,42 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 /// Long enough for a busy machine; nothing waits this long when all is well.
-pub(super) const SOON: Duration = Duration::from_mins(3);
+pub(crate) const SOON: Duration = Duration::from_mins(3);
 /// How long something that must not happen is watched for.
 const QUIET: Duration = Duration::from_millis(1500);
 /// How the names of pods begin that only make the scheduler look.
-pub(super) const FOREIGN: &str = "foreign-";
+pub(crate) const FOREIGN: &str = "foreign-";
 
 /// All of it; everything ends when it is dropped.
-pub(super) struct Cluster {
-    pub(super) scheduler: Option<Phalanx>,
-    pub(super) plane: Plane,
-    pub(super) client: Client,
-    pub(super) kubelet: Option<fake::Kubelet>,
+pub(crate) struct Cluster {
+    pub(crate) scheduler: Option<Phalanx>,
+    pub(crate) plane: Plane,
+    pub(crate) client: Client,
+    pub(crate) kubelet: Option<fake::Kubelet>,
 }
 
 impl Cluster {
     /// A cluster with these nodes, and a scheduler with these flags.
-    pub(super) async fn start(nodes: fake::Nodes, flags: &[&str]) -> Result<Self> {
+    pub(crate) async fn start(nodes: fake::Nodes, flags: &[&str]) -> Result<Self> {
         Self::with(PlaneOptions::default(), nodes, flags).await
     }
 
     /// The same on a plane of one's own.
-    pub(super) async fn with(options: PlaneOptions, nodes: fake::Nodes, flags: &[&str]) -> Result<Self> {
+    pub(crate) async fn with(options: PlaneOptions, nodes: fake::Nodes, flags: &[&str]) -> Result<Self> {
         let mut cluster = Self::without_scheduler(options, nodes).await?;
         cluster.scheduler = Some(Phalanx::start(&cluster.plane, flags).await?);
         Ok(cluster)
     }
 
     /// The same before the scheduler is there.
-    pub(super) async fn without_scheduler(options: PlaneOptions, nodes: fake::Nodes) -> Result<Self> {
+    pub(crate) async fn without_scheduler(options: PlaneOptions, nodes: fake::Nodes) -> Result<Self> {
         let cluster = Self::bare(options, nodes).await?;
         crds::apply(&cluster.client, &crds::dir()).await?;
         Ok(cluster)
     }
 
     /// The same before our definitions are there.
-    pub(super) async fn bare(options: PlaneOptions, nodes: fake::Nodes) -> Result<Self> {
+    pub(crate) async fn bare(options: PlaneOptions, nodes: fake::Nodes) -> Result<Self> {
         let plane = Plane::start(options).await?;
         let client = plane.client();
         nodes.create(&client).await?;
@@ -65,11 +65,11 @@ impl Cluster {
     }
 
     /// Where a test may write.
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.plane.dir().join(name)
     }
 
-    pub(super) async fn create<K>(&self, object: Value) -> Result<K>
+    pub(crate) async fn create<K>(&self, object: Value) -> Result<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -82,15 +82,15 @@ impl Cluster {
     }
 
     /// PodGroups and Queues as plain JSON, as kubectl would send them.
-    pub(super) fn volcano(&self, kind: &str) -> Api<DynamicObject> {
+    pub(crate) fn volcano(&self, kind: &str) -> Api<DynamicObject> {
         volcano(&self.client, kind)
     }
 
-    pub(super) async fn queue(&self, name: &str, spec: Value) -> Result<()> {
+    pub(crate) async fn queue(&self, name: &str, spec: Value) -> Result<()> {
         self.create_volcano("Queue", name, spec).await
     }
 
-    pub(super) async fn pod_group(&self, name: &str, spec: Value) -> Result<()> {
+    pub(crate) async fn pod_group(&self, name: &str, spec: Value) -> Result<()> {
         self.create_volcano("PodGroup", name, spec).await
     }
 
@@ -105,7 +105,7 @@ impl Cluster {
     }
 
     /// `count` pods of a group: `group-0`, `group-1`, ...
-    pub(super) async fn members(&self, group: &str, count: usize, pod: &PodSpec) -> Result<()> {
+    pub(crate) async fn members(&self, group: &str, count: usize, pod: &PodSpec) -> Result<()> {
         let pods = (0..count).map(|index| pod.member(group, index));
         stream::iter(pods)
             .map(|pod| self.create::<Pod>(pod))
@@ -116,29 +116,29 @@ impl Cluster {
     }
 
     /// A whole gang: all members are needed.
-    pub(super) async fn gang(&self, name: &str, count: usize, pod: &PodSpec) -> Result<()> {
+    pub(crate) async fn gang(&self, name: &str, count: usize, pod: &PodSpec) -> Result<()> {
         self.pod_group(name, json!({"minMember": count})).await?;
         self.members(name, count, pod).await
     }
 
-    pub(super) async fn pods(&self) -> Result<Vec<Pod>> {
+    pub(crate) async fn pods(&self) -> Result<Vec<Pod>> {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         Ok(pods.list(&ListParams::default()).await?.items)
     }
 
     /// Pods with a node, by name.
-    pub(super) async fn bound(&self) -> Result<BTreeMap<String, String>> {
+    pub(crate) async fn bound(&self) -> Result<BTreeMap<String, String>> {
         let node = |pod: Pod| Some((pod.name_any(), pod.spec?.node_name?));
         Ok(self.pods().await?.into_iter().filter_map(node).collect())
     }
 
     /// How many pods whose name begins like this have a node.
-    pub(super) async fn bound_of(&self, prefix: &str) -> Result<usize> {
+    pub(crate) async fn bound_of(&self, prefix: &str) -> Result<usize> {
         Ok(self.bound().await?.keys().filter(|name| name.starts_with(prefix)).count())
     }
 
     /// Waits until exactly so many pods of this beginning have a node.
-    pub(super) async fn until_bound(&self, prefix: &str, count: usize) -> Result<()> {
+    pub(crate) async fn until_bound(&self, prefix: &str, count: usize) -> Result<()> {
         wait::until(SOON, &format!("{count} pods {prefix}* bound"), async || {
             let bound = self.bound_of(prefix).await?;
             ensure!(bound == count, "{bound} are bound");
@@ -148,7 +148,7 @@ impl Cluster {
     }
 
     /// Makes sure that no other number of pods of this beginning gets a node for a while.
-    pub(super) async fn stays_bound(&self, prefix: &str, count: usize) -> Result<()> {
+    pub(crate) async fn stays_bound(&self, prefix: &str, count: usize) -> Result<()> {
         let end = std::time::Instant::now() + QUIET;
         while std::time::Instant::now() < end {
             let bound = self.bound_of(prefix).await?;
@@ -158,13 +158,13 @@ impl Cluster {
         Ok(())
     }
 
-    pub(super) async fn until_phase(&self, group: &str, phase: &str) -> Result<Value> {
+    pub(crate) async fn until_phase(&self, group: &str, phase: &str) -> Result<Value> {
         self.until_status("PodGroup", group, &format!("phase {phase}"), |status| status["phase"] == phase)
             .await
     }
 
     /// Waits for a status of a PodGroup or Queue and returns it.
-    pub(super) async fn until_status(
+    pub(crate) async fn until_status(
         &self,
         kind: &str,
         name: &str,
@@ -182,7 +182,7 @@ impl Cluster {
     }
 
     /// Waits for the PodScheduled condition that says why a pod waits, and returns its message.
-    pub(super) async fn until_waits(&self, pod: &str, because: &str) -> Result<String> {
+    pub(crate) async fn until_waits(&self, pod: &str, because: &str) -> Result<String> {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         wait::until(SOON, &format!("pod {pod} to wait because of {because:?}"), async || {
             let conditions = pods.get(pod).await?.status.and_then(|status| status.conditions);
@@ -197,12 +197,12 @@ impl Cluster {
     }
 
     /// Waits for an event about an object and returns its note.
-    pub(super) async fn until_event(&self, reason: &str, object: &str) -> Result<String> {
+    pub(crate) async fn until_event(&self, reason: &str, object: &str) -> Result<String> {
         self.until_event_with(reason, object, "").await
     }
 
     /// The same for an event whose note has these words.
-    pub(super) async fn until_event_with(&self, reason: &str, object: &str, words: &str) -> Result<String> {
+    pub(crate) async fn until_event_with(&self, reason: &str, object: &str, words: &str) -> Result<String> {
         let events: Api<Event> = Api::default_namespaced(self.client.clone());
         wait::until(SOON, &format!("an event {reason} about {object}"), async || {
             let all = events.list(&ListParams::default()).await?.items;
@@ -217,7 +217,7 @@ impl Cluster {
         .await
     }
 
-    pub(super) async fn delete_pods(&self, prefix: &str) -> Result<()> {
+    pub(crate) async fn delete_pods(&self, prefix: &str) -> Result<()> {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         for pod in self.pods().await?.iter().filter(|pod| pod.name_any().starts_with(prefix)) {
             pods.delete(&pod.name_any(), &DeleteParams::default()).await?;
@@ -226,7 +226,7 @@ impl Cluster {
     }
 
     /// How many bind requests the API server has answered since it was started, by status.
-    pub(super) async fn bind_requests(&self) -> Result<BTreeMap<String, f64>> {
+    pub(crate) async fn bind_requests(&self) -> Result<BTreeMap<String, f64>> {
         let metrics = self.client.request_text(http::Request::get("/metrics").body(Vec::new())?).await?;
         let mut requests = BTreeMap::new();
         for line in metrics.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
@@ -241,13 +241,13 @@ impl Cluster {
         Ok(requests)
     }
 
-    pub(super) fn phalanx(&self) -> &Phalanx {
+    pub(crate) fn phalanx(&self) -> &Phalanx {
         self.scheduler.as_ref().expect("the test started a scheduler")
     }
 
     /// Has the scheduler run a cycle that changes nothing of its own: a pod of nobody's scheduler, which asks for
     /// nothing, comes to a node.
-    pub(super) async fn another_cycle(&self) -> Result<()> {
+    pub(crate) async fn another_cycle(&self) -> Result<()> {
         const CYCLES: &str = "phalanx_cycles_total";
         let nodes: Api<Node> = Api::all(self.client.clone());
         let node = nodes.list(&ListParams::default().limit(1)).await?.items.pop().context("a node")?;
@@ -265,7 +265,7 @@ impl Cluster {
     }
 
     /// Waits until the default queue has allocated exactly what its bound pods ask for; all pods are in it.
-    pub(super) async fn until_allocated_is_bound(&self) -> Result<()> {
+    pub(crate) async fn until_allocated_is_bound(&self) -> Result<()> {
         let queue = self.volcano("Queue");
         wait::until(SOON, "the queue to count the bound pods", async || {
             let allocated = queue.get("default").await?.data["status"]["allocated"].clone();
@@ -277,7 +277,7 @@ impl Cluster {
     }
 
     /// No node holds more CPU than it has. The fake nodes of these tests have whole CPUs and so do the pods.
-    pub(super) async fn check_room(&self, cpus: u64) -> Result<()> {
+    pub(crate) async fn check_room(&self, cpus: u64) -> Result<()> {
         let used = self.cpus_by_node().await?;
         ensure!(used.values().all(|used| *used <= cpus), "more than {cpus} CPUs on a node: {used:?}");
         Ok(())
@@ -298,7 +298,7 @@ impl Cluster {
 }
 
 /// PodGroups (of namespace default) or Queues as plain JSON.
-pub(super) fn volcano(client: &Client, kind: &str) -> Api<DynamicObject> {
+pub(crate) fn volcano(client: &Client, kind: &str) -> Api<DynamicObject> {
     let (group, version) = api_version(kind).split_once('/').unwrap_or_default();
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     if kind == "Queue" {
@@ -309,7 +309,7 @@ pub(super) fn volcano(client: &Client, kind: &str) -> Api<DynamicObject> {
 }
 
 /// Group and version of one of Volcano's kinds.
-pub(super) fn api_version(kind: &str) -> &'static str {
+pub(crate) fn api_version(kind: &str) -> &'static str {
     match kind {
         "Job" | "CronJob" => "batch.volcano.sh/v1alpha1",
         "Command" => "bus.volcano.sh/v1alpha1",
@@ -320,27 +320,27 @@ pub(super) fn api_version(kind: &str) -> &'static str {
 
 /// What the pods of a test look like.
 #[derive(Clone, Debug)]
-pub(super) struct PodSpec {
-    pub(super) cpu: u32,
-    pub(super) run_seconds: Option<&'static str>,
-    pub(super) priority_class: Option<&'static str>,
-    pub(super) scheduler: &'static str,
-    pub(super) queue: Option<&'static str>,
+pub(crate) struct PodSpec {
+    pub(crate) cpu: u32,
+    pub(crate) run_seconds: Option<&'static str>,
+    pub(crate) priority_class: Option<&'static str>,
+    pub(crate) scheduler: &'static str,
+    pub(crate) queue: Option<&'static str>,
 }
 
 impl PodSpec {
-    pub(super) fn cpu(cpu: u32) -> Self {
+    pub(crate) fn cpu(cpu: u32) -> Self {
         Self { cpu, run_seconds: None, priority_class: None, scheduler: "volcano", queue: None }
     }
 
-    pub(super) fn member(&self, group: &str, index: usize) -> Value {
+    pub(crate) fn member(&self, group: &str, index: usize) -> Value {
         let mut pod = self.single(&format!("{group}-{index}"));
         pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!(group);
         pod
     }
 
     /// A pod without a group.
-    pub(super) fn single(&self, name: &str) -> Value {
+    pub(crate) fn single(&self, name: &str) -> Value {
         let mut pod = json!({
             "metadata": {"name": name, "annotations": {}},
             "spec": {

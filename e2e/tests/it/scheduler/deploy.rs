@@ -41,11 +41,11 @@ const SOMETIMES: [(&str, &str); 9] = [
 const ACCOUNT: &str = "system:serviceaccount:volcano-system:phalanx-scheduler";
 
 /// The objects of `deploy/`, of those in `deploy/optional/` none.
-pub(super) fn manifests() -> Result<Vec<Value>> {
+pub(crate) fn manifests() -> Result<Vec<Value>> {
     manifests_in("")
 }
 
-pub(super) fn manifests_in(folder: &str) -> Result<Vec<Value>> {
+pub(crate) fn manifests_in(folder: &str) -> Result<Vec<Value>> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("deploy").join(folder);
     let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     let mut files: Vec<_> =
@@ -60,7 +60,7 @@ pub(super) fn manifests_in(folder: &str) -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-pub(super) async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
+pub(crate) async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
     let discovery = Discovery::new(client.clone()).run().await?;
     for object in objects {
         let object: DynamicObject = serde_json::from_value(object.clone())?;
@@ -83,11 +83,11 @@ pub(super) async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// The administrator's kubeconfig with the token of the scheduler's account in it.
-async fn as_service_account(cluster: &Cluster) -> Result<String> {
+/// The administrator's kubeconfig with the token of an account of `volcano-system` in it.
+pub(crate) async fn as_service_account(cluster: &Cluster, account: &str) -> Result<String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), "volcano-system");
     let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
-    let token = accounts.create_token_request("phalanx-scheduler", &PostParams::default(), &request).await?;
+    let token = accounts.create_token_request(account, &PostParams::default(), &request).await?;
     let token = token.status.context("a token")?.token;
     let mut config: Value = serde_yaml::from_str(&fs::read_to_string(cluster.plane.kubeconfig())?)?;
     config["users"][0]["user"] = json!({"token": token});
@@ -107,7 +107,7 @@ fn arguments(objects: &[Value], conf: &Path) -> Result<Vec<String>> {
 }
 
 /// The rights in roles, as [`phalanx_e2e::Plane::audited`] writes requests.
-fn granted(objects: &[Value]) -> BTreeSet<String> {
+pub(crate) fn granted(objects: &[Value]) -> BTreeSet<String> {
     let texts = |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap_or_default() };
     let mut rights = BTreeSet::new();
     for rule in objects.iter().filter_map(|object| object["rules"].as_array()).flatten() {
@@ -149,7 +149,7 @@ async fn the_manifests_grant_exactly_the_rights_that_the_scheduler_needs() -> Re
     let path = cluster.file("scheduler.conf");
     fs::write(&path, conf["data"]["scheduler.conf"].as_str().context("the conf")?)?;
 
-    let kubeconfig = as_service_account(&cluster).await?;
+    let kubeconfig = as_service_account(&cluster, "phalanx-scheduler").await?;
     may_ask_for_figures(&kubeconfig).await?;
     let mut args = arguments(&objects, &path)?;
     args.extend([format!("--kubeconfig={kubeconfig}"), "--leader-elect=true".to_owned()]);

@@ -2,11 +2,11 @@
 
 mod affinity;
 mod bad_objects;
-mod cluster;
+pub(crate) mod cluster;
 mod command_line;
 mod conf;
 mod definitions;
-mod deploy;
+pub(crate) mod deploy;
 mod devices;
 mod evictions;
 mod faults;

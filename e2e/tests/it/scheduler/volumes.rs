@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::cluster::{Cluster, PodSpec};
 
 impl Cluster {
-    pub(super) async fn local_volume(&self, name: &str, node: &str, size: &str) -> Result<()> {
+    pub(crate) async fn local_volume(&self, name: &str, node: &str, size: &str) -> Result<()> {
         let hosts = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": [node]});
         let volume = json!({
             "metadata": {"name": name},
@@ -28,7 +28,7 @@ impl Cluster {
         Ok(())
     }
 
-    pub(super) async fn local_class(&self) -> Result<()> {
+    pub(crate) async fn local_class(&self) -> Result<()> {
         let class = json!({
             "metadata": {"name": "local"},
             "provisioner": "kubernetes.io/no-provisioner",
@@ -39,7 +39,7 @@ impl Cluster {
         Ok(())
     }
 
-    pub(super) async fn claim(&self, name: &str, size: &str) -> Result<()> {
+    pub(crate) async fn claim(&self, name: &str, size: &str) -> Result<()> {
         let spec = json!({
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": "local",

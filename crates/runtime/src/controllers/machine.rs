@@ -1,0 +1,402 @@
+//! The state machine: what was seen and answered, in; requests, out. No clock, no client, no chance but a seed.
+mod answers;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use phalanx_cluster::event::Key;
+use phalanx_controllers::flow::ProbeRequest;
+use phalanx_controllers::job::{FAILURES_MAX, SshKey};
+use phalanx_controllers::{Change, Outcome, Target};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::errand::{Ask, Errand, Failure};
+use super::queue::{Queue, Subject};
+use super::reconcile::{Given, Need};
+use super::store::{Seen, Store, Watched};
+use super::table::Identity;
+use super::write::{Answer, type_of};
+use crate::outbox::request::Moment;
+use crate::recorder::{Note, Posting, Recorder, Regarding};
+
+/// A subject is left alone for as long for each object that a reconciliation of it goes through.
+const REST_PER_OBJECT: Duration = Duration::from_micros(10);
+/// How long after probes that failed the pods are asked again.
+const PROBE_AGAIN: Duration = Duration::from_secs(2);
+/// A time of the wall clock that is further away is looked at again by then: that clock may be set.
+const FAR: Duration = Duration::from_mins(10);
+/// Reconciliations without a request between them, before others get their turn on the thread.
+const AT_ONCE: u32 = 100;
+/// Events that wait; more are dropped.
+const POSTINGS_MAX: usize = 1024;
+
+/// How the machine works.
+#[derive(Clone, Debug)]
+pub struct MachineOptions {
+    /// The scheduler of pods that name none, and whose Job names none.
+    pub scheduler_name: String,
+    /// Requests in flight at most.
+    pub in_flight: usize,
+    /// How long statuses that only count wait for more.
+    pub hold: Duration,
+    /// Refused writes in a row after which a Job is terminated; `None` for never.
+    pub failures_max: Option<u32>,
+    /// For the jitter of waits, and names of events.
+    pub seed: u64,
+}
+
+impl Default for MachineOptions {
+    fn default() -> Self {
+        Self {
+            scheduler_name: "volcano".to_owned(),
+            in_flight: 64,
+            hold: Duration::from_secs(1),
+            failures_max: Some(FAILURES_MAX),
+            seed: 0,
+        }
+    }
+}
+
+/// A request that was handed out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ticket {
+    /// For a subject.
+    For(Subject, Ask),
+    /// An event.
+    Post(Posting),
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Came {
+    /// The API server has answered, or has not.
+    Answer(Answer),
+    /// A key pair; nothing where none could be generated.
+    SshKey(Option<SshKey>),
+    /// Whether all pods answered as wanted.
+    Probed(bool),
+}
+
+/// What is remembered of a subject between reconciliations.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Writes that were refused in a row.
+    failures: u32,
+    /// When a status that only counts is written.
+    held_until: Option<Instant>,
+    ssh_key: Option<SshKey>,
+    passed: BTreeSet<ProbeRequest>,
+}
+
+/// The controllers.
+#[derive(Debug)]
+pub struct Machine {
+    options: MachineOptions,
+    store: Store,
+    queue: Queue,
+    memory: BTreeMap<Subject, Memory>,
+    errands: BTreeMap<Subject, Errand>,
+    /// Errands that can send a request, by turns.
+    turns: VecDeque<Subject>,
+    recorder: Recorder,
+    postings: VecDeque<Posting>,
+    /// Kinds whose first list is not in: nothing is reconciled before.
+    missing: BTreeSet<Watched>,
+    in_flight: usize,
+    chance: Pcg64,
+}
+
+impl Machine {
+    /// A machine that knows nothing yet.
+    pub fn new(options: MachineOptions) -> Self {
+        let mut chance = Pcg64::seed_from_u64(options.seed);
+        Self {
+            store: Store::default(),
+            queue: Queue::default(),
+            memory: BTreeMap::new(),
+            errands: BTreeMap::new(),
+            turns: VecDeque::new(),
+            recorder: Recorder::new(chance.next_u64()),
+            postings: VecDeque::new(),
+            missing: Watched::ALL.into(),
+            in_flight: 0,
+            chance,
+            options,
+        }
+    }
+
+    /// Kinds whose first list is missing.
+    pub fn missing(&self) -> BTreeSet<&'static str> {
+        self.missing.iter().map(|kind| kind.plural()).collect()
+    }
+
+    /// How many objects of a kind are known.
+    pub fn known(&mut self, kind: Watched) -> usize {
+        self.store.count(kind)
+    }
+
+    /// An object was added or changed.
+    pub fn seen(&mut self, seen: Seen, now: Instant) {
+        let concerned = self.store.take(seen);
+        self.mark(&concerned, now);
+    }
+
+    /// An object was deleted.
+    pub fn deleted(&mut self, kind: Watched, id: &Identity, now: Instant) {
+        let concerned = self.store.remove(kind, &id.key, &id.uid);
+        self.mark(&concerned, now);
+    }
+
+    /// An object cannot be decoded; this is why.
+    pub fn broken(&mut self, kind: Watched, id: &Identity, regarding: Regarding, why: &str, now: Instant) {
+        self.store.cannot_read(kind, &id.key);
+        self.post(Note::invalid(regarding, why, now), now);
+    }
+
+    /// A list of a kind is asked for.
+    pub fn listing(&mut self, kind: Watched) {
+        self.store.begin_list(kind);
+    }
+
+    /// The list of a kind is complete, or there will be none.
+    pub fn listed(&mut self, kind: Watched, now: Instant) {
+        let concerned = self.store.end_list(kind);
+        self.mark(&concerned, now);
+        self.missing.remove(&kind);
+    }
+
+    fn mark(&mut self, concerned: &[Subject], now: Instant) {
+        for subject in concerned {
+            self.queue.mark(subject, now);
+        }
+    }
+
+    /// The next request that may be sent.
+    pub fn next(&mut self, now: Moment) -> Option<Ticket> {
+        if !self.missing.is_empty() || self.in_flight >= self.options.in_flight {
+            return None;
+        }
+        for _ in 0..AT_ONCE {
+            if let Some(ticket) = self.take_turn() {
+                self.in_flight += 1;
+                return Some(ticket);
+            }
+            let Some(subject) = self.queue.take(now.instant) else { return self.next_event(now.instant) };
+            self.begin(&subject, now);
+        }
+        None
+    }
+
+    /// Events go after all else.
+    fn next_event(&mut self, now: Instant) -> Option<Ticket> {
+        let posting = self.postings.pop_front().or_else(|| self.recorder.due(now))?;
+        self.in_flight += 1;
+        Some(Ticket::Post(posting))
+    }
+
+    /// When there is something to do without an event.
+    pub fn wake(&self) -> Option<Instant> {
+        if !self.missing.is_empty() || self.in_flight >= self.options.in_flight {
+            return None;
+        }
+        [self.queue.wake(), self.recorder.wake()].into_iter().flatten().min()
+    }
+
+    fn take_turn(&mut self) -> Option<Ticket> {
+        while let Some(subject) = self.turns.pop_front() {
+            let Some(errand) = self.errands.get_mut(&subject) else { continue };
+            errand.queued = false;
+            if let Some(ask) = errand.send() {
+                self.queue_turn(&subject);
+                return Some(Ticket::For(subject, ask));
+            }
+        }
+        None
+    }
+
+    fn queue_turn(&mut self, subject: &Subject) {
+        if let Some(errand) = self.errands.get_mut(subject)
+            && errand.is_ready()
+            && !std::mem::replace(&mut errand.queued, true)
+        {
+            self.turns.push_back(subject.clone());
+        }
+    }
+
+    /// Reconciles a subject.
+    fn begin(&mut self, subject: &Subject, now: Moment) {
+        let memory = self.memory.entry(subject.clone()).or_default();
+        let given = Given {
+            scheduler_name: &self.options.scheduler_name,
+            ssh_key: memory.ssh_key.take(),
+            failures: counted(memory.failures, self.options.failures_max),
+            passed: &memory.passed,
+        };
+        let mut errand = match self.store.reconcile(subject, &given, now.wall) {
+            Need::Nothing => {
+                self.queue.forget(subject);
+                self.memory.remove(subject);
+                return;
+            }
+            Need::Read(uid, named) => {
+                let asks = named.into_iter().map(|(kind, key)| Ask::Read(uid.clone(), kind, key));
+                let mut errand = Errand::new(asks);
+                errand.reads = Some(uid.clone());
+                errand
+            }
+            Need::Changes(outcome) => self.errand(subject, outcome, BTreeSet::new(), now),
+            Need::Probes(outcome, probes) => self.errand(subject, outcome, probes, now),
+        };
+        let size = u32::try_from(self.store.size(subject)).unwrap_or(u32::MAX);
+        errand.rest_for = REST_PER_OBJECT.saturating_mul(size);
+        self.errands.insert(subject.clone(), errand);
+        self.go_on(subject, now);
+    }
+
+    fn errand(
+        &mut self,
+        subject: &Subject,
+        outcome: Outcome,
+        probes: BTreeSet<ProbeRequest>,
+        now: Moment,
+    ) -> Errand {
+        let mut asks = Vec::with_capacity(outcome.changes.len());
+        for change in self.hold_back(subject, outcome.changes, now) {
+            match change {
+                Change::Note(note) => {
+                    self.tell(&note.on, note.warning, note.reason, note.message, now.instant);
+                }
+                change => asks.push(Ask::Write(change)),
+            }
+        }
+        if outcome.wants_ssh_key {
+            asks.push(Ask::SshKey);
+        }
+        if !probes.is_empty() {
+            self.queue.mark(subject, now.instant + PROBE_AGAIN);
+        }
+        for probe in probes {
+            let targets = self.targets(&subject.key.namespace, &probe);
+            if !targets.is_empty() {
+                asks.push(Ask::Probe(probe, targets));
+            }
+        }
+        let mut errand = Errand::new(asks);
+        errand.next = outcome.next;
+        errand
+    }
+
+    /// Without the statuses that only count: these are written a while later, with what is counted then.
+    fn hold_back(&mut self, subject: &Subject, changes: Vec<Change>, now: Moment) -> Vec<Change> {
+        let memory = self.memory.entry(subject.clone()).or_default();
+        let counts = |change: &Change| matches!(change, Change::Status { urgent: false, .. });
+        if !changes.iter().any(counts) {
+            memory.held_until = None;
+            return changes;
+        }
+        let until = *memory.held_until.get_or_insert(now.instant + self.options.hold);
+        if until <= now.instant {
+            memory.held_until = None;
+            return changes;
+        }
+        self.queue.mark(subject, until);
+        changes.into_iter().filter(|change| !counts(change)).collect()
+    }
+
+    /// The addresses of the pods of a task: all of them, or none while one has no address.
+    fn targets(&self, namespace: &str, probe: &ProbeRequest) -> Vec<IpAddr> {
+        let uid = self.store.jobs.uid(&Key::new(namespace, &probe.job)).unwrap_or_default();
+        let pods = self.store.pods.controlled_by(uid).filter(|seen| seen.pod.task == probe.task);
+        pods.map(|seen| seen.ip).collect::<Option<Vec<IpAddr>>>().unwrap_or_default()
+    }
+
+    /// A request was answered.
+    pub fn done(&mut self, ticket: Ticket, came: Came, now: Moment) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        match (ticket, came) {
+            (Ticket::For(subject, ask), came) => {
+                if let Some(errand) = self.errands.get_mut(&subject) {
+                    errand.answered();
+                }
+                self.judge(&subject, ask, came, now);
+                self.go_on(&subject, now);
+            }
+            (Ticket::Post(posting), Came::Answer(Answer::Passing(..))) => {
+                self.recorder.lost(posting, now.instant);
+            }
+            (Ticket::Post(_), _) => {}
+        }
+    }
+
+    /// Sends what can be sent now; where all is answered, says when the subject is reconciled again.
+    fn go_on(&mut self, subject: &Subject, now: Moment) {
+        if !self.errands.get(subject).is_some_and(Errand::is_over) {
+            return self.queue_turn(subject);
+        }
+        let Some(errand) = self.errands.remove(subject) else { return };
+        let memory = self.memory.entry(subject.clone()).or_default();
+        match errand.failure {
+            None => {
+                memory.failures = 0;
+                self.queue.rest(subject, now.instant + errand.rest_for);
+            }
+            Some(failure) => {
+                // What was read is not all there is.
+                if let Some(uid) = &errand.reads {
+                    self.store.made.remove(uid);
+                }
+                memory.failures += u32::from(failure == Failure::Refused);
+                self.queue.retry(subject, now.instant, errand.after, &mut self.chance);
+            }
+        }
+        if let Some(next) = errand.next {
+            self.queue.mark(subject, at(next, now));
+        }
+    }
+
+    fn tell_subject(&mut self, subject: &Subject, reason: &'static str, message: String, now: Instant) {
+        let target = Target {
+            kind: subject.kind,
+            namespace: subject.key.namespace.to_string(),
+            name: subject.key.name.to_string(),
+            uid: self.store.uid(subject).unwrap_or_default().to_owned(),
+            foreground: false,
+        };
+        self.tell(&target, true, reason, message, now);
+    }
+
+    fn tell(&mut self, on: &Target, warning: bool, reason: &'static str, text: String, now: Instant) {
+        let (api_version, kind) = type_of(on.kind);
+        let key = Key::new(&on.namespace, &on.name);
+        let regarding = Regarding {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            key,
+            uid: on.uid.as_str().into(),
+        };
+        let note = Note { regarding, warning, reason, action: "Reconciling", text, once: false, at: now };
+        self.post(note, now);
+    }
+
+    fn post(&mut self, note: Note, now: Instant) {
+        if self.postings.len() < POSTINGS_MAX {
+            self.postings.extend(self.recorder.record(note, now));
+        } else {
+            self.recorder.postpone(note, now);
+        }
+    }
+}
+
+/// Refused writes as the Job controller counts them, which terminates a Job after [`FAILURES_MAX`].
+fn counted(failures: u32, max: Option<u32>) -> u32 {
+    if max.is_some_and(|max| failures >= max) { FAILURES_MAX } else { 0 }
+}
+
+/// A time of the wall clock.
+fn at(time: Timestamp, now: Moment) -> Instant {
+    let wait = Duration::try_from(time.duration_since(now.wall)).unwrap_or_default();
+    now.instant + wait.min(FAR)
+}

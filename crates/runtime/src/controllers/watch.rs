@@ -1,0 +1,325 @@
+//! Watches of the controllers: objects as facts, into one channel.
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Error, watcher};
+use kube::{Api, Client, Resource};
+use phalanx_api::batch::{CronJob, Job};
+use phalanx_api::bus::Command;
+use phalanx_api::flow::{JobFlow, JobTemplate};
+use phalanx_api::names::JOB_NAME;
+use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_cache::{Invalid, decode};
+use serde::de::{DeserializeOwned, Deserializer};
+use serde::{Deserialize, de};
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinSet;
+use tracing::{debug, info, warn};
+
+use super::store::{Claim, ClassValue, Fact, Seen, SeenPod, Watched};
+use super::table::Identity;
+use super::write::without_fields;
+use crate::faults::Faults;
+use crate::metrics::Metrics;
+use crate::outbox::driver::chain;
+use crate::recorder::Regarding;
+
+/// What a watch says.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// An object was added or changed.
+    Seen(Seen),
+    /// An object was deleted.
+    Deleted(Watched, Identity),
+    /// An object cannot be decoded.
+    Broken(Watched, Identity, Regarding, Invalid),
+    /// A list is asked for.
+    Listing(Watched),
+    /// The list is complete.
+    Listed(Watched),
+}
+
+/// An object, or its metadata where it cannot be decoded: one that is broken does not stop the watch.
+#[derive(Clone, Debug)]
+pub(super) enum Lenient<K> {
+    Whole(K),
+    Broken(Box<(ObjectMeta, Invalid)>),
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut value = Value::deserialize(from)?;
+        without_fields(&mut value);
+        Ok(match decode(&value) {
+            Ok(object) => Self::Whole(object),
+            Err(invalid) => {
+                let metadata = value.get("metadata").cloned().unwrap_or_default();
+                let metadata = ["name", "namespace", "uid", "resourceVersion"]
+                    .into_iter()
+                    .map(|key| (key.to_owned(), metadata[key].clone()))
+                    .collect();
+                let metadata = decode(&Value::Object(metadata)).map_err(de::Error::custom)?;
+                Self::Broken(Box::new((metadata, invalid)))
+            }
+        })
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Resource for Lenient<K> {
+    type DynamicType = ();
+    type Scope = K::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        K::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        K::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        K::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        K::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        match self {
+            Self::Whole(object) => object.meta(),
+            Self::Broken(broken) => &broken.0,
+        }
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Whole(object) => object.meta_mut(),
+            Self::Broken(broken) => &mut broken.0,
+        }
+    }
+}
+
+/// What is kept of an object.
+trait Kept: Resource<DynamicType = ()> {
+    fn fact(self) -> Fact;
+}
+
+macro_rules! kept_whole {
+    ($($kind:ident)+) => {
+        $(impl Kept for $kind {
+            fn fact(self) -> Fact {
+                self.into()
+            }
+        })+
+    };
+}
+
+kept_whole!(Job PodGroup Queue Command CronJob JobFlow JobTemplate);
+
+impl Kept for Pod {
+    fn fact(self) -> Fact {
+        SeenPod::from(&self).into()
+    }
+}
+
+impl Kept for PartialObjectMeta<PersistentVolumeClaim> {
+    fn fact(self) -> Fact {
+        Claim.into()
+    }
+}
+
+impl Kept for PriorityClass {
+    fn fact(self) -> Fact {
+        ClassValue(self.value.unwrap_or(0)).into()
+    }
+}
+
+/// Where watches deliver, and what they tell.
+#[derive(Clone, Debug)]
+pub(super) struct Sink {
+    pub(super) inputs: UnboundedSender<Input>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) faults: Arc<Faults>,
+}
+
+/// Watches all kinds, for as long as the tasks are kept.
+pub(super) fn all(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink) {
+    let config = watcher::Config::default;
+    one::<Job>(tasks, Watched::Job, client, config(), sink);
+    one::<PodGroup>(tasks, Watched::PodGroup, client, config(), sink);
+    one::<Queue>(tasks, Watched::Queue, client, config(), sink);
+    one::<Command>(tasks, Watched::Command, client, config(), sink);
+    one::<CronJob>(tasks, Watched::CronJob, client, config(), sink);
+    one::<JobFlow>(tasks, Watched::JobFlow, client, config(), sink);
+    one::<JobTemplate>(tasks, Watched::JobTemplate, client, config(), sink);
+    one::<Pod>(tasks, Watched::Pod, client, config().labels(JOB_NAME), sink);
+    one::<PriorityClass>(tasks, Watched::PriorityClass, client, config(), sink);
+    let (claims, sink) = (Api::<PartialObjectMeta<PersistentVolumeClaim>>::all(client.clone()), sink.clone());
+    tasks.spawn(async move {
+        follow(Watched::Claim, watcher(claims, config()), Lenient::Whole, sink).await;
+    });
+}
+
+fn one<K>(tasks: &mut JoinSet<()>, kind: Watched, client: &Client, config: watcher::Config, sink: &Sink)
+where
+    K: Kept + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let (api, sink) = (Api::<Lenient<K>>::all(client.clone()), sink.clone());
+    tasks.spawn(async move { follow(kind, watcher(api, config), |object| object, sink).await });
+}
+
+async fn follow<T, K>(
+    kind: Watched,
+    events: impl futures::Stream<Item = Result<watcher::Event<T>, Error>> + Send,
+    read: impl Fn(T) -> Lenient<K>,
+    sink: Sink,
+) where
+    T: Clone,
+    K: Kept,
+{
+    let mut events = pin!(events.default_backoff());
+    let mut health = Health { kind, sink: sink.clone(), failing: false, listed: false };
+    while let Some(event) = events.next().await {
+        let input = match event {
+            // It comes before the list is asked for, and so before that was answered.
+            Ok(watcher::Event::Init) => Input::Listing(kind),
+            Ok(event) => {
+                health.answered(&event);
+                match event {
+                    watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
+                        health.seen();
+                        applied(kind, read(object))
+                    }
+                    watcher::Event::Delete(object) => {
+                        health.seen();
+                        Input::Deleted(kind, Identity::of(read(object).meta()))
+                    }
+                    watcher::Event::Init | watcher::Event::InitDone => Input::Listed(kind),
+                }
+            }
+            Err(error) => match health.failed(&error) {
+                Some(input) => input,
+                None => continue,
+            },
+        };
+        // The receiver is gone when the process ceases to lead.
+        if sink.inputs.send(input).is_err() {
+            return;
+        }
+    }
+}
+
+fn applied<K: Kept>(kind: Watched, object: Lenient<K>) -> Input {
+    let id = Identity::of(object.meta());
+    match object {
+        Lenient::Whole(object) => Input::Seen(Seen { id, fact: object.fact() }),
+        Lenient::Broken(broken) => {
+            let regarding = Regarding {
+                api_version: K::api_version(&()),
+                kind: K::kind(&()),
+                key: id.key.clone(),
+                uid: id.uid.as_str().into(),
+            };
+            Input::Broken(kind, id, regarding, broken.1)
+        }
+    }
+}
+
+/// Whether a watch works.
+struct Health {
+    kind: Watched,
+    sink: Sink,
+    failing: bool,
+    listed: bool,
+}
+
+impl Health {
+    /// Volcano's definitions of these may not be installed: then there are none.
+    fn is_optional(&self) -> bool {
+        matches!(self.kind, Watched::CronJob | Watched::JobFlow | Watched::JobTemplate | Watched::Command)
+    }
+
+    fn seen(&self) {
+        self.sink.metrics.seen(self.kind.plural(), 1);
+    }
+
+    fn answered<T>(&mut self, event: &watcher::Event<T>) {
+        if std::mem::take(&mut self.failing) {
+            self.sink.faults.answered(self.kind.plural());
+        }
+        if matches!(event, watcher::Event::InitDone) && !std::mem::replace(&mut self.listed, true) {
+            info!(kind = self.kind.plural(), "first list is in");
+        }
+    }
+
+    /// Says it once. A kind that is not there counts as listed.
+    fn failed(&mut self, error: &Error) -> Option<Input> {
+        let kind = self.kind.plural();
+        self.sink.metrics.watch_failed(kind);
+        let first = !std::mem::replace(&mut self.failing, true);
+        let code = match error {
+            Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
+                match error {
+                    kube::Error::Api(status) => status.code,
+                    _ => 0,
+                }
+            }
+            Error::WatchError(status) => status.code,
+            Error::NoResourceVersion => 0,
+        };
+        match error {
+            _ if self.is_optional() && code == 404 => {
+                if first {
+                    info!(kind, "not available, going on without: {}", chain(error));
+                }
+                return (!std::mem::replace(&mut self.listed, true)).then_some(Input::Listed(self.kind));
+            }
+            Error::WatchError(_) if code == 410 => debug!(kind, "resource version expired; listing again"),
+            Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
+                self.sink.faults.failed(kind, error);
+            }
+            Error::WatchError(_) | Error::NoResourceVersion => {
+                if first {
+                    warn!(kind, "watch failed, trying again: {}", chain(error));
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_keeps_its_name_and_says_why() {
+        let list = json!([
+            {"metadata": {"name": "good", "namespace": "ns", "uid": "1", "resourceVersion": "7"}},
+            {
+                "metadata": {"name": "bad", "namespace": "ns", "uid": "2", "resourceVersion": "8", "labels": 3},
+                "spec": {"minAvailable": "many"},
+            },
+        ]);
+        let objects: Vec<Lenient<Job>> = serde_json::from_value(list).expect("a list");
+        let inputs: Vec<Input> = objects.into_iter().map(|object| applied(Watched::Job, object)).collect();
+        let [Input::Seen(good), Input::Broken(Watched::Job, bad, regarding, invalid)] = &inputs[..] else {
+            panic!("{inputs:?}")
+        };
+        assert_eq!((&*good.id.key.name, good.id.version), ("good", 7));
+        assert_eq!((&*bad.key.name, bad.version, &*regarding.kind), ("bad", 8, "Job"));
+        assert!(!invalid.to_string().is_empty());
+    }
+}

@@ -1,0 +1,332 @@
+//! Changes as HTTP requests, and answers as what is known now.
+use std::net::IpAddr;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use hyper::body::Bytes;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use phalanx_api::{batch, bus, flow, v1beta1};
+use phalanx_cache::decode;
+use phalanx_cluster::event::Key;
+use phalanx_controllers::job::JobPod;
+use phalanx_controllers::{Change, Kind, Object, Target};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::store::{Claim, Fact, Seen, SeenPod};
+use super::table::Identity;
+use crate::outbox::reply::{Problem, Reply, read};
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+
+/// Where objects of a kind are.
+fn place(kind: Kind) -> (&'static str, &'static str, &'static str) {
+    match kind {
+        Kind::Pod => ("", "v1", "pods"),
+        Kind::Service => ("", "v1", "services"),
+        Kind::Secret => ("", "v1", "secrets"),
+        Kind::ConfigMap => ("", "v1", "configmaps"),
+        Kind::Claim => ("", "v1", "persistentvolumeclaims"),
+        Kind::NetworkPolicy => ("networking.k8s.io", "v1", "networkpolicies"),
+        Kind::PodGroup => (v1beta1::GROUP, v1beta1::VERSION, "podgroups"),
+        Kind::Queue => (v1beta1::GROUP, v1beta1::VERSION, "queues"),
+        Kind::Job => (batch::GROUP, batch::VERSION, "jobs"),
+        Kind::CronJob => (batch::GROUP, batch::VERSION, "cronjobs"),
+        Kind::JobFlow => (flow::GROUP, flow::VERSION, "jobflows"),
+        Kind::JobTemplate => (flow::GROUP, flow::VERSION, "jobtemplates"),
+        Kind::Command => (bus::GROUP, bus::VERSION, "commands"),
+    }
+}
+
+/// `apiVersion` and `kind` of objects.
+pub(super) fn type_of(kind: Kind) -> (String, &'static str) {
+    let name = match kind {
+        Kind::Pod => "Pod",
+        Kind::Service => "Service",
+        Kind::Secret => "Secret",
+        Kind::ConfigMap => "ConfigMap",
+        Kind::Claim => "PersistentVolumeClaim",
+        Kind::NetworkPolicy => "NetworkPolicy",
+        Kind::PodGroup => "PodGroup",
+        Kind::Queue => "Queue",
+        Kind::Job => "Job",
+        Kind::CronJob => "CronJob",
+        Kind::JobFlow => "JobFlow",
+        Kind::JobTemplate => "JobTemplate",
+        Kind::Command => "Command",
+    };
+    let (group, version, _) = place(kind);
+    (if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }, name)
+}
+
+fn collection(kind: Kind, namespace: &str) -> String {
+    let (group, version, plural) = place(kind);
+    let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    if kind == Kind::Queue {
+        format!("{root}/{plural}")
+    } else {
+        format!("{root}/namespaces/{namespace}/{plural}")
+    }
+}
+
+fn object(kind: Kind, namespace: &str, name: &str) -> String {
+    format!("{}/{name}", collection(kind, namespace))
+}
+
+fn of(kind: Kind, metadata: &ObjectMeta) -> String {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    object(kind, &text(&metadata.namespace), &text(&metadata.name))
+}
+
+/// The request that reads an object.
+pub(super) fn get(kind: Kind, key: &Key) -> Result<Request<Bytes>, http::Error> {
+    Request::get(object(kind, &key.namespace, &key.name)).body(Bytes::new())
+}
+
+/// The request of a change; nothing for an event, which is none of these.
+pub(super) fn request(change: &Change) -> Result<Option<Request<Bytes>>, http::Error> {
+    let (method, path, content, body) = match change {
+        Change::Create(made) => {
+            let namespace = made.metadata().namespace.as_deref().unwrap_or_default();
+            (Method::POST, collection(made.kind(), namespace), JSON, body(made))
+        }
+        Change::Replace(changed) => {
+            (Method::PUT, of(changed.kind(), changed.metadata()), JSON, body(changed))
+        }
+        Change::Delete(target) => {
+            (Method::DELETE, object(target.kind, &target.namespace, &target.name), JSON, deletion(target))
+        }
+        Change::Status { object, .. } => {
+            let path = format!("{}/status", of(object.kind(), object.metadata()));
+            match object {
+                Object::Queue(queue) => (Method::PATCH, path, MERGE, queue_status(queue)),
+                other => (Method::PUT, path, JSON, status(other)),
+            }
+        }
+        Change::Note(_) => return Ok(None),
+    };
+    let content = HeaderValue::from_static(content);
+    let body = body_bytes(&body);
+    Request::builder().method(method).uri(path).header(CONTENT_TYPE, content).body(body).map(Some)
+}
+
+fn body_bytes(body: &Value) -> Bytes {
+    body.to_string().into()
+}
+
+fn body(object: &Object) -> Value {
+    match object {
+        Object::Pod(object) => json!(object),
+        Object::PodGroup(object) => json!(object),
+        Object::Queue(object) => json!(object),
+        Object::Job(object) => json!(object),
+        Object::CronJob(object) => json!(object),
+        Object::JobFlow(object) => json!(object),
+        Object::JobTemplate(object) => json!(object),
+        Object::Service(object) => json!(object),
+        Object::Secret(object) => json!(object),
+        Object::ConfigMap(object) => json!(object),
+        Object::NetworkPolicy(object) => json!(object),
+        Object::Claim(object) => json!(object),
+    }
+}
+
+fn deletion(target: &Target) -> Value {
+    let policy = if target.foreground { "Foreground" } else { "Background" };
+    json!({
+        "apiVersion": "v1", "kind": "DeleteOptions",
+        "preconditions": {"uid": target.uid}, "propagationPolicy": policy,
+    })
+}
+
+/// The status alone: the API server takes the rest from the object that it has.
+fn status(object: &Object) -> Value {
+    let mut whole = body(object);
+    let metadata = object.metadata();
+    whole["metadata"] = json!({
+        "name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+    });
+    if let Some(fields) = whole.as_object_mut() {
+        fields.remove("spec");
+    }
+    whole
+}
+
+/// The fields of a Queue's status that are the controllers'. The others are the scheduler's, so that no version is
+/// asked for: both may write at the same time.
+fn queue_status(queue: &v1beta1::Queue) -> Value {
+    let status = queue.status.clone().unwrap_or_default();
+    json!({
+        "metadata": {"uid": queue.metadata.uid},
+        "status": {
+            "state": status.state, "pending": status.pending, "inqueue": status.inqueue,
+            "running": status.running, "unknown": status.unknown, "completed": status.completed,
+        },
+    })
+}
+
+/// An object that an answer has brought.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Brought {
+    /// One that is watched.
+    Seen(Box<Seen>),
+    /// One that a plugin made.
+    Made(Box<Object>),
+    /// None, or none that can be read: where it matters, a watch brings it.
+    Nothing,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// It was carried out.
+    Done(Brought),
+    /// 404.
+    NotFound(String),
+    /// 409.
+    Conflict(String),
+    /// The API server refuses it.
+    Refused(String),
+    /// The API server is busy, or does not answer; it asks for this wait.
+    Passing(String, Option<std::time::Duration>),
+}
+
+/// Reads the answer to a request about an object of this kind.
+pub(super) fn answer(kind: Kind, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Answer {
+    match read(status, headers, body) {
+        Ok(()) => Answer::Done(brought(kind, body)),
+        Err(Problem::NotFound(message)) => Answer::NotFound(message),
+        Err(Problem::Conflict(message)) => Answer::Conflict(message),
+        Err(Problem::Other(reply)) => failed(reply),
+    }
+}
+
+/// A request without an answer.
+pub(super) fn failed(reply: Reply) -> Answer {
+    match reply {
+        Reply::Passing { message, after, .. } => Answer::Passing(message, after),
+        Reply::Conflict(message) => Answer::Conflict(message),
+        Reply::Gone(message) | Reply::Refused(message) => Answer::Refused(message),
+        Reply::Done => Answer::Done(Brought::Nothing),
+    }
+}
+
+fn brought(kind: Kind, body: &[u8]) -> Brought {
+    let Ok(value) = serde_json::from_slice::<Value>(body) else { return Brought::Nothing };
+    // A deletion that is done at once is answered with a Status.
+    if value["kind"] != type_of(kind).1 {
+        return Brought::Nothing;
+    }
+    read_object(kind, value).unwrap_or(Brought::Nothing)
+}
+
+/// What is written by hand into an object is not needed, and is long.
+pub(super) fn without_fields(value: &mut Value) {
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+}
+
+fn read_object(kind: Kind, mut value: Value) -> Option<Brought> {
+    fn seen<T: DeserializeOwned + Into<Fact>>(value: &Value) -> Option<Brought> {
+        Some(Brought::Seen(Box::new(Seen { id: identity(value)?, fact: decode::<T>(value).ok()?.into() })))
+    }
+    fn made<T: DeserializeOwned>(value: &Value, wrap: impl Fn(Box<T>) -> Object) -> Option<Brought> {
+        Some(Brought::Made(Box::new(wrap(Box::new(decode(value).ok()?)))))
+    }
+    without_fields(&mut value);
+    let value = &value;
+    match kind {
+        Kind::Pod => {
+            let fact = SeenPod::from(&decode::<Pod>(value).ok()?).into();
+            Some(Brought::Seen(Box::new(Seen { id: identity(value)?, fact })))
+        }
+        Kind::Claim => Some(Brought::Seen(Box::new(Seen { id: identity(value)?, fact: Claim.into() }))),
+        Kind::PodGroup => seen::<v1beta1::PodGroup>(value),
+        Kind::Queue => seen::<v1beta1::Queue>(value),
+        Kind::Job => seen::<batch::Job>(value),
+        Kind::CronJob => seen::<batch::CronJob>(value),
+        Kind::JobFlow => seen::<flow::JobFlow>(value),
+        Kind::JobTemplate => seen::<flow::JobTemplate>(value),
+        Kind::Command => seen::<bus::Command>(value),
+        Kind::Service => made::<Service>(value, Object::Service),
+        Kind::Secret => made::<Secret>(value, Object::Secret),
+        Kind::ConfigMap => made::<ConfigMap>(value, Object::ConfigMap),
+        Kind::NetworkPolicy => made::<NetworkPolicy>(value, Object::NetworkPolicy),
+    }
+}
+
+fn identity(value: &Value) -> Option<Identity> {
+    Some(Identity::of(&decode(value.get("metadata")?).ok()?))
+}
+
+impl From<&Pod> for SeenPod {
+    fn from(pod: &Pod) -> Self {
+        let ip = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()?.parse::<IpAddr>().ok());
+        Self { pod: JobPod::from(pod), ip }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(change: &Change) -> (String, Value) {
+        let request = request(change).expect("a good name").expect("a write");
+        let body = serde_json::from_slice(request.body()).expect("JSON");
+        (format!("{} {}", request.method(), request.uri()), body)
+    }
+
+    fn metadata(namespace: Option<&str>) -> ObjectMeta {
+        ObjectMeta {
+            name: Some("x".to_owned()),
+            namespace: namespace.map(str::to_owned),
+            uid: Some("u".to_owned()),
+            resource_version: Some("7".to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn a_status_is_written_alone_at_the_version_that_was_observed() {
+        let status = Some(batch::JobStatus { running: 2, ..batch::JobStatus::default() });
+        let job = batch::Job { metadata: metadata(Some("ns")), status, ..batch::Job::default() };
+        let change = Change::Status { object: Object::Job(Box::new(job)), urgent: true };
+        let (line, body) = sent(&change);
+        assert_eq!(line, "PUT /apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs/x/status");
+        assert_eq!(
+            (&body["metadata"]["resourceVersion"], &body["status"]["running"]),
+            (&json!("7"), &json!(2))
+        );
+        assert!(body.get("spec").is_none(), "{body}");
+    }
+
+    #[test]
+    fn of_a_queue_only_the_fields_of_the_controllers_are_written() {
+        let queue = v1beta1::Queue { metadata: metadata(None), ..v1beta1::Queue::default() };
+        let change = Change::Status { object: Object::Queue(Box::new(queue)), urgent: true };
+        let (line, body) = sent(&change);
+        assert_eq!(line, "PATCH /apis/scheduling.volcano.sh/v1beta1/queues/x/status");
+        let fields: Vec<&String> = body["status"].as_object().expect("a status").keys().collect();
+        assert_eq!(fields, ["completed", "inqueue", "pending", "running", "state", "unknown"]);
+        assert_eq!(body["metadata"], json!({"uid": "u"}), "no version: the scheduler writes the rest");
+    }
+
+    #[test]
+    fn a_deletion_is_of_the_object_that_was_observed() {
+        let target = Target {
+            kind: Kind::Pod,
+            namespace: "ns".to_owned(),
+            name: "x".to_owned(),
+            uid: "u".to_owned(),
+            foreground: false,
+        };
+        let (line, body) = sent(&Change::Delete(target));
+        assert_eq!(line, "DELETE /api/v1/namespaces/ns/pods/x");
+        assert_eq!(body["preconditions"]["uid"], "u");
+    }
+}
