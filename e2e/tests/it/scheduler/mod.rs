@@ -11,7 +11,6 @@ mod devices;
 mod evictions;
 mod faults;
 mod gangs;
-mod hostile;
 mod job_definitions;
 mod leases;
 mod outside;
