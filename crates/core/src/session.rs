@@ -113,7 +113,7 @@ impl<'w> Session<'w> {
         Statement::new(self)
     }
 
-    /// The order of jobs; see [`job_order`].
+    /// The order of jobs: plugins up to the last one with a `job_rank`, repairs, other plugins, creation, name.
     pub fn job_order(&self, a: JobId, b: JobId) -> Ordering {
         job_order(self.cluster, &self.tiers, a, b)
     }
