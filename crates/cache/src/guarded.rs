@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use phalanx_cluster::event::Event;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::{Identity, Interner, Invalid, Kind, Names, decode};
 
@@ -48,8 +49,20 @@ impl<K: Kind + DeserializeOwned> Guarded<K> {
     pub fn from_json(text: &str) -> Self {
         // First without a copy of the text; only a copy tells which field is wrong.
         let direct = (!K::CUSTOM).then(|| serde_json::from_str(text).ok()).flatten();
-        let read = direct.map_or_else(|| by_value(text), Ok);
-        read.map_or_else(|invalid| Self::unread(metadata(text), invalid), Self::Read)
+        direct.map_or_else(|| Self::by_value(text), Self::Read)
+    }
+}
+
+impl<K: DeserializeOwned> Guarded<K> {
+    fn by_value(text: &str) -> Self {
+        by_value(text).map_or_else(|invalid| Self::unread(metadata(text), invalid), Self::Read)
+    }
+}
+
+/// From the JSON of a client that reads lists and watches itself, such as kube's watcher.
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Self::by_value(Box::<RawValue>::deserialize(from)?.get()))
     }
 }
 

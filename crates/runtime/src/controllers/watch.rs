@@ -1,5 +1,4 @@
 //! Watches of the controllers: objects as facts, into one channel.
-use std::borrow::Cow;
 use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,7 +6,6 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Error, watcher};
@@ -17,17 +15,14 @@ use phalanx_api::bus::Command;
 use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_api::names::JOB_NAME;
 use phalanx_api::v1beta1::{PodGroup, Queue};
-use phalanx_cache::{Invalid, decode};
-use serde::de::{DeserializeOwned, Deserializer};
-use serde::{Deserialize, de};
-use serde_json::Value;
+use phalanx_cache::{Guarded, Invalid};
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
 use super::store::{Claim, ClassValue, Fact, Seen, SeenPod, Watched};
 use super::table::Identity;
-use super::write::without_fields;
 use crate::faults::Faults;
 use crate::metrics::Metrics;
 use crate::outbox::driver::chain;
@@ -46,67 +41,6 @@ pub(super) enum Input {
     Listing(Watched),
     /// The list is complete.
     Listed(Watched),
-}
-
-/// An object, or its metadata where it cannot be decoded: one that is broken does not stop the watch.
-#[derive(Clone, Debug)]
-pub(super) enum Lenient<K> {
-    Whole(K),
-    Broken(Box<(ObjectMeta, Invalid)>),
-}
-
-impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut value = Value::deserialize(from)?;
-        without_fields(&mut value);
-        Ok(match decode(&value) {
-            Ok(object) => Self::Whole(object),
-            Err(invalid) => {
-                let metadata = value.get("metadata").cloned().unwrap_or_default();
-                let metadata = ["name", "namespace", "uid", "resourceVersion"]
-                    .into_iter()
-                    .map(|key| (key.to_owned(), metadata[key].clone()))
-                    .collect();
-                let metadata = decode(&Value::Object(metadata)).map_err(de::Error::custom)?;
-                Self::Broken(Box::new((metadata, invalid)))
-            }
-        })
-    }
-}
-
-impl<K: Resource<DynamicType = ()>> Resource for Lenient<K> {
-    type DynamicType = ();
-    type Scope = K::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        K::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        K::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        K::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        K::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        match self {
-            Self::Whole(object) => object.meta(),
-            Self::Broken(broken) => &broken.0,
-        }
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        match self {
-            Self::Whole(object) => object.meta_mut(),
-            Self::Broken(broken) => &mut broken.0,
-        }
-    }
 }
 
 /// What is kept of an object.
@@ -166,7 +100,7 @@ pub(super) fn all(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink) {
     one::<PriorityClass>(tasks, Watched::PriorityClass, client, config(), sink);
     let (claims, sink) = (Api::<PartialObjectMeta<PersistentVolumeClaim>>::all(client.clone()), sink.clone());
     tasks.spawn(async move {
-        follow(Watched::Claim, watcher(claims, config()), Lenient::Whole, sink).await;
+        follow(Watched::Claim, watcher(claims, config()), Guarded::Read, sink).await;
     });
 }
 
@@ -174,14 +108,14 @@ fn one<K>(tasks: &mut JoinSet<()>, kind: Watched, client: &Client, config: watch
 where
     K: Kept + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    let (api, sink) = (Api::<Lenient<K>>::all(client.clone()), sink.clone());
+    let (api, sink) = (Api::<Guarded<K>>::all(client.clone()), sink.clone());
     tasks.spawn(async move { follow(kind, watcher(api, config), |object| object, sink).await });
 }
 
 async fn follow<T, K>(
     kind: Watched,
     events: impl futures::Stream<Item = Result<watcher::Event<T>, Error>> + Send,
-    read: impl Fn(T) -> Lenient<K>,
+    read: impl Fn(T) -> Guarded<K>,
     sink: Sink,
 ) where
     T: Clone,
@@ -219,18 +153,18 @@ async fn follow<T, K>(
     }
 }
 
-fn applied<K: Kept>(kind: Watched, object: Lenient<K>) -> Input {
+fn applied<K: Kept>(kind: Watched, object: Guarded<K>) -> Input {
     let id = Identity::of(object.meta());
     match object {
-        Lenient::Whole(object) => Input::Seen(Seen { id, fact: object.fact() }),
-        Lenient::Broken(broken) => {
+        Guarded::Read(object) => Input::Seen(Seen { id, fact: object.fact() }),
+        Guarded::Unread(unread) => {
             let regarding = Regarding {
                 api_version: K::api_version(&()),
                 kind: K::kind(&()),
                 key: id.key.clone(),
                 uid: id.uid.as_str().into(),
             };
-            Input::Broken(kind, id, regarding, broken.1)
+            Input::Broken(kind, id, regarding, unread.invalid)
         }
     }
 }
@@ -313,7 +247,7 @@ mod tests {
                 "spec": {"minAvailable": "many"},
             },
         ]);
-        let objects: Vec<Lenient<Job>> = serde_json::from_value(list).expect("a list");
+        let objects: Vec<Guarded<Job>> = serde_json::from_str(&list.to_string()).expect("a list");
         let inputs: Vec<Input> = objects.into_iter().map(|object| applied(Watched::Job, object)).collect();
         let [Input::Seen(good), Input::Broken(Watched::Job, bad, regarding, invalid)] = &inputs[..] else {
             panic!("{inputs:?}")
@@ -321,5 +255,27 @@ mod tests {
         assert_eq!((&*good.id.key.name, good.id.version), ("good", 7));
         assert_eq!((&*bad.key.name, bad.version, &*regarding.kind), ("bad", 8, "Job"));
         assert!(!invalid.to_string().is_empty());
+    }
+
+    /// As kube's watcher reads lists and events.
+    #[test]
+    fn an_object_that_nests_too_deep_loses_no_other() {
+        let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
+        let good = r#"{"metadata": {"name": "good"}}"#;
+        let bad = format!(r#"{{"spec": {{"x": {deep}}}, "metadata": {{"name": "bad", "uid": "2"}}}}"#);
+        let list = format!(
+            r#"{{"kind": "JobList", "apiVersion": "v1", "metadata": {{}}, "items": [{bad}, {good}]}}"#
+        );
+        let list: kube::core::ObjectList<Guarded<Job>> = serde_json::from_str(&list).expect("a list");
+        let event = format!(r#"{{"type": "MODIFIED", "object": {bad}}}"#);
+        let event: kube::core::WatchEvent<Guarded<Job>> = serde_json::from_str(&event).expect("an event");
+        let kube::core::WatchEvent::Modified(changed) = event else { panic!("{event:?}") };
+        let mut names = Vec::new();
+        for object in list.items.into_iter().chain([changed]) {
+            let broken = object.read().is_none();
+            names.push((object.meta().name.clone().unwrap_or_default(), broken));
+        }
+        let expected = [("bad", true), ("good", false), ("bad", true)];
+        assert_eq!(names, expected.map(|(name, broken)| (name.to_owned(), broken)));
     }
 }

@@ -225,7 +225,7 @@ fn brought(kind: Kind, body: &[u8]) -> Brought {
 }
 
 /// What is written by hand into an object is not needed, and is long.
-pub(super) fn without_fields(value: &mut Value) {
+fn without_fields(value: &mut Value) {
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
