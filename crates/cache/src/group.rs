@@ -192,7 +192,7 @@ fn observed(count: i32) -> u32 {
     u32::try_from(count).unwrap_or_default()
 }
 
-fn phase(phase: &PodGroupPhase) -> Phase {
+pub(crate) fn phase(phase: &PodGroupPhase) -> Phase {
     match phase {
         PodGroupPhase::Inqueue => Phase::Inqueue,
         PodGroupPhase::Running => Phase::Running,

@@ -141,6 +141,7 @@ impl<K: Resource<DynamicType = ()>> Resource for Guarded<K> {
 
 impl<K: Kind> Kind for Guarded<K> {
     const NAMESPACED: bool = K::NAMESPACED;
+    const PREFIX: &str = K::PREFIX;
     const BY_UID: bool = K::BY_UID;
     const CUSTOM: bool = K::CUSTOM;
     const COSTLY_REMARKS: bool = K::COSTLY_REMARKS;

@@ -28,6 +28,9 @@ pub trait Kind: Resource<DynamicType = ()> {
     /// The Cluster knows objects of this kind by UID, so a successor of the same name is another one.
     const BY_UID: bool = false;
 
+    /// Stands before the name by which the Cluster knows an object, where kinds share one space of names.
+    const PREFIX: &str = "";
+
     /// A custom resource: objects may be older than their schema, so that any field may have any type.
     const CUSTOM: bool = false;
 
@@ -69,7 +72,9 @@ pub trait Kind: Resource<DynamicType = ()> {
     fn identity(metadata: &ObjectMeta, interner: &mut Interner) -> Identity {
         let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let namespace = if Self::NAMESPACED { namespace.unwrap_or("default") } else { "" };
-        let name: Arc<str> = metadata.name.as_deref().unwrap_or_default().into();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let name: Arc<str> =
+            if Self::PREFIX.is_empty() { name.into() } else { [Self::PREFIX, name].concat().into() };
         let key = Key { namespace: interner.string(namespace), name };
         let uid = metadata.uid.as_deref().filter(|uid| !uid.is_empty());
         let uid = uid.map_or_else(|| key.to_string().into(), Arc::from);

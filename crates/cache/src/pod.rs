@@ -1,5 +1,6 @@
 //! Pods.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -38,7 +39,8 @@ pub(crate) fn reduce(
     let Identity { key, uid } = identity.clone();
     let marks = Marks(metadata);
     let ours = names.is_ours(spec.scheduler_name.as_deref());
-    let group = marks.annotation(names::GROUP_NAME_ANNOTATION);
+    let group = group_of(spec, &marks);
+    let group = group.as_deref();
     let queue = marks.annotation(names::QUEUE_NAME_ANNOTATION);
     let phase = phase(status.phase.as_deref());
     Ok(PodInfo {
@@ -63,6 +65,15 @@ pub(crate) fn reduce(
         labels: metadata.labels.as_ref().map(|labels| interner.labels(labels)).unwrap_or_default(),
         claims: device::claims_of(pod, interner),
     })
+}
+
+/// The PodGroup of a pod: Volcano's by annotation, or else Kubernetes' own.
+fn group_of<'a>(spec: &'a slim::PodSpec, marks: &Marks<'a>) -> Option<Cow<'a, str>> {
+    let own = || spec.scheduling_group.as_ref()?.pod_group_name.as_deref();
+    marks
+        .annotation(names::GROUP_NAME_ANNOTATION)
+        .map(Cow::Borrowed)
+        .or_else(|| own().map(|name| [names::KUBERNETES_POD_GROUP, name].concat().into()))
 }
 
 fn life(pod: &slim::Pod, interner: &mut Interner) -> PodLife {

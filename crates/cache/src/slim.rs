@@ -28,7 +28,7 @@ pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetS
 pub use pod::{
     Affinity, AwsDisk, ClaimSource, Condition, Container, ContainerPort, ContainerStatus, GceDisk, IscsiDisk,
     Pod, PodResourceClaim, PodResourceClaimStatus, PodSpec, PodStatus, RbdDisk, Resources, SchedulingGate,
-    Volume,
+    SchedulingGroup, Volume,
 };
 pub use quota::{ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus};
 pub use volume::{

@@ -274,7 +274,7 @@ impl<'a> StatusWrite<'a> {
         if verdict.gang == GangState::Terminating || job.counts.total() == 0 {
             return Self { put: None, drop: None };
         }
-        let reason = "tasks in gang are ready to be scheduled";
+        let reason = Condition::SCHEDULED_REASON;
         Self {
             put: Some(ConditionSpec { kind: SCHEDULED, reason, message: None }),
             drop: Some(UNSCHEDULABLE),

@@ -47,6 +47,7 @@ pub fn owner(pod: &slim::Pod, names: &Names) -> Option<Seen> {
     let pending = matches!(status.phase.as_deref(), None | Some("Pending")) && spec.node_name.is_none();
     let group = metadata.annotations.as_ref().and_then(|all| all.get(GROUP_NAME_ANNOTATION));
     if !pending
+        || spec.scheduling_group.is_some()
         || group.is_some_and(|name| !name.is_empty())
         || !names.is_ours(spec.scheduler_name.as_deref())
     {

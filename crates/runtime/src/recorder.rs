@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phalanx_api::names::KUBERNETES_POD_GROUP;
 use phalanx_cluster::event::{Key, PodRef};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -50,8 +51,12 @@ impl Regarding {
 
     /// A PodGroup.
     pub fn pod_group(key: &Key, uid: &Arc<str>) -> Self {
-        let api_version = "scheduling.volcano.sh/v1beta1".into();
-        Self { api_version, kind: "PodGroup".into(), key: key.clone(), uid: Arc::clone(uid) }
+        let (api_version, name) = match key.name.strip_prefix(KUBERNETES_POD_GROUP) {
+            Some(name) => ("scheduling.k8s.io/v1alpha2", name.into()),
+            None => ("scheduling.volcano.sh/v1beta1", Arc::clone(&key.name)),
+        };
+        let key = Key { namespace: Arc::clone(&key.namespace), name };
+        Self { api_version: api_version.into(), kind: "PodGroup".into(), key, uid: Arc::clone(uid) }
     }
 
     /// A queue, which belongs to no namespace.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use k8s_openapi::api::scheduling::v1alpha2::PodGroup as KubernetesPodGroup;
 use kube::Client;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Names, slim};
@@ -306,6 +307,7 @@ fn watch_all(
     all(watch_one::<slim::Pod>(tasks, client, sink));
     all(watch_one::<slim::Node>(tasks, client, sink));
     all(watch_one::<PodGroup>(tasks, client, sink));
+    all(watch_one::<KubernetesPodGroup>(tasks, client, sink));
     all(watch_one::<Queue>(tasks, client, sink));
     all(watch_one::<slim::Namespace>(tasks, client, sink));
     all(watch_one::<slim::PodDisruptionBudget>(tasks, client, sink));

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use k8s_openapi::api::scheduling::v1alpha2::PodGroup as KubernetesPodGroup;
 use kube::{Client, Resource};
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{
@@ -196,6 +197,11 @@ impl Watched for PodGroup {
     fn grouping(&self, _: &Names) -> Option<owners::Seen> {
         is_made_for_pods(&self.metadata).then_some(owners::Seen::Controller)
     }
+}
+
+impl Watched for KubernetesPodGroup {
+    const PLURAL: &'static str = "podgroups.scheduling.k8s.io";
+    const OPTIONAL: bool = true;
 }
 
 impl Watched for Queue {
@@ -405,11 +411,13 @@ impl<K: Watched> Watch<K> {
 
     /// As an event on the object.
     fn tell(&self, identity: Identity, invalid: &Invalid) {
+        let name = identity.key.name.strip_prefix(K::PREFIX).map(Arc::from);
+        let key = Key { name: name.unwrap_or(identity.key.name), ..identity.key };
         let static_name = |name: Cow<'static, str>| name;
         let regarding = Regarding {
             api_version: static_name(K::api_version(&())),
             kind: static_name(K::kind(&())),
-            key: identity.key,
+            key,
             uid: identity.uid,
         };
         let note = Note::invalid(regarding, &invalid.to_string(), Instant::now());

@@ -7,6 +7,7 @@ pub(crate) enum Kind {
     Node,
     Pod,
     PodGroup,
+    KubernetesPodGroup,
     Queue,
     PriorityClass,
     ResourceQuota,
@@ -27,10 +28,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 20] = [
+    const ALL: [(&str, Kind); 21] = [
         ("v1", Kind::Node),
         ("v1", Kind::Pod),
         ("scheduling.volcano.sh/v1beta1", Kind::PodGroup),
+        ("scheduling.k8s.io/v1alpha2", Kind::KubernetesPodGroup),
         ("scheduling.volcano.sh/v1beta1", Kind::Queue),
         ("scheduling.k8s.io/v1", Kind::PriorityClass),
         ("v1", Kind::ResourceQuota),
@@ -54,7 +56,7 @@ impl Kind {
         match self {
             Kind::Node => "Node",
             Kind::Pod => "Pod",
-            Kind::PodGroup => "PodGroup",
+            Kind::PodGroup | Kind::KubernetesPodGroup => "PodGroup",
             Kind::Queue => "Queue",
             Kind::PriorityClass => "PriorityClass",
             Kind::ResourceQuota => "ResourceQuota",

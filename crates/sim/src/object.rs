@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate};
+use k8s_openapi::api::scheduling::v1alpha2::PodGroup as KubernetesPodGroup;
 use phalanx_api::names::{COOLDOWN_TIME, EXIT_CODES, JOB_RETRY_COUNT, RUN_SECONDS};
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, is_name, slim};
@@ -144,6 +145,10 @@ impl Converter {
                 self.remarks = phalanx_cache::remarks_of_group(&group);
                 let group = phalanx_cache::sound_pod_group(&group, &self.names, interner);
                 group.map(Object::PodGroup).map_err(Faults)
+            }
+            Kind::KubernetesPodGroup => {
+                let group: KubernetesPodGroup = decode(value)?;
+                Ok(Object::PodGroup(phalanx_cache::kubernetes_pod_group(&group, &self.names, interner)))
             }
             Kind::Queue => {
                 let queue: v1beta1::Queue = decode(value)?;

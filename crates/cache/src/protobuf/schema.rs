@@ -144,6 +144,7 @@ pub(super) const POD_SPEC: &Message = &[
     many(38, "schedulingGates", Sub(POD_SCHEDULING_GATE)),
     many(39, "resourceClaims", Sub(POD_RESOURCE_CLAIM)),
     one(40, "resources", Sub(RESOURCE_REQUIREMENTS)),
+    one(43, "schedulingGroup", Sub(POD_SCHEDULING_GROUP)),
 ];
 
 /// `Volume`.
@@ -192,6 +193,9 @@ pub(super) const POD_STATUS: &Message = &[
 
 /// `PodSchedulingGate`.
 pub(super) const POD_SCHEDULING_GATE: &Message = &[one(1, "name", Text)];
+
+/// `PodSchedulingGroup`.
+pub(super) const POD_SCHEDULING_GROUP: &Message = &[one(1, "podGroupName", Text)];
 
 /// `PodResourceClaim`.
 pub(super) const POD_RESOURCE_CLAIM: &Message =

@@ -42,6 +42,7 @@ pub struct PodSpec {
     pub preemption_policy: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub scheduling_gates: Vec<SchedulingGate>,
+    pub scheduling_group: Option<SchedulingGroup>,
     #[serde(deserialize_with = "or_default")]
     pub host_network: bool,
     #[serde(deserialize_with = "or_default")]
@@ -157,6 +158,15 @@ pub struct RbdDisk {
 pub struct ClaimSource {
     #[serde(deserialize_with = "or_default")]
     pub claim_name: String,
+}
+
+/// The PodGroup of a pod, where it is Kubernetes' own.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct SchedulingGroup {
+    #[serde(deserialize_with = "non_empty")]
+    pub pod_group_name: Option<String>,
 }
 
 /// A scheduling gate.

@@ -53,6 +53,9 @@ impl Condition {
     /// The type of a condition that says that a gang is placed.
     pub const SCHEDULED: &str = "Scheduled";
 
+    /// The reason of [`Self::SCHEDULED`], as Volcano writes it.
+    pub const SCHEDULED_REASON: &str = "tasks in gang are ready to be scheduled";
+
     /// Whether the scheduler owns conditions of this type. Other writers own all others.
     pub fn is_own(kind: &str) -> bool {
         [Self::UNSCHEDULABLE, Self::SCHEDULED].contains(&kind)

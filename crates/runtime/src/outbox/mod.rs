@@ -16,6 +16,7 @@
 mod bound;
 pub mod driver;
 mod gone;
+mod kubernetes_group;
 mod lacking;
 mod lane;
 mod merge;

@@ -9,6 +9,7 @@ use phalanx_core::decision::{Binding, VolumeBinding};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::kubernetes_group;
 use super::status::{GroupWrite, PodPatch, QueuePatch, Write};
 use super::{Job, PvcWrite, Work};
 use crate::recorder::{self, Posting};
@@ -26,7 +27,7 @@ pub struct Context {
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
 
 /// One moment on both clocks.
@@ -76,14 +77,15 @@ pub fn get_pod_group(group: &Key) -> Result<Request<Bytes>, http::Error> {
 }
 
 fn pod_group_path(group: &Key) -> String {
-    format!("{GROUP}/namespaces/{}/podgroups/{}", group.namespace, group.name)
+    let volcano = || format!("{GROUP}/namespaces/{}/podgroups/{}", group.namespace, group.name);
+    kubernetes_group::path(group).unwrap_or_else(volcano)
 }
 
 fn pod_path(pod: &PodRef, subresource: &str) -> String {
     format!("/api/v1/namespaces/{}/pods/{}{subresource}", pod.namespace, pod.name)
 }
 
-fn send(
+pub(super) fn send(
     method: Method,
     path: String,
     content: &'static str,
@@ -195,6 +197,9 @@ fn status(write: &Write, context: &Context, moment: Moment) -> Result<Request<By
             send(Method::PATCH, pod_path(pod, "/status"), STRATEGIC, &body)
         }
         Write::PodGroup(write) => {
+            if let Some(path) = kubernetes_group::path(&write.group) {
+                return kubernetes_group::status(write, &path, moment);
+            }
             let subresource = if context.pod_group_status { "/status" } else { "" };
             let path = pod_group_path(&write.group) + subresource;
             let conditions: Vec<Value> = write.status.conditions.iter().map(condition).collect();
@@ -249,6 +254,9 @@ pub(super) fn group_status_over(
     path: &str,
     mut others: Vec<Value>,
 ) -> Result<Request<Bytes>, http::Error> {
+    if let Some(path) = kubernetes_group::path(&write.group) {
+        return kubernetes_group::status(write, &path, Moment::now());
+    }
     let own = write.status.conditions.iter().filter(|condition| Condition::is_own(&condition.kind));
     others.extend(own.map(condition));
     group_status(write, path.to_owned(), &others)
@@ -290,12 +298,12 @@ pub(super) fn condition(condition: &Condition) -> Value {
     })
 }
 
-fn timestamp(time: Time) -> Option<String> {
+pub(super) fn timestamp(time: Time) -> Option<String> {
     jiff::Timestamp::from_millisecond(time.0).ok().map(seconds)
 }
 
 /// RFC 3339 in whole seconds, as metav1.Time is written.
-fn seconds(time: jiff::Timestamp) -> String {
+pub(super) fn seconds(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 

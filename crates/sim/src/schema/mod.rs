@@ -32,7 +32,7 @@ pub(crate) struct Schemas {
 impl Schemas {
     /// Unknown and invalid fields of an object.
     pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Checked {
-        self.check_by(kind.name(), || sources::of(kind), object)
+        self.check_by(&format!("{kind:?}"), || sources::of(kind), object)
     }
 
     /// Unknown and invalid fields of a workload except in its template.

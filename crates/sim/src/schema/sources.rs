@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::scheduling::v1alpha2::PodGroup as KubernetesPodGroup;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::schema_for;
@@ -47,6 +48,7 @@ pub(super) fn of(kind: Kind) -> Value {
         Kind::Node => schema_for!(Node).to_value(),
         Kind::PriorityClass => schema_for!(PriorityClass).to_value(),
         Kind::PodGroup => of_definition("podgroups"),
+        Kind::KubernetesPodGroup => schema_for!(KubernetesPodGroup).to_value(),
         Kind::Queue => of_definition("queues"),
         Kind::ResourceQuota => schema_for!(ResourceQuota).to_value(),
         Kind::NodeMetrics => node_metrics(),
