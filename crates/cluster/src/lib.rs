@@ -18,6 +18,7 @@ pub mod diagnosis;
 pub mod duration;
 pub mod event;
 mod fingerprint;
+mod fit;
 mod gates;
 mod grouping;
 mod groups;
@@ -63,6 +64,7 @@ pub use unoffered::Unoffered;
 
 pub use count::Count;
 pub use fingerprint::Fingerprint;
+pub use fit::Fit;
 pub use node::{Node, NodeVolumes, Stamp, Taken};
 pub use pdb::{Budgets, Pdb};
 pub use pdbs::Pdbs;

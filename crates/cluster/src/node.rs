@@ -10,6 +10,7 @@ use super::devices::Stock;
 use super::task::Hold;
 use super::usage::Usage;
 use super::volumes::{AttachmentShift, ClaimUse};
+use crate::Fit;
 use crate::annotation::REVOCABLE_ZONE;
 use crate::event::{Constraints, Disk, DiskKind, HostPort, Taint};
 use crate::id::{ImageId, TaskId};
@@ -44,9 +45,9 @@ impl<T: Clone + Ord> Taken<T> {
         if hold == Hold::Releasing { &mut self.releasing } else { &mut self.held }
     }
 
-    /// Whether any task uses it; with `later`, any task that is not terminating.
-    fn is_used(&self, later: bool) -> bool {
-        self.held + if later { 0 } else { self.releasing } > 0
+    /// Whether any task uses it; with [`Fit::FutureIdle`], any task that is not terminating.
+    fn is_used(&self, fit: Fit) -> bool {
+        self.held + if fit.is_future_idle() { 0 } else { self.releasing } > 0
     }
 }
 
@@ -158,14 +159,14 @@ impl Node {
         self.allocatable.get(dim) - self.idle.get(dim) + self.pipelined.get(dim)
     }
 
-    /// Whether a host port is in use; with `later`, by a task that is not terminating.
-    pub fn port_taken(&self, wanted: &HostPort, later: bool) -> bool {
-        self.ports.iter().any(|taken| taken.is_used(later) && collide(&taken.what, wanted))
+    /// Whether a host port is in use; with [`Fit::FutureIdle`], by a task that is not terminating.
+    pub fn port_taken(&self, wanted: &HostPort, fit: Fit) -> bool {
+        self.ports.iter().any(|taken| taken.is_used(fit) && collide(&taken.what, wanted))
     }
 
-    /// Whether a disk is in use in a way that excludes another pod; with `later`, by a task that is not terminating.
-    pub fn disk_taken(&self, wanted: &Disk, later: bool) -> bool {
-        self.disks.iter().any(|taken| taken.is_used(later) && excludes(&taken.what, wanted))
+    /// Whether a disk is in use in a way that excludes another pod; with [`Fit::FutureIdle`], by a task that is not terminating.
+    pub fn disk_taken(&self, wanted: &Disk, fit: Fit) -> bool {
+        self.disks.iter().any(|taken| taken.is_used(fit) && excludes(&taken.what, wanted))
     }
 
     /// The maximum number of volumes that a driver can attach.
@@ -174,10 +175,10 @@ impl Node {
         limit.map(|(_, limit)| *limit)
     }
 
-    /// The number of volumes that a driver has attached; with `later`, without those of terminating tasks.
-    pub fn attached(&self, driver: &str, later: bool) -> u32 {
+    /// The number of volumes that a driver has attached; with [`Fit::FutureIdle`], without those of terminating tasks.
+    pub fn attached(&self, driver: &str, fit: Fit) -> u32 {
         let attached = self.volumes.attached.iter().find(|(name, _)| **name == *driver);
-        attached.map_or(0, |(_, on)| if later { on.held } else { on.held + on.releasing })
+        attached.map_or(0, |(_, on)| if fit.is_future_idle() { on.held } else { on.held + on.releasing })
     }
 
     /// Changes what a driver has attached.

@@ -2,9 +2,9 @@
 use std::sync::Arc;
 
 use super::need::visible;
-use super::stock::Had;
 use super::{DeviceLocation, ShapeId, Shapes, Stock};
 use crate::Cluster;
+use crate::Fit;
 use crate::count::Count;
 use crate::event::{ClaimAllocation, DeviceName, GivenDevice, NodeTerm, Operator, Requirement};
 use crate::id::{ClaimId, NodeId, TaskId};
@@ -87,10 +87,10 @@ impl Picks {
         let rest = merged(open, |shape| devices.shape(shape).local == is_local);
         let stock = if is_local { &mut self.local } else { &mut self.shared };
         let fits = |(_, shapes): &&(&DeviceName, &Shapes)| {
-            stock.device(shapes, Had::Now, Count::Out);
-            let serves = stock.serves(&rest, false);
+            stock.device(shapes, Fit::Idle, Count::Out);
+            let serves = stock.serves(&rest, Fit::Idle);
             if !serves {
-                stock.device(shapes, Had::Now, Count::In);
+                stock.device(shapes, Fit::Idle, Count::In);
             }
             serves
         };

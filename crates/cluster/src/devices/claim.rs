@@ -2,14 +2,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::stock::Had;
 use super::{Device, DeviceLocation, ShapeId};
 use crate::count::Count;
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
 use crate::fingerprint::Fingerprint;
 use crate::id::{ClaimId, NodeId, TaskId};
 use crate::request_key::unnamed_claim;
-use crate::{Cluster, Hold};
+use crate::{Cluster, Fit, Hold};
 
 /// A ResourceClaim, or one that pods name before it exists.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,7 +26,7 @@ pub struct Claim {
     tasks: u32,
     /// Tasks of it that take room of a node, and that are nominated.
     pub(super) used: u32,
-    pub(super) promised: u32,
+    pub(super) nominated: u32,
     /// Tasks of it that leave their room.
     leaving: u32,
     /// How many of these that stay of these each node has. More than one node only by mistake of others.
@@ -37,7 +36,7 @@ pub struct Claim {
 impl Claim {
     /// Tasks that name it, and those of them that take room, that are nominated, and that leave.
     pub(super) fn holders(&self) -> [u32; 4] {
-        [self.tasks, self.used, self.promised, self.leaving]
+        [self.tasks, self.used, self.nominated, self.leaving]
     }
 
     /// What it was given is taken from it before those that are nominated come: all who use it leave.
@@ -47,7 +46,7 @@ impl Claim {
 
     /// Nobody takes room with it or is nominated: what it was given comes back.
     pub(super) fn is_left(&self) -> bool {
-        self.used == 0 && self.promised == 0
+        self.used == 0 && self.nominated == 0
     }
 
     /// The node of those that take room or are nominated.
@@ -108,7 +107,7 @@ impl Cluster {
                 }
             }
             self.tasks[id].claims = Some(Arc::new(Linked { named: named.clone(), ids }));
-            self.devices.claimants.insert(id);
+            self.devices.claimants.tasks.insert(id);
             self.count_claimant(self.tasks[id].job, Count::In);
             self.count_in_device_use(id, None, Some(self.tasks[id].status));
         }
@@ -126,7 +125,7 @@ impl Cluster {
     pub fn unlink_claims(&mut self, id: TaskId) {
         self.count_in_device_use(id, Some(self.tasks[id].status), None);
         let Some(linked) = self.tasks[id].claims.take() else { return };
-        self.devices.claimants.remove(&id);
+        self.devices.claimants.tasks.remove(&id);
         self.count_claimant(self.tasks[id].job, Count::Out);
         for claim in &linked.ids {
             self.devices.claims[*claim].tasks -= 1;
@@ -139,7 +138,7 @@ impl Cluster {
 
     /// Tasks that have claims, in any order.
     pub fn claimants(&self) -> impl Iterator<Item = TaskId> + '_ {
-        self.devices.claimants.iter().copied()
+        self.devices.claimants.tasks.iter().copied()
     }
 
     /// The claims of a task.
@@ -165,7 +164,7 @@ impl Cluster {
             let claim = &mut self.devices.claims[*id];
             match hold {
                 Hold::Used => count.step(&mut claim.used),
-                Hold::Pipelined => count.step(&mut claim.promised),
+                Hold::Pipelined => count.step(&mut claim.nominated),
                 Hold::Releasing => count.step(&mut claim.leaving),
                 Hold::Nothing => {}
             }
@@ -189,11 +188,11 @@ impl Cluster {
                 self.take_device(&given.device, leaving, count);
             }
         } else if let Some(node) = claim.node() {
-            let had = if claim.used > 0 { Had::Now } else { Had::Later };
+            let fit = if claim.used > 0 { Fit::Idle } else { Fit::FutureIdle };
             for (shape, number) in claim.wanted().collect::<Vec<_>>() {
                 let local = self.devices.shape(shape).local;
                 let stock = if local { &mut self.nodes[node].devices } else { &mut self.devices.shared };
-                stock.ask(shape, number, had, count);
+                stock.ask(shape, number, fit, count);
             }
             self.touch_node(node);
         }
@@ -212,7 +211,7 @@ impl Cluster {
 
     /// Puts a device into its stock, or takes it out, if it can be had.
     pub(super) fn stock_device(&mut self, device: &Device, count: Count) {
-        let Some(had) = device.had() else { return };
+        let Some(had) = device.available() else { return };
         match device.place {
             DeviceLocation::Node(node) => {
                 self.nodes[node].devices.device(&device.shapes, had, count);

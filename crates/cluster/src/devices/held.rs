@@ -189,23 +189,23 @@ impl Cluster {
     /// A job's pods have claims, or have none any more.
     pub(super) fn count_claimant(&mut self, job: Option<JobId>, count: Count) {
         if let Some(job) = job {
-            count.entry(&mut self.devices.claiming, job);
+            count.entry(&mut self.devices.claimants.by_job, job);
         }
     }
 
     /// What a job's minResources ask for of devices was learned, or is gone with it.
     pub fn note_asking(&mut self, job: JobId, asks: bool) {
         if asks {
-            self.devices.asking.insert(job);
+            self.devices.claimants.by_min_resources.insert(job);
         } else {
-            self.devices.asking.remove(&job);
+            self.devices.claimants.by_min_resources.remove(&job);
         }
     }
 
     /// Jobs whose pods have claims, or whose minResources name devices; in any order.
     pub fn jobs_with_devices(&self) -> impl Iterator<Item = JobId> + '_ {
-        let super::Devices { claiming, asking, .. } = &self.devices;
-        let others = asking.iter().filter(|job| !claiming.contains_key(job));
-        claiming.keys().chain(others).copied()
+        let super::Claimants { by_job, by_min_resources, .. } = &self.devices.claimants;
+        let others = by_min_resources.iter().filter(|job| !by_job.contains_key(job));
+        by_job.keys().chain(others).copied()
     }
 }

@@ -35,6 +35,7 @@ use shape::Shape;
 pub(crate) use shapes::{ShapeId, Shapes};
 pub(crate) use stock::Stock;
 
+use crate::Fit;
 use crate::event::{DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
 use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
 use crate::marks::Dirty;
@@ -60,10 +61,10 @@ struct Device {
 
 impl Device {
     /// When it can be had; `None` while somebody keeps it.
-    fn had(&self) -> Option<stock::Had> {
+    fn available(&self) -> Option<Fit> {
         match (self.takers, self.leavers) {
-            (0, _) => Some(stock::Had::Now),
-            (takers, leavers) if takers == leavers => Some(stock::Had::Later),
+            (0, _) => Some(Fit::Idle),
+            (takers, leavers) if takers == leavers => Some(Fit::FutureIdle),
             _ => None,
         }
     }
@@ -95,6 +96,17 @@ struct Slice {
 /// A driver and one of its pools.
 type PoolName = (Arc<str>, Arc<str>);
 
+/// Who asks for devices.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Claimants {
+    /// Tasks that have claims.
+    tasks: FxHashSet<TaskId>,
+    /// The number of them in each job.
+    by_job: FxHashMap<JobId, u32>,
+    /// Jobs whose minResources name device classes.
+    by_min_resources: FxHashSet<JobId>,
+}
+
 /// All about devices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Devices {
@@ -102,8 +114,7 @@ pub struct Devices {
     slices: BTreeMap<Arc<str>, Slice>,
     pub claims: Slots<ClaimId, Claim>,
     claim_ids: FxHashMap<Key, ClaimId>,
-    /// Tasks that have claims.
-    claimants: FxHashSet<TaskId>,
+    claimants: Claimants,
     shapes: Vec<Shape>,
     shape_limits: shape_limits::ShapeLimits,
     /// Shapes that were not asked of all devices yet.
@@ -125,10 +136,6 @@ pub struct Devices {
     /// How many there are of the classes that queues and PodGroups name.
     counts: BTreeMap<Arc<str>, u32>,
     held: held::HeldDevices,
-    /// Tasks with claims, by job.
-    claiming: FxHashMap<JobId, u32>,
-    /// Jobs whose minResources name classes.
-    asking: FxHashSet<JobId>,
     /// Claims that changed since changes were taken.
     pub(crate) changed_claims: Dirty<ClaimId>,
 }

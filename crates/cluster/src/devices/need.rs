@@ -3,8 +3,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::shape_limits::SHAPES_OF_NAMESPACE_MAX;
-use super::stock::Had;
 use super::{Claim, DeviceDomain, DeviceLocation, ShapeId, Shapes, Stock};
+use crate::Fit;
 use crate::diagnosis::Unfit;
 use crate::event::{ClaimAllocation, NodeTerm};
 use crate::id::TaskId;
@@ -50,8 +50,8 @@ pub struct Local {
 
 impl Local {
     /// Whether a node has enough of them.
-    pub fn serves(&self, node: &Node, later: bool) -> bool {
-        serves(&node.devices, &self.wanted, &self.kept, later)
+    pub fn serves(&self, node: &Node, fit: Fit) -> bool {
+        serves(&node.devices, &self.wanted, &self.kept, fit)
     }
 
     /// Why a node does not serve it.
@@ -65,15 +65,15 @@ impl Local {
     }
 }
 
-fn serves(stock: &Stock, wanted: &[(ShapeId, u32)], kept: &[Shapes], later: bool) -> bool {
+fn serves(stock: &Stock, wanted: &[(ShapeId, u32)], kept: &[Shapes], fit: Fit) -> bool {
     if kept.is_empty() {
-        return stock.serves(wanted, later);
+        return stock.serves(wanted, fit);
     }
     let mut stock = stock.clone();
     for shapes in kept {
         stock.keep(shapes);
     }
-    stock.serves(wanted, later)
+    stock.serves(wanted, fit)
 }
 
 /// Devices that nodes share.
@@ -90,8 +90,8 @@ pub struct Shared {
 
 impl Shared {
     /// Whether a node can use enough of them.
-    pub fn serves(&self, node: &Node, later: bool) -> bool {
-        serves(&visible(&self.domains, &self.asked, node), &self.wanted, &self.kept, later)
+    pub fn serves(&self, node: &Node, fit: Fit) -> bool {
+        serves(&visible(&self.domains, &self.asked, node), &self.wanted, &self.kept, fit)
     }
 
     /// Why a node does not serve it.
@@ -205,7 +205,7 @@ impl Cluster {
     fn keep_devices(&self, allocation: &ClaimAllocation, wanted: &mut Wanted, shared: &mut Local) {
         for given in &allocation.devices {
             match self.devices.table.get(&given.device) {
-                Some(device) if device.had() == Some(Had::Later) => match device.place {
+                Some(device) if device.available() == Some(Fit::FutureIdle) => match device.place {
                     DeviceLocation::Node(_) => wanted.local.kept.push(device.shapes.clone()),
                     DeviceLocation::Domain(_) => shared.kept.push(device.shapes.clone()),
                 },

@@ -136,14 +136,17 @@ impl Cluster {
             }
         }
         let claimants = self.tasks.iter().filter(|(_, task)| task.claims.is_some()).map(|(id, _)| id);
-        note(self.devices.claimants == claimants.collect(), "tasks with claims".into());
+        note(self.devices.claimants.tasks == claimants.collect(), "tasks with claims".into());
         let mut claiming: FxHashMap<JobId, u32> = FxHashMap::default();
         for job in self.claimants().filter_map(|task| self.tasks[task].job) {
             *claiming.entry(job).or_default() += 1;
         }
-        note(self.devices.claiming == claiming, "jobs with claims".into());
+        note(self.devices.claimants.by_job == claiming, "jobs with claims".into());
         let asking = self.jobs.iter().filter(|(_, job)| !job.minimum.devices.is_zero()).map(|(id, _)| id);
-        note(self.devices.asking == asking.collect(), "jobs whose minResources name devices".into());
+        note(
+            self.devices.claimants.by_min_resources == asking.collect(),
+            "jobs whose minResources name devices".into(),
+        );
         for (id, claim) in self.devices.claims.iter() {
             let found = holders.get(&id).copied().unwrap_or_default();
             let right = claim.holders() == found && (claim.exists || found[0] > 0);

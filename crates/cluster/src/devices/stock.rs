@@ -1,15 +1,8 @@
 //! Devices in one place, by what they are good for, and what is asked of them there.
 
 use super::{ShapeId, Shapes};
+use crate::Fit;
 use crate::count::Count;
-
-/// When a device can be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Had {
-    Now,
-    /// When pods that are being deleted are gone.
-    Later,
-}
 
 /// Devices and what is asked of them. Devices that are equally good are a number, which makes nodes alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,23 +31,23 @@ fn shift<K: Clone + Ord>(list: &mut Vec<(K, [u32; 2])>, key: &K, column: usize, 
 
 impl Stock {
     /// Counts a device.
-    pub(super) fn device(&mut self, shapes: &Shapes, had: Had, count: Count) {
+    pub(super) fn device(&mut self, shapes: &Shapes, fit: Fit, count: Count) {
         if !shapes.is_empty() {
-            shift(&mut self.devices, shapes, usize::from(had == Had::Later), 1, count);
+            shift(&mut self.devices, shapes, usize::from(fit.is_future_idle()), 1, count);
         }
     }
 
     /// A device that comes later does not.
     pub(super) fn keep(&mut self, shapes: &Shapes) {
         if self.devices.iter().any(|(known, [_, later])| known == shapes && *later > 0) {
-            self.device(shapes, Had::Later, Count::Out);
+            self.device(shapes, Fit::FutureIdle, Count::Out);
         }
     }
 
     /// Counts what is asked for.
-    pub(super) fn ask(&mut self, shape: ShapeId, number: u32, had: Had, count: Count) {
+    pub(super) fn ask(&mut self, shape: ShapeId, number: u32, fit: Fit, count: Count) {
         if number > 0 {
-            shift(&mut self.asked, &shape, usize::from(had == Had::Later), number, count);
+            shift(&mut self.asked, &shape, usize::from(fit.is_future_idle()), number, count);
         }
     }
 
@@ -66,15 +59,24 @@ impl Stock {
         }
     }
 
-    /// Whether all that is asked for and more can be had: now, leaving to nominated pods what will be theirs, or later.
-    pub fn serves(&self, more: &[(ShapeId, u32)], later: bool) -> bool {
-        let in_time = later || self.flows(more, false);
-        let promised = later || self.asked.iter().any(|(_, [_, promised])| *promised > 0);
-        in_time && (!promised || self.flows(more, true))
+    /// Whether all that is asked for, and `more`, can be allocated. Devices that are idle now are left to nominated pods
+    /// where these need them later.
+    pub fn serves(&self, more: &[(ShapeId, u32)], fit: Fit) -> bool {
+        let later = || self.flows(more, Fit::FutureIdle);
+        match fit {
+            Fit::FutureIdle => later(),
+            Fit::Idle => self.flows(more, fit) && (!self.is_nominated() || later()),
+        }
     }
 
-    fn flows(&self, more: &[(ShapeId, u32)], later: bool) -> bool {
-        let count = |counts: [u32; 2]| counts[0].saturating_add(if later { counts[1] } else { 0 });
+    /// Whether nominated pods ask for devices.
+    fn is_nominated(&self) -> bool {
+        self.asked.iter().any(|(_, [_, nominated])| *nominated > 0)
+    }
+
+    fn flows(&self, more: &[(ShapeId, u32)], fit: Fit) -> bool {
+        let count =
+            |counts: [u32; 2]| counts[0].saturating_add(if fit.is_future_idle() { counts[1] } else { 0 });
         let mut wanted: Vec<(ShapeId, u32)> = more.to_vec();
         for (shape, counts) in &self.asked {
             match wanted.iter_mut().find(|(other, _)| other == shape) {
@@ -166,15 +168,15 @@ mod tests {
             devices in prop::collection::vec((prop::collection::vec(0u16..3, 0..3).prop_map(Shapes::from_iter), any::<bool>()), 0..6),
         ) {
             let mut stock = Stock::default();
-            let had = |later: bool| if later { Had::Later } else { Had::Now };
+            let fit = |later: bool| if later { Fit::FutureIdle } else { Fit::Idle };
             for (shape, later) in &asked {
-                stock.ask(*shape, 1, had(*later), Count::In);
+                stock.ask(*shape, 1, fit(*later), Count::In);
             }
             for (shapes, later) in &devices {
-                stock.device(shapes, had(*later), Count::In);
+                stock.device(shapes, fit(*later), Count::In);
             }
             let pick = |later: bool| {
-                let wanted = asked.iter().filter(|(_, promised)| later || !promised).map(|(shape, _)| *shape);
+                let wanted = asked.iter().filter(|(_, nominated)| later || !nominated).map(|(shape, _)| *shape);
                 let wanted: Vec<ShapeId> = wanted.chain(more.iter().copied()).collect();
                 let devices = devices.iter().filter(|(_, leaving)| later || !leaving);
                 plain(&wanted, &devices.map(|(shapes, _)| shapes.clone()).collect::<Vec<_>>())
@@ -186,14 +188,14 @@ mod tests {
                     None => list.push((*shape, 1)),
                 }
             }
-            let promised = asked.iter().any(|(_, promised)| *promised);
-            prop_assert_eq!(stock.serves(&list, true), pick(true));
-            prop_assert_eq!(stock.serves(&list, false), pick(false) && (!promised || pick(true)));
+            let nominated = asked.iter().any(|(_, nominated)| *nominated);
+            prop_assert_eq!(stock.serves(&list, Fit::FutureIdle), pick(true));
+            prop_assert_eq!(stock.serves(&list, Fit::Idle), pick(false) && (!nominated || pick(true)));
             for (shape, later) in &asked {
-                stock.ask(*shape, 1, had(*later), Count::Out);
+                stock.ask(*shape, 1, fit(*later), Count::Out);
             }
             for (shapes, later) in &devices {
-                stock.device(shapes, had(*later), Count::Out);
+                stock.device(shapes, fit(*later), Count::Out);
             }
             prop_assert_eq!(stock, Stock::default());
         }

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use super::DeviceNeed;
+use crate::Fit;
 use crate::event::{
     BindFailure, BindFault, ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo,
     DeviceValue, Event, Key, NodeTerm, Operator, PodClaim, PodInfo, Requirement, SliceInfo, SliceNodes,
@@ -71,14 +72,14 @@ fn cluster() -> Cluster {
 }
 
 /// Whether a node is feasible for the claims of a task.
-fn fits(cluster: &Cluster, task: TaskId, node: NodeId, later: bool) -> bool {
+fn fits(cluster: &Cluster, task: TaskId, node: NodeId, fit: Fit) -> bool {
     let DeviceNeed::Wanted(wanted) = cluster.claims_need(task) else { return false };
     let it = &cluster.nodes[node];
     let here = |terms: &Vec<NodeTerm>| terms.iter().any(|term| crate::matching::node_term_matches(term, it));
     wanted.node.is_none_or(|name| name == it.name)
         && wanted.terms.iter().all(here)
-        && wanted.local.serves(it, later)
-        && wanted.shared.is_none_or(|shared| shared.serves(it, later))
+        && wanted.local.serves(it, fit)
+        && wanted.shared.is_none_or(|shared| shared.serves(it, fit))
 }
 
 fn written(cluster: &mut Cluster, task: TaskId) -> Vec<Arc<ClaimWrite>> {
@@ -106,7 +107,7 @@ fn no_node_has_more_devices_than_can_be_counted() {
     cluster.apply(claiming("most", &["most"]).into());
     cluster.refresh_devices();
     let (task, node) = (task_of(&cluster, "most"), cluster.node_named("a").unwrap());
-    assert!(!fits(&cluster, task, node, false));
+    assert!(!fits(&cluster, task, node, Fit::Idle));
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn devices_that_match_fewest_classes_are_allocated_first() {
     }
     cluster.refresh_devices();
     let fit = |cluster: &Cluster, name: &str, node: &str| {
-        fits(cluster, task_of(cluster, name), cluster.node_named(node).unwrap(), false)
+        fits(cluster, task_of(cluster, name), cluster.node_named(node).unwrap(), Fit::Idle)
     };
     assert_eq!(bind(&mut cluster, "p", "b"), ["d0"], "the old one");
     assert!(fit(&cluster, "q", "b"));
@@ -146,9 +147,9 @@ fn pods_that_share_a_claim_go_to_one_node() {
         (cluster.node_named("a").unwrap(), cluster.node_named("b").unwrap(), task_of(&cluster, "q"));
     let p = task_of(&cluster, "p");
     cluster.place(p, Status::Allocated, Some(b));
-    assert!(!fits(&cluster, q, a, false) && fits(&cluster, q, b, false), "where the other is");
+    assert!(!fits(&cluster, q, a, Fit::Idle) && fits(&cluster, q, b, Fit::Idle), "where the other is");
     assert_eq!(bind(&mut cluster, "p", "b").len(), 2);
-    assert!(!fits(&cluster, q, a, false) && fits(&cluster, q, b, false), "where its devices are");
+    assert!(!fits(&cluster, q, a, Fit::Idle) && fits(&cluster, q, b, Fit::Idle), "where its devices are");
     let writes = {
         cluster.place(q, Status::Binding, Some(b));
         written(&mut cluster, q)
@@ -180,7 +181,7 @@ fn a_device_that_nodes_share_is_allocated_once() {
     cluster.refresh_devices();
     let fit = |cluster: &Cluster, name: &str| {
         ["a", "b", "c"]
-            .map(|node| fits(cluster, task_of(cluster, name), cluster.node_named(node).unwrap(), false))
+            .map(|node| fits(cluster, task_of(cluster, name), cluster.node_named(node).unwrap(), Fit::Idle))
     };
     assert_eq!(fit(&cluster, "q"), [true, true, false]);
     let scope = cluster.claims_scope(task_of(&cluster, "q"));
@@ -330,7 +331,7 @@ impl Play {
                 let node = self.cluster.node_named(["a", "b", "c"][*node]);
                 let Some(node) = node.filter(|node| self.cluster.nodes[*node].exists) else { return Ok(()) };
                 let status = if *later { Status::Pipelined } else { Status::Allocated };
-                if fits(&self.cluster, task, node, *later) {
+                if fits(&self.cluster, task, node, if *later { Fit::FutureIdle } else { Fit::Idle }) {
                     self.change(task, status, Some(node));
                 }
             }

@@ -4,23 +4,8 @@ use rustc_hash::FxHashMap;
 use super::buckets::NodeBuckets;
 use super::tournament::Rating;
 use super::{FUTURE_IDLE_OFFSET, RankedClass, rating};
+use phalanx_cluster::Fit;
 use phalanx_cluster::id::NodeId;
-
-/// How the resources of a node fit a task. Source of the terms: Volcano's `NodeInfo.Idle` and `NodeInfo.FutureIdle()`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    /// The request fits the idle resources: the task can be bound at once.
-    Idle,
-    /// The request fits once terminating pods are gone: the task can be nominated (pipelined).
-    FutureIdle,
-}
-
-impl Fit {
-    /// Whether resources that are being released count as free.
-    pub fn is_future_idle(self) -> bool {
-        self == Self::FutureIdle
-    }
-}
 
 /// The best node for a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,7 +71,7 @@ struct NodeDevicesFilter(Local);
 
 impl ResourceFilter for NodeDevicesFilter {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
-        if self.0.serves(node, fit.is_future_idle()) { Ok(()) } else { Err(self.0.unfit()) }
+        if self.0.serves(node, fit) { Ok(()) } else { Err(self.0.unfit()) }
     }
 }
 
@@ -80,6 +80,6 @@ struct SharedDevicesFilter(Shared);
 
 impl ResourceFilter for SharedDevicesFilter {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
-        if self.0.serves(node, fit.is_future_idle()) { Ok(()) } else { Err(self.0.unfit()) }
+        if self.0.serves(node, fit) { Ok(()) } else { Err(self.0.unfit()) }
     }
 }

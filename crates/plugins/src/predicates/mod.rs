@@ -260,7 +260,7 @@ struct NodePortsFilter(Arc<Constraints>);
 
 impl ResourceFilter for NodePortsFilter {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
-        let taken = self.0.host_ports.iter().any(|port| node.port_taken(port, fit.is_future_idle()));
+        let taken = self.0.host_ports.iter().any(|port| node.port_taken(port, fit));
         if taken { Err(Unfit::Ports) } else { Ok(()) }
     }
 }
@@ -269,7 +269,7 @@ struct DiskConflictFilter(Arc<Constraints>);
 
 impl ResourceFilter for DiskConflictFilter {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
-        let taken = self.0.disks.iter().any(|disk| node.disk_taken(disk, fit.is_future_idle()));
+        let taken = self.0.disks.iter().any(|disk| node.disk_taken(disk, fit));
         if taken { Err(Unfit::Beside("node(s) had no available disk".into())) } else { Ok(()) }
     }
 }

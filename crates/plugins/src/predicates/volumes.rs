@@ -312,7 +312,7 @@ impl ResourceFilter for VolumeLimitsFilter {
             let Some(limit) = node.attach_limit(driver) else { return true };
             let there =
                 of.there.get(&node.name).map_or(0, |there| if fit == Fit::Idle { there.0 } else { there.1 });
-            node.attached(driver, fit.is_future_idle()) + of.needed - there <= limit
+            node.attached(driver, fit) + of.needed - there <= limit
         };
         if self.0.iter().all(fits) { Ok(()) } else { unfit("node(s) exceed max volume count") }
     }
