@@ -1,7 +1,7 @@
 //! `churn`: gangs come and end at a steady rate, for minutes.
 //!
 //! The pods of a gang are created at once, gangs of 1 to 16 pods follow each other at the rate, and each pod is deleted
-//! some time after it was seen bound. kube-scheduler gets the same pods without PodGroups.
+//! some time after it was seen bound, and the PodGroup after the last of its pods. kube-scheduler gets the same pods without PodGroups.
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject};
 use serde_json::{Value, json};
 
 use super::latency::{self, Times};
@@ -122,7 +122,7 @@ async fn one(contestant: Contestant, options: &Options) -> Result<Outcome> {
     let admin = plane.client();
     client::warm_up(&admin, contestant.scheduler_name()).await?;
     let ledger = Arc::new(Mutex::new(Ledger::default()));
-    let watcher = tokio::spawn(watch(plane.client(), ledger.clone(), options.runtime));
+    let watcher = tokio::spawn(watch(plane.client(), ledger.clone(), options.runtime, contestant));
     let memory = Arc::new(Mutex::new(Vec::new()));
     let sampler = tokio::spawn(sample(pid, memory.clone()));
     let cpu = cpu_seconds(pid);
@@ -149,6 +149,11 @@ fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// The number of pods of a gang.
+fn size_of(gang: usize) -> usize {
+    1 + gang * STRIDE % LARGEST
+}
+
 /// Creates gangs at the rate. Returns how many pods were created.
 async fn create(
     admin: &Client,
@@ -160,7 +165,7 @@ async fn create(
     let started = Instant::now();
     let (mut gangs, mut pods) = (Vec::new(), 0);
     while pods < total {
-        let size = 1 + gangs.len() * STRIDE % LARGEST;
+        let size = size_of(gangs.len());
         gangs.push((gangs.len(), size, started + Duration::from_secs_f64(pods as f64 / options.rate)));
         pods += size;
     }
@@ -204,10 +209,14 @@ async fn create_gang(
 }
 
 /// Notes when pods are seen bound, and deletes each when its time is over.
-async fn watch(client: Client, ledger: Arc<Mutex<Ledger>>, runtime: usize) -> Result<()> {
-    let pods: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), client::NAMESPACE, &client::pods_resource());
+async fn watch(
+    client: Client,
+    ledger: Arc<Mutex<Ledger>>,
+    runtime: usize,
+    contestant: Contestant,
+) -> Result<()> {
     let mut seen = std::collections::HashSet::new();
+    let left = Arc::new(Mutex::new(HashMap::new()));
     loop {
         let mut bound = client::Bound::watch_from_start(client.clone());
         while let Ok(Some((name, at))) = bound.next().await {
@@ -215,14 +224,36 @@ async fn watch(client: Client, ledger: Arc<Mutex<Ledger>>, runtime: usize) -> Re
                 continue;
             }
             lock(&ledger).bound(name.clone(), at);
-            let pods = pods.clone();
+            let (client, left) = (client.clone(), Arc::clone(&left));
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_secs(runtime as u64)).await;
-                // A pod that is already deleted is no error.
-                drop(pods.delete(&name, &DeleteParams::default().grace_period(0)).await);
+                delete(&client, client::pods_resource(), &name).await;
+                let Some(gang) = gang_of(&name) else { return };
+                let last = is_last(&mut lock(&left), gang);
+                if last && contestant == Contestant::Phalanx {
+                    delete(&client, client::groups_resource(), &client::gang_name(gang)).await;
+                }
             });
         }
     }
+}
+
+/// The number of the gang of a pod `gang-7-3`.
+fn gang_of(pod: &str) -> Option<usize> {
+    pod.strip_prefix("gang-")?.split('-').next()?.parse().ok()
+}
+
+/// Counts a pod that was deleted; whether it was the last one of its gang.
+fn is_last(left: &mut HashMap<usize, usize>, gang: usize) -> bool {
+    let left = left.entry(gang).or_insert_with(|| size_of(gang));
+    *left -= 1;
+    *left == 0
+}
+
+/// Deletes an object at once. One that is gone already is no error.
+async fn delete(client: &Client, resource: ApiResource, name: &str) {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), client::NAMESPACE, &resource);
+    drop(api.delete(name, &DeleteParams::default().grace_period(0)).await);
 }
 
 async fn sample(pid: u32, memory: Arc<Mutex<Vec<u64>>>) {

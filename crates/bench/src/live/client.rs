@@ -233,7 +233,7 @@ pub(crate) fn pods_resource() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"))
 }
 
-fn gang_name(gang: usize) -> String {
+pub(crate) fn gang_name(gang: usize) -> String {
     format!("gang-{gang}")
 }
 
