@@ -35,11 +35,11 @@ fn is_group_status((method, path): &Write) -> bool {
 }
 
 /// Where a scheduler is killed: which write it is, counted from 0, and what became of that one. None follows.
-struct Step {
-    at: &'static str,
-    write: fn(&Write) -> bool,
-    number: usize,
-    fate: Fate,
+pub(super) struct Step {
+    pub(super) at: &'static str,
+    pub(super) write: fn(&Write) -> bool,
+    pub(super) number: usize,
+    pub(super) fate: Fate,
 }
 
 const GANG: usize = 4;
@@ -58,7 +58,8 @@ async fn a_gang_is_bound_whole_wherever_the_scheduler_was_killed() -> Result<()>
     let mut cluster = Cluster::start(fake::Nodes::new(3).cpu("8"), &[]).await?;
     for step in STEPS {
         drop(cluster.scheduler.take());
-        killed_at(&cluster, &step).await.context(step.at)?;
+        let gang = async || cluster.gang(step.at, GANG, &PodSpec::cpu(1)).await;
+        killed_at(&cluster, &step, &[], gang).await.context(step.at)?;
         cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[]).await?);
         cluster.until_bound(&format!("{}-", step.at), GANG).await?;
         cluster.until_phase(step.at, "Running").await?;
@@ -67,8 +68,13 @@ async fn a_gang_is_bound_whole_wherever_the_scheduler_was_killed() -> Result<()>
     Ok(())
 }
 
-/// Has a scheduler bind a gang, and kills it at one step of that.
-async fn killed_at(cluster: &Cluster, step: &Step) -> Result<()> {
+/// Has a scheduler with these flags schedule what is submitted, and kills it at one step of that.
+pub(super) async fn killed_at(
+    cluster: &Cluster,
+    step: &Step,
+    flags: &[&str],
+    submit: impl AsyncFnOnce() -> Result<()>,
+) -> Result<()> {
     let (reach, mut reached) = watch::channel(false);
     let count = AtomicUsize::new(0);
     let (write, number, fate) = (step.write, step.number, step.fate);
@@ -84,15 +90,15 @@ async fn killed_at(cluster: &Cluster, step: &Step) -> Result<()> {
     })
     .await?;
     // One request after the other: what comes before the step has been carried out.
-    let scheduler =
-        Phalanx::start(&cluster.plane, &[&proxy.flag(), "--binds-in-flight=1", "--scheduled-events=false"])
-            .await?;
-    cluster.gang(step.at, GANG, &PodSpec::cpu(1)).await?;
+    let proxied = proxy.flag();
+    let own = [&*proxied, "--binds-in-flight=1", "--scheduled-events=false"];
+    let scheduler = Phalanx::start(&cluster.plane, &[&own, flags].concat()).await?;
+    submit().await?;
     tokio::time::timeout(SOON, reached.wait_for(|reached| *reached))
         .await
         .context("the step is reached")??;
     if step.fate == Fate::IsCarriedOut {
-        cluster.until_bound(&format!("{}-", step.at), step.number + 1).await?;
+        proxy.until_carried_out().await?;
     }
     drop(scheduler);
     Ok(())

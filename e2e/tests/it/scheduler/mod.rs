@@ -12,6 +12,7 @@ mod evictions;
 mod faults;
 mod gangs;
 mod job_definitions;
+mod kills;
 mod kubernetes_groups;
 mod leases;
 mod outside;

@@ -41,6 +41,8 @@ pub(super) type Write = (Method, String);
 pub(super) struct Proxy {
     address: SocketAddr,
     writes: Arc<Mutex<Vec<Write>>>,
+    /// Writes with [`Fate::IsCarriedOut`] that were carried out.
+    carried_out: watch::Sender<usize>,
     task: JoinHandle<()>,
 }
 
@@ -54,27 +56,36 @@ impl Proxy {
         let address = listener.local_addr()?;
         let (writes, fate) = (Arc::<Mutex<Vec<Write>>>::default(), Arc::new(fate));
         let seen = Arc::clone(&writes);
+        let (carried_out, _) = watch::channel(0);
+        let carried = carried_out.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (client, seen, fate) = (client.clone(), Arc::clone(&seen), Arc::clone(&fate));
+                let carried = carried.clone();
                 let service = service_fn(move |request: Request<Incoming>| {
                     let write = (request.method().clone(), request.uri().path().to_owned());
                     let fate = if write.0 == Method::GET { Fate::Passes } else { fate(&write) };
                     if write.0 != Method::GET {
                         seen.lock().expect("no test panics here").push(write);
                     }
-                    carry(client.clone(), request, fate)
+                    carry(client.clone(), request, fate, carried.clone())
                 });
                 // A connection that breaks off is the scheduler's business.
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
         });
-        Ok(Self { address, writes, task })
+        Ok(Self { address, writes, carried_out, task })
     }
 
     /// The flag by which a scheduler goes through it.
     pub(super) fn flag(&self) -> String {
         format!("--master=http://{}", self.address)
+    }
+
+    /// Waits until a write with [`Fate::IsCarriedOut`] was carried out.
+    pub(super) async fn until_carried_out(&self) -> Result<()> {
+        self.carried_out.subscribe().wait_for(|count| *count > 0).await?;
+        Ok(())
     }
 
     /// What was to be written so far.
@@ -89,7 +100,12 @@ impl Drop for Proxy {
     }
 }
 
-async fn carry(client: Client, request: Request<Incoming>, fate: Fate) -> Result<Response<Body>> {
+async fn carry(
+    client: Client,
+    request: Request<Incoming>,
+    fate: Fate,
+    carried_out: watch::Sender<usize>,
+) -> Result<Response<Body>> {
     match fate {
         Fate::Passes => forward(client, request).await,
         Fate::IsAnswered(status) => answer(status),
@@ -99,6 +115,7 @@ async fn carry(client: Client, request: Request<Incoming>, fate: Fate) -> Result
         }
         Fate::IsCarriedOut => {
             forward(client, request).await?;
+            carried_out.send_modify(|count| *count += 1);
             std::future::pending().await
         }
         Fate::IsLost => std::future::pending().await,
