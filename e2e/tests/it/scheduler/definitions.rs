@@ -241,7 +241,9 @@ async fn the_api_server_refuses_contradictory_objects_with_a_reason() -> Result<
     }
     let untried = rules()?
         .into_iter()
-        .filter(|message| !cases.iter().any(|case| case.refused.as_ref() == Some(message)))
+        .filter(|message| {
+            !cases.iter().any(|case| case.refused.as_ref().is_some_and(|it| it.ends_with(message)))
+        })
         .filter(|message| !job_definitions::UPDATES.iter().any(|(_, words)| words == message));
     let untried: Vec<String> = untried.collect();
     ensure!(untried.is_empty(), "rules that no case breaks: {untried:?}");
