@@ -294,7 +294,7 @@ async fn kubectl_lists_queues_with_parent_state_weight_priority_and_age() -> Res
 
 /// Our definitions with the types only, as Volcano's were up to version 1.13: no ranges, patterns, enumerations of
 /// statuses, or rules.
-fn types_only(folder: &Path) -> Result<()> {
+pub(crate) fn types_only(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(crds::dir())? {
         let path = entry?.path();
         let mut definition: Value = serde_yaml::from_str(&fs::read_to_string(&path)?)?;
