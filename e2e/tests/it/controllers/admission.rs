@@ -251,14 +251,15 @@ fn changes_of_jobs() -> Table {
         spec["tasks"][1][field] = value;
         change(json!({"tasks": spec["tasks"]}))
     };
-    let image = {
+    let template = |path: &str, value: Value| {
         let mut template = task("worker", 4, None, "")["template"].clone();
-        template["spec"]["containers"][0]["image"] = json!("example.com/other");
-        template
+        *path.split('.').fold(&mut template, |at, field| &mut at[field]) = value;
+        second("template", template)
     };
     let of_worker = "spec.tasks: of task worker only replicas and minAvailable can be changed";
     let mut refused = vec![
-        (second("template", image), of_worker),
+        (template("spec.priorityClassName", json!("high")), of_worker),
+        (template("metadata.labels", json!({"a": "b"})), of_worker),
         (second("maxRetry", json!(7)), of_worker),
         (second("policies", json!([{"exitCode": 3, "action": "AbortJob"}])), of_worker),
         (second("dependsOn", json!({"name": ["master"]})), of_worker),
@@ -289,6 +290,9 @@ fn changes_of_jobs() -> Table {
     }
     let accepted = vec![
         change(json!({"minAvailable": 5, "priorityClassName": "high"})),
+        // Clients of Go write this.
+        template("metadata.creationTimestamp", Value::Null),
+        template("metadata.labels", json!({})),
         second("replicas", json!(9)),
         second("minAvailable", json!(4)),
         Change("Job", "stored", json!({"metadata": {"labels": {"a": "b"}}})),

@@ -122,6 +122,17 @@ fn chain(length: usize, first_waits_for: Option<usize>) -> Value {
     job(&json!({"tasks": (0..length).map(task).collect::<Vec<_>>()}))
 }
 
+/// As many tasks and dependencies as there may be: the cost of the rules is bounded.
+fn dense() -> Value {
+    let mut job = chain(128, None);
+    for index in 1..128_usize {
+        let before: Vec<String> =
+            (index.saturating_sub(16)..index).map(|other| format!("t{other}")).collect();
+        job["spec"]["tasks"][index]["dependsOn"]["name"] = json!(before);
+    }
+    job
+}
+
 /// A task that waits for itself, and for a chain of so many tasks.
 fn ring_behind(length: usize) -> Value {
     let mut job = chain(length + 1, None);
@@ -146,6 +157,7 @@ fn tasks() -> Vec<Case> {
     good.extend([2, 9, 128].map(|length| chain(length, None)));
     // The controller finds it.
     good.push(ring_behind(8));
+    good.push(dense());
     let bad = [
         (worker(&json!({"minAvailable": 5})), "minAvailable must not be greater than replicas"),
         (worker(&json!({"name": "master"})), "names of tasks must be unique"),
