@@ -3,13 +3,13 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, Client,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use phalanx_e2e::{PlaneOptions, fake, wait};
 use serde_json::{Value, json};
 
-use super::{Cluster, SOON, api_version, task};
+use super::{Cluster, SOON, World, api_version, task};
 use crate::scheduler::deploy::{apply, manifests, manifests_in};
 
 /// A cluster without controllers, with those of these objects in force whose kind begins so.
@@ -334,6 +334,59 @@ async fn by_controllers(client: &Client) -> Result<()> {
     let changed: Value = client.request(request).await?;
     assert_eq!(changed["spec"]["volumes"], volumes);
     Ok(())
+}
+
+/// The counts in the status are those of the scheduler and the controllers.
+#[tokio::test]
+async fn a_queue_takes_and_keeps_jobs_while_it_is_open_and_can_be_deleted_after_them() -> Result<()> {
+    let world = World::start(fake::Nodes::new(1).cpu("4")).await?;
+    let is_policy =
+        |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdm"));
+    let policies: Vec<Value> = manifests()?.into_iter().filter(is_policy).collect();
+    apply(&world.cluster.client, &policies).await?;
+    world.cluster.queue("batch", json!({"weight": 1})).await?;
+    let spec = json!({"queue": "batch", "tasks": [task("worker", 1, None, "")]});
+    world.create("Job", "first", spec.clone()).await?;
+    world.until_pods("first", 1, "Running").await?;
+    let until_refused = async |request: Request, words: &str| {
+        wait::until(SOON, &request.text(), async || {
+            let why = request.refusal(&world.cluster.client).await?.context("it is accepted")?;
+            ensure!(why.contains(words), "{why}");
+            Ok(())
+        })
+        .await
+    };
+    until_refused(Delete("batch"), "status.allocated says that it has 1 pods").await?;
+
+    // A Job that restarts in a queue that closes gets its PodGroup; a flow gets no new Job, until the queue is open.
+    world.command("CloseQueue", "Queue", "batch").await?;
+    until_refused(Create("Job", json!({ "spec": spec })), "queue batch is Closing, expected Open").await?;
+    world.command("RestartJob", "Job", "first").await?;
+    wait::until(SOON, "the PodGroup of the restarted job", async || {
+        let groups = world.cluster.volcano("PodGroup").list(&ListParams::default()).await?.items;
+        let versions: Vec<_> =
+            groups.iter().map(|group| group.annotations().get("volcano.sh/job-version")).collect();
+        ensure!(versions == [Some(&"1".to_owned())], "{versions:?}");
+        Ok(())
+    })
+    .await?;
+    world.create("JobTemplate", "step", spec).await?;
+    world.create("JobFlow", "flow", json!({"flows": [{"name": "step"}]})).await?;
+    world.cluster.until_event_with("FailedCreate", "flow", "expected Open").await?;
+    world.command("OpenQueue", "Queue", "batch").await?;
+    world.until_pods("first", 1, "Running").await?;
+    world.until_job("flow-step", "Running").await?;
+
+    for job in ["first", "flow-step"] {
+        world.command("CompleteJob", "Job", job).await?;
+        world.until_job(job, "Completed").await?;
+    }
+    wait::until(SOON, "the queue to be free", async || {
+        let refused = Delete("batch").refusal(&world.cluster.client).await?;
+        ensure!(refused.is_none(), "{refused:?}");
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
