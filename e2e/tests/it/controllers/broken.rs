@@ -73,16 +73,18 @@ fn invalid_jobs() -> Vec<(&'static str, Value, &'static str)> {
 }
 
 /// Definitions without rules, and no policies.
-#[tokio::test]
-async fn what_slips_past_the_api_server_is_said_and_holds_up_no_other() -> Result<()> {
+async fn without_checks() -> Result<World> {
     let mut cluster = Cluster::bare(PlaneOptions::default(), fake::Nodes::new(1).cpu("16")).await?;
     let folder = tempfile::tempdir()?;
     types_only(folder.path())?;
     crds::apply(&cluster.client, folder.path()).await?;
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[]).await?);
     let controllers = Some(Phalanx::start_controllers(&cluster.plane, &[]).await?);
-    let mut world = World { cluster, controllers };
+    Ok(World { cluster, controllers })
+}
 
+/// What the API server would refuse otherwise.
+async fn create_invalid(world: &World) -> Result<()> {
     for (name, spec, _) in invalid_jobs() {
         world.create("Job", name, spec).await?;
     }
@@ -119,7 +121,11 @@ async fn what_slips_past_the_api_server_is_said_and_holds_up_no_other() -> Resul
         world.cluster.pod_group(queue, json!({"minMember": 1, "queue": queue})).await?;
         world.cluster.members(queue, 1, &PodSpec::cpu(1)).await?;
     }
+    Ok(())
+}
 
+/// Each is said in a status or an event.
+async fn until_said(world: &World) -> Result<()> {
     for (name, _, message) in invalid_jobs() {
         let said = |status: &Value| {
             let text = status["state"]["message"].as_str().unwrap_or_default();
@@ -141,7 +147,14 @@ async fn what_slips_past_the_api_server_is_said_and_holds_up_no_other() -> Resul
     world.cluster.until_event_with("QueueInvalid", "one", "its parents lead back to it").await?;
     world.cluster.until_waits("missing-0", "queue missing does not exist").await?;
     world.cluster.until_waits("one-0", "queue one is invalid").await?;
+    Ok(())
+}
 
+#[tokio::test]
+async fn what_slips_past_the_api_server_is_said_and_holds_up_no_other() -> Result<()> {
+    let mut world = without_checks().await?;
+    create_invalid(&world).await?;
+    until_said(&world).await?;
     world.create("Job", "good", json!({"tasks": [task("worker", 2, Some("0.5"), "0")]})).await?;
     world.until_job("good", "Completed").await?;
     let running = world.controllers.as_mut().is_some_and(Phalanx::runs);
