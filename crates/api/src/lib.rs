@@ -12,6 +12,7 @@ pub mod flow;
 mod lenient;
 pub mod names;
 mod resource;
+mod ring;
 pub mod v1beta1;
 
 pub use crd::crds;

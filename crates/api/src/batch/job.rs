@@ -50,11 +50,11 @@ pub struct JobSpec {
     pub tasks: Vec<TaskSpec>,
     /// What happens on which event; policies of a task go before these.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = rules::policies()))]
     pub policies: Vec<LifecyclePolicy>,
     /// Job plugins: the name to its arguments.
     #[serde(deserialize_with = "plugins", skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 16))]
+    #[schemars(schema_with = "rules::plugins")]
     pub plugins: BTreeMap<String, Vec<String>>,
     /// How long the job is thought to run. Nothing reads it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,7 +136,7 @@ pub struct VolumeSpec {
     pub mount_path: String,
     /// An existing claim.
     #[serde(deserialize_with = "non_empty", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 253))]
+    #[schemars(with = "String", length(max = 253), regex(pattern = schema::OBJECT_NAME))]
     pub volume_claim_name: Option<String>,
     /// A claim that is made for the job.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,12 +1,13 @@
 //! What the schemas of Job and CronJob check beyond types: enumerations, patterns and CEL rules.
 //!
 //! As for queues, a rule sees one object, and the API server bounds its estimated cost; hence the limits on the lengths
-//! of lists. What a rule cannot say is said by the controller in the status: dependencies of tasks that form a ring.
+//! of lists.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::PLUGINS;
+use crate::ring::Steps;
 
 /// Actions that users may name in a policy.
 const ACTIONS: [&str; 8] = [
@@ -39,6 +40,12 @@ pub(crate) fn policy_events(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": policy_event(generator), "maxItems": 16 })
 }
 
+/// Plugins by name, with arguments that a rule can read at a bounded cost.
+pub(crate) fn plugins(_: &mut SchemaGenerator) -> Schema {
+    let arguments = json!({ "type": "array", "items": { "type": "string" }, "maxItems": 64 });
+    json_schema!({ "type": "object", "additionalProperties": arguments, "maxProperties": 16 })
+}
+
 /// On a policy.
 pub(crate) fn policy() -> Value {
     let events = "(has(self.events) && size(self.events) > 0)";
@@ -53,9 +60,41 @@ pub(crate) fn policy() -> Value {
             "fieldPath": ".exitCode",
         },
         {
+            "rule": "has(self.exitCode) || has(self.action)",
+            "message": "an event needs an action",
+        },
+        {
             "rule": "!((has(self.event) && self.event == 'PodPending') || (has(self.events) && 'PodPending' in self.events)) \
                      || has(self.timeout)",
             "message": "PodPending needs a timeout",
+        },
+    ])
+}
+
+/// On a list of policies: of two that answer the same, the second would never act.
+pub(crate) fn policies() -> Value {
+    let names = |policy: &str, event: &str| {
+        format!(
+            "(has({policy}.event) && {policy}.event == {event}) || (has({policy}.events) && {event} in {policy}.events)"
+        )
+    };
+    let all = EVENTS.join("', '");
+    json!([
+        {
+            "rule": format!("['{all}'].all(e, self.filter(p, {}).size() <= 1)", names("p", "e")),
+            "message": "an event can be in one policy only",
+        },
+        {
+            "rule": format!(
+                "!self.exists(p, {}) || self.all(p, (!has(p.event) || p.event == '*') \
+                 && (!has(p.events) || p.events.all(e, e == '*')))",
+                names("p", "'*'")
+            ),
+            "message": "* stands for all events, so no policy can name another one beside it",
+        },
+        {
+            "rule": "self.all(p, !has(p.exitCode) || self.exists_one(o, has(o.exitCode) && o.exitCode == p.exitCode))",
+            "message": "an exitCode can be in one policy only",
         },
     ])
 }
@@ -91,13 +130,15 @@ pub(crate) fn task() -> Value {
             "message": "minAvailable must equal minPartitions * partitionSize",
             "fieldPath": ".minAvailable",
         },
-        {
-            "rule": "!has(self.dependsOn) || !has(self.dependsOn.name) || !has(self.name) || !(self.name in self.dependsOn.name)",
-            "message": "a task cannot depend on itself",
-            "fieldPath": ".dependsOn.name",
-        },
     ])
 }
+
+const STEPS: Steps = Steps {
+    list: "self.tasks",
+    is_named: "has(s.name)",
+    waits: "has(s.dependsOn) && has(s.dependsOn.name)",
+    after: "s.dependsOn.name",
+};
 
 /// On the spec of a job.
 pub(crate) fn job() -> Value {
@@ -115,9 +156,13 @@ pub(crate) fn job() -> Value {
             "fieldPath": ".tasks",
         },
         {
-            "rule": "!has(self.tasks) || self.tasks.all(t, !has(t.dependsOn) || !has(t.dependsOn.name) \
-                     || t.dependsOn.name.all(n, self.tasks.exists(o, has(o.name) && o.name == n)))",
+            "rule": STEPS.are_known(),
             "message": "dependsOn must name tasks of the job",
+            "fieldPath": ".tasks",
+        },
+        {
+            "rule": STEPS.have_no_ring(),
+            "message": "tasks must not wait for each other by dependsOn",
             "fieldPath": ".tasks",
         },
         {
@@ -130,20 +175,36 @@ pub(crate) fn job() -> Value {
             "message": "each mountPath can be used once",
             "fieldPath": ".volumes",
         },
+        {
+            "rule": "!has(self.plugins) || !('mpi' in self.plugins) || !has(self.tasks) \
+                     || (self.plugins['mpi'].exists(a, a.startsWith('--master') || a.startsWith('-master')) \
+                     ? self.tasks.exists(t, has(t.name) && self.plugins['mpi'].exists(a, \
+                     a == '--master=' + t.name || a == '-master=' + t.name || a == t.name)) \
+                     : self.tasks.exists(t, has(t.name) && t.name == 'master'))",
+            "message": "plugin mpi needs a task for its master, which is master or what --master names",
+            "fieldPath": ".plugins",
+        },
     ])
 }
 
-/// On a stored job: tasks are neither added nor removed, and the queue stays.
+/// On a stored job: it has tasks, these are neither added nor removed, and the queue stays.
 ///
 /// At the root nothing is ratcheted: names are checked when the job is created.
 pub(crate) fn job_object() -> Value {
     json!([
         {
+            "rule": "oldSelf.hasValue() || (has(self.spec) && has(self.spec.tasks))",
+            "optionalOldSelf": true,
+            "message": "a job needs a task",
+            "fieldPath": ".spec.tasks",
+        },
+        {
             "rule": "oldSelf.hasValue() || !has(self.spec) || !has(self.spec.tasks) || self.spec.tasks.all(t, \
                      size(self.metadata.name) + 2 + size(has(t.name) ? t.name : 'default000') \
-                     + (has(t.replicas) ? size(string(t.replicas)) : 1) <= 63)",
+                     + size(string(has(t.replicas) && t.replicas > 0 ? t.replicas - 1 : 0)) <= 63)",
             "optionalOldSelf": true,
             "message": format!("names of pods, such as JOB-TASK-0, must not be longer than {POD_NAME_MAX} characters"),
+            "fieldPath": ".spec.tasks",
         },
         {
             "rule": "!has(oldSelf.spec) || !has(oldSelf.spec.tasks) || (has(self.spec) && has(self.spec.tasks) \

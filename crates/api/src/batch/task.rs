@@ -32,7 +32,7 @@ pub struct TaskSpec {
     pub template: PodTemplateSpec,
     /// What happens on which event; these go before those of the job.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = rules::policies()))]
     pub policies: Vec<LifecyclePolicy>,
     /// What the pods want of the NUMA nodes of their node.
     #[serde(deserialize_with = "non_empty", skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,15 @@
-//! The CEL rules of JobFlow. That the Jobs do not wait for each other in a ring is checked by the controller.
+//! The CEL rules of JobFlow.
 
 use serde_json::{Value, json};
+
+use crate::ring::Steps;
+
+const STEPS: Steps = Steps {
+    list: "self.flows",
+    is_named: "has(s.name)",
+    waits: "has(s.dependsOn) && has(s.dependsOn.targets)",
+    after: "s.dependsOn.targets",
+};
 
 /// On the spec of a flow.
 pub(crate) fn flows() -> Value {
@@ -11,9 +20,13 @@ pub(crate) fn flows() -> Value {
             "fieldPath": ".flows",
         },
         {
-            "rule": "!has(self.flows) || self.flows.all(f, !has(f.dependsOn) || !has(f.dependsOn.targets) \
-                     || !(f.name in f.dependsOn.targets))",
-            "message": "a Job cannot depend on itself",
+            "rule": STEPS.are_known(),
+            "message": "dependsOn must name Jobs of the flow",
+            "fieldPath": ".flows",
+        },
+        {
+            "rule": STEPS.have_no_ring(),
+            "message": "Jobs of a flow must not wait for each other",
             "fieldPath": ".flows",
         },
     ])

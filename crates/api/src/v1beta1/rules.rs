@@ -1,9 +1,9 @@
 //! The CEL rules of the schemas: what Volcano's default admission refuses, and nothing more.
 //!
-//! A rule sees one object, so what depends on others (the parent exists, children fit in their
-//! parent) stays with the admission webhook; so does what an operator may switch off there (root
-//! protection). Changes to a stored object that breaks a rule pass as long as that part is untouched
-//! (validation ratcheting).
+//! A rule sees one object. What depends on others (children fit in their parent) and what an operator
+//! may want to switch off (root protection) is said by the policies of `deploy/45-admission.yaml`.
+//! Changes to a stored object that breaks a rule pass as long as that part is untouched (validation
+//! ratcheting).
 //!
 //! The API server bounds the estimated cost of a rule, and before Kubernetes 1.34 estimates a
 //! quantity as long as a whole request. Hence amounts are compared for the resources listed here,

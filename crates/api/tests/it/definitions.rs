@@ -129,6 +129,35 @@ fn invalid_amounts_of_a_queue_have_the_messages_of_volcano() {
     }
 }
 
+/// Amounts are compared for many resources; the page has those of cpu.
+#[test]
+fn the_page_on_admission_has_the_message_of_each_rule() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/admission.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    for (name, text) in phalanx_api::crds() {
+        let mut messages = Vec::new();
+        collect_messages(&serde_yaml::from_str(&text).unwrap(), &mut messages);
+        let is_amount =
+            |message: &String| message.contains(" must be >= ") || message.contains(" must be <= ");
+        for message in messages.iter().filter(|message| !is_amount(message) || message.contains(" cpu ")) {
+            assert!(page.contains(&format!("`{message}`")), "{name}: {message}");
+        }
+    }
+}
+
+fn collect_messages(part: &Value, messages: &mut Vec<String>) {
+    match part {
+        Value::Object(fields) => {
+            let rules = fields.get("x-kubernetes-validations").and_then(Value::as_array);
+            messages
+                .extend(rules.into_iter().flatten().map(|rule| rule["message"].as_str().unwrap().to_owned()));
+            fields.values().for_each(|part| collect_messages(part, messages));
+        }
+        Value::Array(parts) => parts.iter().for_each(|part| collect_messages(part, messages)),
+        _ => {}
+    }
+}
+
 #[test]
 fn helm_uninstall_keeps_the_crds() {
     for kind in ["PodGroup", "Queue", "Job", "CronJob", "Command", "JobFlow", "JobTemplate"] {

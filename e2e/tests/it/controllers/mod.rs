@@ -1,5 +1,6 @@
 //! The controllers beside the scheduler on a real API server: the programs as their users run them.
 
+mod admission;
 mod broken;
 mod clocks;
 mod commands;

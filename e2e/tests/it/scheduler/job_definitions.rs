@@ -35,10 +35,6 @@ fn merge(into: &mut Value, change: &Value) {
     }
 }
 
-fn policy(policy: &Value) -> Value {
-    job(&json!({ "policies": [policy] }))
-}
-
 fn cron(schedule: &str) -> Value {
     json!({"spec": {"schedule": schedule, "jobTemplate": job(&json!({}))}})
 }
@@ -47,16 +43,28 @@ pub(super) fn cases() -> Vec<Case> {
     [jobs(), tasks(), policies(), crons(), flows()].into_iter().flatten().collect()
 }
 
+const MPI: &str = "spec.plugins: Invalid value: plugin mpi needs a task for its master, which is master or what --master names";
+const LONG: &str =
+    "spec.tasks: Invalid value: names of pods, such as JOB-TASK-0, must not be longer than 63 characters";
+
 fn jobs() -> Vec<Case> {
     let volumes = |list: Value| job(&json!({ "volumes": list }));
-    let mut long = job(&json!({}));
-    long["metadata"]["name"] = json!("j".repeat(55));
+    let named = |length: usize, replicas: i32| {
+        let mut job = worker(&json!({ "replicas": replicas }));
+        job["metadata"] = json!({ "name": "j".repeat(length) });
+        job
+    };
+    let mpi = |arguments: Value| job(&json!({"plugins": {"mpi": arguments}}));
     let good = [
         json!({}),
         json!({"minAvailable": 5, "plugins": {"svc": null, "ssh": [], "pytorch": ["--port=1"]}, "queue": ""}),
         json!({"volumes": [{"mountPath": "/a", "volumeClaimName": "data"}, {"mountPath": "/b", "volumeClaim": {}}]}),
         json!({"ttlSecondsAfterFinished": 0, "minSuccess": 1, "maxRetry": 0}),
+        json!({"volumes": [{"mountPath": "/a", "volumeClaimName": "data.v2-3"}]}),
     ];
+    let mut good: Vec<Value> = good.map(|change| job(&change)).into();
+    good.extend([json!([]), json!(["--master=worker", "--port=1"]), json!(["-master", "worker"])].map(mpi));
+    good.push(named(54, 10));
     let words =
         "either volumeClaimName (a claim that exists) or volumeClaim (one that is made) must be given";
     let bad = [
@@ -69,14 +77,71 @@ fn jobs() -> Vec<Case> {
         (volumes(json!([{"mountPath": "/a"}])), words),
         (volumes(json!([{"mountPath": "/a", "volumeClaim": {}, "volumeClaimName": "b"}])), words),
         (volumes(json!([{"mountPath": "a:b", "volumeClaim": {}}])), "spec.volumes[0].mountPath"),
+        (volumes(json!([{"mountPath": "", "volumeClaim": {}}])), "spec.volumes[0].mountPath"),
+        (volumes(json!([{"mountPath": "/a", "volumeClaimName": "Data"}])), "spec.volumes[0].volumeClaimName"),
+        (json!({}), "spec.tasks: Invalid value: a job needs a task"),
+        (json!({"spec": {"queue": "q"}}), "spec.tasks: Invalid value: a job needs a task"),
+        (
+            job(
+                &json!({"tasks": [chain(1, None)["spec"]["tasks"][0]], "plugins": {"mpi": ["--worker=master"]}}),
+            ),
+            MPI,
+        ),
+        (mpi(json!(["--master=other"])), MPI),
+        (job(&json!({"ttlSecondsAfterFinished": -1})), "spec.ttlSecondsAfterFinished in body"),
+        (job(&json!({"maxRetry": -1})), "spec.maxRetry in body"),
+        (job(&json!({"queue": "Team"})), "spec.queue in body should match"),
+        (job(&json!({"priorityClassName": "High"})), "spec.priorityClassName in body should match"),
+        (
+            job(&json!({"networkTopology": {"highestTierAllowed": 1, "highestTierName": "rack"}})),
+            "spec.networkTopology.highestTierName: Invalid value: highestTierAllowed and highestTierName exclude each other",
+        ),
         (
             volumes(json!([{"mountPath": "/a", "volumeClaim": {}}, {"mountPath": "/a", "volumeClaim": {}}])),
             "each mountPath can be used once",
         ),
         (job(&json!({"minSuccess": 0})), "spec.minSuccess in body should be greater than or equal to 1"),
-        (long, "names of pods, such as JOB-TASK-0, must not be longer than 63 characters"),
+        (named(55, 1), LONG),
+        (named(54, 11), LONG),
     ];
-    table("Job", good.map(|change| job(&change)).into(), bad.into())
+    table("Job", good, bad.into())
+}
+
+const RING: &str = "spec.tasks: Invalid value: tasks must not wait for each other by dependsOn";
+
+/// Tasks of which each waits for the one before, and the first perhaps for one behind it.
+fn chain(length: usize, first_waits_for: Option<usize>) -> Value {
+    let task = |index: usize| {
+        let mut task = job(&json!({}))["spec"]["tasks"][0].clone();
+        task["name"] = json!(format!("t{index}"));
+        if let Some(before) = index.checked_sub(1).or(first_waits_for) {
+            task["dependsOn"] = json!({"name": [format!("t{before}")]});
+        }
+        task
+    };
+    job(&json!({"tasks": (0..length).map(task).collect::<Vec<_>>()}))
+}
+
+/// As many tasks and dependencies as there may be: the cost of the rules is bounded.
+fn dense() -> Value {
+    let mut job = chain(128, None);
+    for index in 1..128_usize {
+        let before: Vec<String> =
+            (index.saturating_sub(16)..index).map(|other| format!("t{other}")).collect();
+        job["spec"]["tasks"][index]["dependsOn"]["name"] = json!(before);
+    }
+    job
+}
+
+/// A task that waits for itself, and for a chain of so many tasks.
+fn ring_behind(length: usize) -> Value {
+    let mut job = chain(length + 1, None);
+    let last = format!("t{length}");
+    merge(
+        &mut job["spec"]["tasks"][length],
+        &json!({"dependsOn": {"name": [format!("t{}", length - 1), last]}}),
+    );
+    job
 }
 
 fn tasks() -> Vec<Case> {
@@ -86,7 +151,13 @@ fn tasks() -> Vec<Case> {
         json!({"minAvailable": 2, "partitionPolicy": partitions(2, 2, 1)}),
         json!({"dependsOn": {"name": ["master"], "iteration": "any"}}),
         json!({"name": ""}),
+        json!({"minAvailable": 0, "replicas": 0}),
     ];
+    let mut good: Vec<Value> = good.map(|change| worker(&change)).into();
+    good.extend([2, 9, 128].map(|length| chain(length, None)));
+    // The controller finds it.
+    good.push(ring_behind(8));
+    good.push(dense());
     let bad = [
         (worker(&json!({"minAvailable": 5})), "minAvailable must not be greater than replicas"),
         (worker(&json!({"name": "master"})), "names of tasks must be unique"),
@@ -99,32 +170,77 @@ fn tasks() -> Vec<Case> {
             worker(&json!({"minAvailable": 4, "partitionPolicy": partitions(2, 2, 1)})),
             "minAvailable must equal minPartitions * partitionSize",
         ),
-        (worker(&json!({"dependsOn": {"name": ["worker"]}})), "a task cannot depend on itself"),
-        (worker(&json!({"dependsOn": {"name": ["ps"]}})), "dependsOn must name tasks of the job"),
+        (
+            worker(&json!({"minAvailable": -1})),
+            "spec.tasks[1].minAvailable in body should be greater than or equal to 0",
+        ),
+        (
+            worker(&json!({"replicas": -1})),
+            "spec.tasks[1].replicas in body should be greater than or equal to 0",
+        ),
+        (
+            worker(&json!({"dependsOn": {"name": ["ps"]}})),
+            "spec.tasks: Invalid value: dependsOn must name tasks of the job",
+        ),
+        (worker(&json!({"dependsOn": {"name": ["worker"]}})), RING),
+        (chain(20, Some(0)), RING),
+        (chain(9, Some(2)), RING),
+        (ring_behind(7), RING),
         (worker(&json!({"dependsOn": {"name": ["master"], "iteration": "some"}})), "\"any\", \"all\""),
     ];
-    table("Job", good.map(|change| worker(&change)).into(), bad.into())
+    table("Job", good, bad.into())
 }
 
 fn policies() -> Vec<Case> {
-    let one = "either an event or an exitCode must be given, and not both";
+    let one = "spec.policies[0]: Invalid value: either an event or an exitCode must be given, and not both";
+    let exit = |code: i32| json!({"exitCode": code, "action": "RestartPod"});
+    let events = |events: &[&str]| json!({"events": events, "action": "RestartTask"});
+    let pending = json!({"event": "PodPending", "action": "AbortJob", "timeout": "1h"});
     let good = [
-        json!({"event": "PodFailed", "action": "RestartJob"}),
-        json!({"events": ["PodEvicted", "TaskFailed"], "action": "RestartTask", "timeout": "10m0s"}),
-        json!({"exitCode": 137, "action": "RestartPod"}),
-        json!({"event": "PodPending", "action": "AbortJob", "timeout": "1h"}),
+        json!([{"event": "PodFailed", "action": "RestartJob"}, events(&["PodEvicted", "TaskFailed"]), pending]),
+        json!([exit(137), exit(-1), {"exitCode": 3}]),
+        json!([{"event": "*", "events": ["*", "*"], "action": "AbortJob"}, exit(1)]),
+        json!([events(&["PodFailed", "PodFailed"])]),
     ];
     let bad = [
-        (json!({"action": "AbortJob"}), one),
-        (json!({"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}), one),
-        (json!({"exitCode": 0, "action": "AbortJob"}), "0 is not an exit code of a failure"),
-        (json!({"event": "PodPending", "action": "AbortJob"}), "PodPending needs a timeout"),
-        (json!({"event": "PodRunning", "action": "AbortJob"}), "Unsupported value: \"PodRunning\""),
-        (json!({"event": "PodFailed", "action": "SyncJob"}), "Unsupported value: \"SyncJob\""),
+        (json!([{"action": "AbortJob"}]), one),
+        (json!([{"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}]), one),
+        (json!([exit(0)]), "spec.policies[0].exitCode: Invalid value: 0 is not an exit code of a failure"),
+        (json!([{"event": "PodFailed"}]), "spec.policies[0]: Invalid value: an event needs an action"),
+        (
+            json!([{"event": "PodPending", "action": "AbortJob"}]),
+            "spec.policies[0]: Invalid value: PodPending needs a timeout",
+        ),
+        (json!([events(&["PodRunning"])]), "spec.policies[0].events[0]: Unsupported value: \"PodRunning\""),
+        (
+            json!([{"event": "PodFailed", "action": "SyncJob"}]),
+            "spec.policies[0].action: Unsupported value: \"SyncJob\"",
+        ),
+        (json!([events(&["PodFailed"]), events(&["PodEvicted", "PodFailed"])]), TWICE),
+        (json!([events(&["*"]), events(&["*"])]), TWICE),
+        (
+            json!([exit(1), exit(2), exit(1)]),
+            "spec.policies: Invalid value: an exitCode can be in one policy only",
+        ),
+        (json!([events(&["*"]), events(&["PodFailed"])]), STAR),
+        (json!([events(&["PodFailed", "*"])]), STAR),
     ];
-    let bad = bad.map(|(object, words)| (policy(&object), words));
-    table("Job", good.map(|object| policy(&object)).into(), bad.into())
+    let mut bad: Vec<_> =
+        bad.map(|(policies, words)| (job(&json!({ "policies": policies })), words.to_owned())).into();
+    // Those of a task are checked alike.
+    let of_task = worker(&json!({"policies": [exit(1), exit(1)]}));
+    bad.push((
+        of_task,
+        "spec.tasks[1].policies: Invalid value: an exitCode can be in one policy only".to_owned(),
+    ));
+    let good = good.map(|policies| job(&json!({ "policies": policies })));
+    let bad = bad.iter().map(|(object, words)| (object.clone(), words.as_str())).collect();
+    table("Job", good.into(), bad)
 }
+
+const TWICE: &str = "spec.policies: Invalid value: an event can be in one policy only";
+const STAR: &str =
+    "spec.policies: Invalid value: * stands for all events, so no policy can name another one beside it";
 
 fn crons() -> Vec<Case> {
     let zone = |zone: &str| {
@@ -155,9 +271,20 @@ fn flows() -> Vec<Case> {
         {"name": "a", "patch": {"jobSpec": {"minAvailable": 1}}},
         {"name": "b", "dependsOn": {"targets": ["a"], "probe": probe}},
     ]))];
+    let ring = "spec.flows: Invalid value: Jobs of a flow must not wait for each other";
     let bad = vec![
         (flow(json!([{"name": "a"}, {"name": "a"}])), "names of flows must be unique"),
-        (flow(json!([{"name": "a", "dependsOn": {"targets": ["a"]}}])), "a Job cannot depend on itself"),
+        (
+            flow(json!([{"name": "a", "dependsOn": {"targets": ["b"]}}])),
+            "spec.flows: Invalid value: dependsOn must name Jobs of the flow",
+        ),
+        (flow(json!([{"name": "a", "dependsOn": {"targets": ["a"]}}])), ring),
+        (
+            flow(json!([
+                {"name": "a", "dependsOn": {"targets": ["b"]}}, {"name": "b", "dependsOn": {"targets": ["a"]}},
+            ])),
+            ring,
+        ),
     ];
     let mut cases = table("JobFlow", good, bad);
     let target = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "x", "uid": "y"});

@@ -124,6 +124,18 @@ fn policies_of_the_task_go_before_those_of_the_job_and_earlier_ones_before_later
             JobPhase::Completed,
         ),
         ("{exitCode: 4, action: AbortJob}", JobPhase::Terminated),
+        // The API server refuses these: what is answered twice is answered by the first.
+        (
+            "{event: PodFailed, action: AbortJob}, {events: [PodFailed], action: CompleteJob}",
+            JobPhase::Aborted,
+        ),
+        ("{event: '*', action: CompleteJob}, {event: PodFailed, action: AbortJob}", JobPhase::Completed),
+        ("{event: PodFailed, action: AbortJob}, {event: '*', action: CompleteJob}", JobPhase::Aborted),
+        ("{exitCode: 3, action: AbortJob}, {exitCode: 3, action: CompleteJob}", JobPhase::Aborted),
+        ("{event: PodFailed, exitCode: 4, action: AbortJob}", JobPhase::Aborted),
+        ("{action: AbortJob}", JobPhase::Terminated),
+        // An event without an action is answered by nothing.
+        ("{event: PodFailed}, {event: '*', action: AbortJob}", JobPhase::Running),
     ] {
         let mut cluster = Cluster::new(&format!("{}\n{job}", task(policies)));
         cluster.settle();
