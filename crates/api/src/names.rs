@@ -157,6 +157,9 @@ pub const RUN_SECONDS: &str = "phalanx.sh/run-seconds";
 /// yet, the second for one that was restarted once, and so on; the last for all after it. Without it the pod succeeds.
 pub const EXIT_CODES: &str = "phalanx.sh/exit-codes";
 
+/// Command: after how many seconds of the simulation it is given, fractions allowed. Without it, at the start.
+pub const AFTER_SECONDS: &str = "phalanx.sh/after-seconds";
+
 /// All keys of this module.
 pub const ALL: &[&str] = &[
     GROUP_NAME_ANNOTATION,
@@ -227,6 +230,7 @@ pub const ALL: &[&str] = &[
     RESOURCE_GROUP,
     RUN_SECONDS,
     EXIT_CODES,
+    AFTER_SECONDS,
 ];
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ mod simulation;
 mod storage;
 mod unasked;
 mod unread;
-mod vcjob;
+mod volcano;
 mod workload;
 
 pub use api_server::{START_DELAY_MS, SimulatedPod};

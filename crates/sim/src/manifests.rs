@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_api::batch::Job;
+use phalanx_api::batch::{CronJob, Job};
+use phalanx_api::bus::Command;
+use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_cache::Names;
 use phalanx_cluster::event::{
     AttachmentInfo, ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, NamespaceInfo, NodeInfo,
@@ -20,7 +22,7 @@ use crate::budget::Budget;
 use crate::document::{self, Document};
 use crate::printable::printable;
 use crate::reader::{Read, Reader};
-use crate::vcjob;
+use crate::volcano;
 
 /// The begin of the simulation of a cluster without any creation time: 2000-01-01T00:00:00Z.
 const EPOCH: Time = Time(946_684_800_000);
@@ -65,6 +67,11 @@ pub enum Object {
     ClaimTemplate(ClaimInfo),
     /// A Job of Volcano without a status: its controller is simulated.
     Job(Box<Job>),
+    CronJob(Box<CronJob>),
+    /// A JobFlow of Volcano without a status: its controller is simulated.
+    JobFlow(Box<JobFlow>),
+    JobTemplate(Box<JobTemplate>),
+    Command(Box<Command>),
 }
 
 /// Options: the schedulerName of simulated pods, and the queue of jobs that name none.
@@ -197,10 +204,12 @@ fn settle_times(entries: &mut [Entry]) -> Time {
     Time((now.0 / 1_000 + 1) * 1_000)
 }
 
-/// A pod without a creation time may have the time of its bind: the simulation begins after that.
+/// A pod without a creation time may have the time of its bind, a CronJob that of its last Job: the simulation begins
+/// after that.
 fn scheduled(object: &Object) -> Option<Time> {
     match object {
         Object::Pod(pod) => pod.info.life.scheduled,
+        Object::CronJob(cron) => volcano::time(cron.status.as_ref()?.last_schedule_time.as_ref()),
         _ => None,
     }
 }
@@ -210,6 +219,9 @@ fn created(object: &Object) -> Option<Time> {
         Object::Queue(queue) => Some(queue.created),
         Object::PodGroup(group) => Some(group.created),
         Object::Pod(pod) => Some(pod.info.created),
+        Object::Job(job) => volcano::time(job.metadata.creation_timestamp.as_ref()),
+        Object::CronJob(cron) => volcano::time(cron.metadata.creation_timestamp.as_ref()),
+        Object::JobFlow(flow) => volcano::time(flow.metadata.creation_timestamp.as_ref()),
         _ => None,
     }
 }
@@ -219,7 +231,9 @@ fn set_created(object: &mut Object, time: Time) {
         Object::Queue(queue) => queue.created = time,
         Object::PodGroup(group) => group.created = time,
         Object::Pod(pod) => pod.info.created = time,
-        Object::Job(job) => job.metadata.creation_timestamp = Some(vcjob::meta_time(time)),
+        Object::Job(job) => job.metadata.creation_timestamp = Some(volcano::meta_time(time)),
+        Object::CronJob(cron) => cron.metadata.creation_timestamp = Some(volcano::meta_time(time)),
+        Object::JobFlow(flow) => flow.metadata.creation_timestamp = Some(volcano::meta_time(time)),
         _ => {}
     }
 }

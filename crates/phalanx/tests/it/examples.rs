@@ -81,6 +81,23 @@ fn jobs_and_pods_of_operators_run_as_their_readme_says() {
 }
 
 #[test]
+fn the_flow_runs_its_jobs_one_after_the_other() {
+    let report = example("job-flow", &[]);
+    let completed = json!(["nightly-evaluate", "nightly-prepare", "nightly-train"]);
+    assert_eq!(report["jobFlows"]["default/nightly"], json!({"phase": "Succeed", "completed": completed}));
+    assert_eq!(count(&report["bindings"]), 7);
+    assert!(report["stats"]["virtualSeconds"].as_f64().unwrap() >= 690.0, "{report}");
+}
+
+#[test]
+fn the_cron_job_keeps_its_last_two_jobs() {
+    let report = example("cron-job", &[]);
+    let cron = json!({"started": 3, "active": 0, "last": "2000-01-01T01:30:00Z"});
+    assert_eq!(report["cronJobs"]["default/report"], cron);
+    assert_eq!((count(&report["jobs"]), count(&report["bindings"])), (2, 6));
+}
+
+#[test]
 fn every_example_has_a_readme_whose_commands_run() {
     let examples = crate::run::repository().join("config/examples");
     let mut commands = 0;
