@@ -45,7 +45,7 @@ pub use bad_input::{BadInput, Refused};
 pub use budget::Budget;
 pub use explain::Subject;
 pub use left::left_to_others;
-pub use manifests::{Manifests, Object, ReadOptions, read};
+pub use manifests::{ControlledObject, Manifests, Object, ReadOptions, read};
 pub use report::Report;
 pub use simulation::{Options, PERIOD_MS, Restless, Simulation, counting_clock};
 pub use unasked::unasked;

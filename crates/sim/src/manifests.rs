@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::batch::{CronJob, Job};
 use phalanx_api::bus::Command;
 use phalanx_api::flow::{JobFlow, JobTemplate};
@@ -65,13 +66,43 @@ pub enum Object {
     Claim(ClaimInfo),
     /// The template of a ResourceClaim.
     ClaimTemplate(ClaimInfo),
-    /// A Job of Volcano without a status: its controller is simulated.
+    /// An object of Volcano's controllers, which are simulated.
+    Controlled(ControlledObject),
+}
+
+/// An object of Volcano's controllers.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "named after the kinds")]
+pub enum ControlledObject {
+    /// A Job without a status.
     Job(Box<Job>),
     CronJob(Box<CronJob>),
-    /// A JobFlow of Volcano without a status: its controller is simulated.
+    /// A JobFlow without a status.
     JobFlow(Box<JobFlow>),
     JobTemplate(Box<JobTemplate>),
     Command(Box<Command>),
+}
+
+impl ControlledObject {
+    fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Job(object) => &object.metadata,
+            Self::CronJob(object) => &object.metadata,
+            Self::JobFlow(object) => &object.metadata,
+            Self::JobTemplate(object) => &object.metadata,
+            Self::Command(object) => &object.metadata,
+        }
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Job(object) => &mut object.metadata,
+            Self::CronJob(object) => &mut object.metadata,
+            Self::JobFlow(object) => &mut object.metadata,
+            Self::JobTemplate(object) => &mut object.metadata,
+            Self::Command(object) => &mut object.metadata,
+        }
+    }
 }
 
 /// Options: the schedulerName of simulated pods, and the queue of jobs that name none.
@@ -209,7 +240,9 @@ fn settle_times(entries: &mut [Entry]) -> Time {
 fn scheduled(object: &Object) -> Option<Time> {
     match object {
         Object::Pod(pod) => pod.info.life.scheduled,
-        Object::CronJob(cron) => volcano::time(cron.status.as_ref()?.last_schedule_time.as_ref()),
+        Object::Controlled(ControlledObject::CronJob(cron)) => {
+            volcano::time(cron.status.as_ref()?.last_schedule_time.as_ref())
+        }
         _ => None,
     }
 }
@@ -219,9 +252,7 @@ fn created(object: &Object) -> Option<Time> {
         Object::Queue(queue) => Some(queue.created),
         Object::PodGroup(group) => Some(group.created),
         Object::Pod(pod) => Some(pod.info.created),
-        Object::Job(job) => volcano::time(job.metadata.creation_timestamp.as_ref()),
-        Object::CronJob(cron) => volcano::time(cron.metadata.creation_timestamp.as_ref()),
-        Object::JobFlow(flow) => volcano::time(flow.metadata.creation_timestamp.as_ref()),
+        Object::Controlled(object) => volcano::time(object.metadata().creation_timestamp.as_ref()),
         _ => None,
     }
 }
@@ -231,9 +262,9 @@ fn set_created(object: &mut Object, time: Time) {
         Object::Queue(queue) => queue.created = time,
         Object::PodGroup(group) => group.created = time,
         Object::Pod(pod) => pod.info.created = time,
-        Object::Job(job) => job.metadata.creation_timestamp = Some(volcano::meta_time(time)),
-        Object::CronJob(cron) => cron.metadata.creation_timestamp = Some(volcano::meta_time(time)),
-        Object::JobFlow(flow) => flow.metadata.creation_timestamp = Some(volcano::meta_time(time)),
+        Object::Controlled(object) => {
+            object.metadata_mut().creation_timestamp = Some(volcano::meta_time(time));
+        }
         _ => {}
     }
 }

@@ -224,7 +224,7 @@ impl<'d> Reader<'d> {
             }
         }
         match object.filter(|_| wrong.is_empty()) {
-            Some(object) => self.entries.push(Entry { object, dated }),
+            Some(object) => self.entries.push(Entry { object: Object::Controlled(object), dated }),
             None => self.tell(place, &label, wrong),
         }
     }

@@ -129,11 +129,7 @@ impl Simulation {
                 Object::DeviceClass(class) => last.push(class.into()),
                 Object::Slice(slice) => last.push(slice.into()),
                 // Claims from templates are among the claims of the cluster.
-                Object::Job(job) => controllers.add_job(*job),
-                Object::CronJob(cron) => controllers.add_cron(*cron),
-                Object::JobFlow(flow) => controllers.add_flow(*flow),
-                Object::JobTemplate(template) => controllers.add_template(*template),
-                Object::Command(command) => controllers.add_command(*command),
+                Object::Controlled(object) => controllers.add(object),
                 Object::Claim(_) | Object::ClaimTemplate(_) | Object::ScopedQuota => {}
             }
         }

@@ -132,7 +132,7 @@ impl Jobs {
                 for change in outcome.changes {
                     match change {
                         Change::Delete(target) if target.kind == Made::Command => {
-                            commands.delete(&target.uid)
+                            commands.delete(&target.uid);
                         }
                         change => self.apply(&key, change, api_server, now),
                     }

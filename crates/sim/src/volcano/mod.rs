@@ -12,13 +12,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
-use phalanx_api::batch::{CronJob, Job};
-use phalanx_api::bus::Command;
-use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_cache::Names;
 use phalanx_cluster::event::Time;
 
 use crate::api_server::ApiServer;
+use crate::manifests::ControlledObject;
 use crate::report::Report;
 use command::Commands;
 use cron::Crons;
@@ -65,24 +63,14 @@ impl Controllers {
         }
     }
 
-    pub(crate) fn add_job(&mut self, job: Job) {
-        self.jobs.add(job);
-    }
-
-    pub(crate) fn add_cron(&mut self, cron: CronJob) {
-        self.crons.add(cron);
-    }
-
-    pub(crate) fn add_flow(&mut self, flow: JobFlow) {
-        self.flows.add(flow);
-    }
-
-    pub(crate) fn add_template(&mut self, template: JobTemplate) {
-        self.flows.add_template(template);
-    }
-
-    pub(crate) fn add_command(&mut self, command: Command) {
-        self.commands.add(command);
+    pub(crate) fn add(&mut self, object: ControlledObject) {
+        match object {
+            ControlledObject::Job(job) => self.jobs.add(*job),
+            ControlledObject::CronJob(cron) => self.crons.add(*cron),
+            ControlledObject::JobFlow(flow) => self.flows.add(*flow),
+            ControlledObject::JobTemplate(template) => self.flows.add_template(*template),
+            ControlledObject::Command(command) => self.commands.add(*command),
+        }
     }
 
     pub(crate) fn add_class(&mut self, name: &str, value: i32) {

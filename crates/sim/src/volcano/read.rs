@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 use super::command;
 use crate::kind::Controlled;
-use crate::manifests::Object;
+use crate::manifests::ControlledObject;
 
 /// Reads an object. Pods are for the first of our names where nobody is named.
-pub(crate) fn read(kind: Controlled, value: &Value, names: &Names) -> Result<Object, Invalid> {
+pub(crate) fn read(kind: Controlled, value: &Value, names: &Names) -> Result<ControlledObject, Invalid> {
     Ok(match kind {
         Controlled::Job => {
             let mut job: Job = decode(value)?;
             name_scheduler(&mut job.spec, names);
             check_job(&job, names)?;
-            Object::Job(Box::new(job))
+            ControlledObject::Job(Box::new(job))
         }
         Controlled::CronJob => {
             let mut cron: CronJob = decode(value)?;
@@ -27,20 +27,20 @@ pub(crate) fn read(kind: Controlled, value: &Value, names: &Names) -> Result<Obj
             name_scheduler(spec, names);
             let job = Job { metadata: cron.metadata.clone(), spec: spec.clone(), status: None };
             check_job(&job, names).map_err(|wrong| within("spec.jobTemplate.", wrong))?;
-            Object::CronJob(Box::new(cron))
+            ControlledObject::CronJob(Box::new(cron))
         }
         Controlled::JobTemplate => {
             let mut template: JobTemplate = decode(value)?;
             name_scheduler(&mut template.spec, names);
             let metadata = template.metadata.clone();
             check_job(&Job { metadata, spec: template.spec.clone(), status: None }, names)?;
-            Object::JobTemplate(Box::new(template))
+            ControlledObject::JobTemplate(Box::new(template))
         }
-        Controlled::JobFlow => Object::JobFlow(Box::new(decode::<JobFlow>(value)?)),
+        Controlled::JobFlow => ControlledObject::JobFlow(Box::new(decode::<JobFlow>(value)?)),
         Controlled::Command => {
             let command: Command = decode(value)?;
             check_command(&command)?;
-            Object::Command(Box::new(command))
+            ControlledObject::Command(Box::new(command))
         }
     })
 }
