@@ -18,7 +18,7 @@ pub const INHERITED_PREFIX: &str = "volcano.sh/";
 pub const GROUP_NAME_ANNOTATION: &str = "scheduling.k8s.io/group-name";
 /// The scheduler knows Kubernetes' own PodGroups, to which `spec.schedulingGroup` of a pod refers, by their names with this
 /// prefix: Volcano's may have the same names, and no name of an object has a '/'.
-pub const KUBERNETES_POD_GROUP: &str = "scheduling.k8s.io/";
+pub const KUBERNETES_POD_GROUP_PREFIX: &str = "scheduling.k8s.io/";
 /// Pod: an older name for [`GROUP_NAME_ANNOTATION`]; Volcano reads it only for vGPUs.
 pub const VOLCANO_GROUP_NAME_ANNOTATION: &str = "scheduling.volcano.sh/group-name";
 /// Owner of pods without a group: `minMember` of the group made for them, an integer.
@@ -160,6 +160,9 @@ pub const RUN_SECONDS: &str = "phalanx.sh/run-seconds";
 /// yet, the second for one that was restarted once, and so on; the last for all after it. Without it the pod succeeds.
 pub const EXIT_CODES: &str = "phalanx.sh/exit-codes";
 
+/// Command: after how many seconds of the simulation it is given, fractions allowed. Without it, at the start.
+pub const AFTER_SECONDS: &str = "phalanx.sh/after-seconds";
+
 /// All keys of this module.
 pub const ALL: &[&str] = &[
     GROUP_NAME_ANNOTATION,
@@ -230,6 +233,7 @@ pub const ALL: &[&str] = &[
     RESOURCE_GROUP,
     RUN_SECONDS,
     EXIT_CODES,
+    AFTER_SECONDS,
 ];
 
 #[cfg(test)]
@@ -239,6 +243,6 @@ mod tests {
         let texts = [include_str!("names.rs"), include_str!("../../cluster/src/annotation.rs")];
         let lines = texts.iter().flat_map(|text| text.lines());
         let keys = lines.filter(|line| line.starts_with("pub const ") && line.contains(": &str"));
-        assert_eq!(super::ALL.len(), keys.count() - 1, "all but the prefix");
+        assert_eq!(super::ALL.len(), keys.filter(|line| !line.contains("_PREFIX:")).count());
     }
 }

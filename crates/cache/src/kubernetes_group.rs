@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, PodGroupSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use phalanx_api::names::{self, KUBERNETES_POD_GROUP};
+use phalanx_api::names::{self, KUBERNETES_POD_GROUP_PREFIX};
 use phalanx_cluster::annotation;
 use phalanx_cluster::diagnosis::{MESSAGE_MAX, clipped};
 use phalanx_cluster::event::{self, Event, GroupStatus, Phase, PodGroupInfo, Time};
@@ -36,7 +36,7 @@ fn counts(text: &str) -> [u32; 3] {
 
 impl Kind for PodGroup {
     const NAMESPACED: bool = true;
-    const PREFIX: &str = KUBERNETES_POD_GROUP;
+    const PREFIX: &str = KUBERNETES_POD_GROUP_PREFIX;
 
     fn event(
         &self,

@@ -73,7 +73,7 @@ fn group_of<'a>(spec: &'a slim::PodSpec, marks: &Marks<'a>) -> Option<Cow<'a, st
     marks
         .annotation(names::GROUP_NAME_ANNOTATION)
         .map(Cow::Borrowed)
-        .or_else(|| own().map(|name| [names::KUBERNETES_POD_GROUP, name].concat().into()))
+        .or_else(|| own().map(|name| [names::KUBERNETES_POD_GROUP_PREFIX, name].concat().into()))
 }
 
 fn life(pod: &slim::Pod, interner: &mut Interner) -> PodLife {

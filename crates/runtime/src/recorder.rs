@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_api::names::KUBERNETES_POD_GROUP;
+use phalanx_api::names::KUBERNETES_POD_GROUP_PREFIX;
 use phalanx_cluster::event::{Key, PodRef};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl Regarding {
 
     /// A PodGroup.
     pub fn pod_group(key: &Key, uid: &Arc<str>) -> Self {
-        let (api_version, name) = match key.name.strip_prefix(KUBERNETES_POD_GROUP) {
+        let (api_version, name) = match key.name.strip_prefix(KUBERNETES_POD_GROUP_PREFIX) {
             Some(name) => ("scheduling.k8s.io/v1alpha2", name.into()),
             None => ("scheduling.volcano.sh/v1beta1", Arc::clone(&key.name)),
         };

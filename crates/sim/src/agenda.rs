@@ -36,6 +36,14 @@ impl Agenda {
         self.steps.peek().map(|Reverse((at, ..))| *at)
     }
 
+    /// The pods that have a step, in no order.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.steps.iter().filter_map(|Reverse((.., step))| match step {
+            Step::Start(pod) | Step::Finish(pod) | Step::Remove(pod) => Some(pod),
+            Step::Detach { .. } => None,
+        })
+    }
+
     /// The next step that is due by `now`, with its time.
     pub(crate) fn due(&mut self, now: Time) -> Option<(Time, Step)> {
         if self.next()? > now {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::{
     AttachmentInfo, BindFailure, BindFault, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase,
-    PodRef, PvcInfo, QueueGate, QueueInfo, Resources, StorageCapacityInfo, StorageClassInfo, Time,
-    VolumeInfo,
+    PodRef, PvcInfo, QueueGate, QueueInfo, QueueState, Resources, StorageCapacityInfo, StorageClassInfo,
+    Time, VolumeInfo,
 };
 use phalanx_core::decision::{Binding, Cause, Decision};
 
@@ -149,6 +149,12 @@ impl ApiServer {
         self.agenda.next()
     }
 
+    /// Whether a kubelet has a step to take for another pod than these, which stays.
+    pub(crate) fn has_step_but_for(&self, pods: &BTreeSet<&Arc<str>>) -> bool {
+        let stays = |uid| self.pods.get(uid).is_some_and(|pod| !pod.info.life.deleting);
+        self.agenda.pods().any(|uid| !pods.contains(uid) && stays(uid))
+    }
+
     /// Takes all steps of kubelets that are due.
     pub(crate) fn run_kubelets(&mut self, now: Time) {
         while let Some((at, step)) = self.agenda.due(now) {
@@ -224,6 +230,19 @@ impl ApiServer {
     /// PodGroups as they are now.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &PodGroupInfo> {
         self.groups.values()
+    }
+
+    /// Queues as they are now.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &QueueInfo> {
+        self.queues.values()
+    }
+
+    /// The controller of queues opens or closes one.
+    pub(crate) fn set_queue_state(&mut self, name: &str, state: QueueState) {
+        if let Some(queue) = self.queues.get_mut(name) {
+            queue.state = state;
+            self.echoes.push(Event::Queue(Box::new(queue.clone())));
+        }
     }
 
     /// Pods with a nomination of this run that are not bound yet.

@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use phalanx_api::names::KUBERNETES_POD_GROUP;
+use phalanx_api::names::KUBERNETES_POD_GROUP_PREFIX;
 use phalanx_cluster::event::{Phase, PodGroupInfo, PodInfo};
 use phalanx_core::report::{Figures, GroupReport, QueueReport, Report as CoreReport};
 
@@ -54,7 +54,7 @@ impl Simulation {
     }
 
     fn explain_group(&self, core: &CoreReport, namespace: &str, name: &str) -> Option<String> {
-        let is = |full: &str| *full == *name || full.strip_prefix(KUBERNETES_POD_GROUP) == Some(name);
+        let is = |full: &str| *full == *name || full.strip_prefix(KUBERNETES_POD_GROUP_PREFIX) == Some(name);
         let named = |group: &&PodGroupInfo| *group.key.namespace == *namespace && is(&group.key.name);
         let key = &self.api_server().groups().find(named)?.key;
         let group = find(core, false, namespace, &key.name)?;

@@ -103,8 +103,8 @@ pub(crate) enum Sort<'a> {
     Plain(Kind),
     /// Its pods are created.
     Workload(Workload),
-    /// A Job of Volcano: its controller is simulated.
-    Vcjob,
+    /// The controller of this kind is simulated.
+    Controlled(Controlled),
     /// A list: its items are read; with the kind of items that do not name one.
     List(Option<&'a str>),
     /// The object is ignored.
@@ -125,11 +125,17 @@ impl<'a> Sort<'a> {
         {
             return Sort::Workload(*workload);
         }
+        if let Some((.., controlled)) =
+            CONTROLLED.iter().find(|(known, each, _)| (*known, *each) == (version, kind))
+        {
+            return Sort::Controlled(*controlled);
+        }
         match (version, kind) {
-            VCJOB => Sort::Vcjob,
             ("v1", "List") => Sort::List(None),
             (version, kind) => match kind.strip_suffix("List").map(|item| (item, Sort::of(version, item))) {
-                Some((item, Sort::Plain(_) | Sort::Workload(_) | Sort::Vcjob)) => Sort::List(Some(item)),
+                Some((item, Sort::Plain(_) | Sort::Workload(_) | Sort::Controlled(_))) => {
+                    Sort::List(Some(item))
+                }
                 _ => slip(version, kind).unwrap_or(Sort::Unknown),
             },
         }
@@ -159,8 +165,35 @@ pub(crate) fn near(kind: &str, version: &str) -> Option<&'static str> {
     phalanx_conf::nearest(&names, kind)
 }
 
-/// The Job of Volcano.
-const VCJOB: (&str, &str) = (phalanx_api::batch::API_VERSION, "Job");
+/// A kind that controllers of Volcano read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Controlled {
+    Job,
+    CronJob,
+    JobFlow,
+    JobTemplate,
+    Command,
+}
+
+impl Controlled {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Controlled::Job => "Job",
+            Controlled::CronJob => "CronJob",
+            Controlled::JobFlow => "JobFlow",
+            Controlled::JobTemplate => "JobTemplate",
+            Controlled::Command => "Command",
+        }
+    }
+}
+
+const CONTROLLED: [(&str, &str, Controlled); 5] = [
+    (phalanx_api::batch::API_VERSION, "Job", Controlled::Job),
+    (phalanx_api::batch::API_VERSION, "CronJob", Controlled::CronJob),
+    ("flow.volcano.sh/v1alpha1", "JobFlow", Controlled::JobFlow),
+    ("flow.volcano.sh/v1alpha1", "JobTemplate", Controlled::JobTemplate),
+    ("bus.volcano.sh/v1alpha1", "Command", Controlled::Command),
+];
 
 /// The kinds with a pod template.
 const WORKLOADS: [(&str, &str, Workload); 4] = [
@@ -212,7 +245,10 @@ mod tests {
             ("scheduling.x-k8s.io/v1alpha1", "PodGroup", Sort::Unknown),
             ("batch/v1", "Job", Sort::Workload(Workload::Job)),
             ("batch/v1", "JobList", Sort::List(Some("Job"))),
-            ("batch.volcano.sh/v1alpha1", "Job", Sort::Vcjob),
+            ("batch.volcano.sh/v1alpha1", "Job", Sort::Controlled(Controlled::Job)),
+            ("batch.volcano.sh/v1alpha1", "CronJob", Sort::Controlled(Controlled::CronJob)),
+            ("batch/v1", "CronJob", Sort::Unknown),
+            ("bus.volcano.sh/v1alpha1", "CommandList", Sort::List(Some("Command"))),
             ("batch.volcano.sh/v1alpha1", "JobList", Sort::List(Some("Job"))),
             ("apps/v1", "StatefulSet", Sort::Workload(Workload::Replicated)),
             ("scheduling.volcano.sh/v1alpha9", "PodGroup", queue_like("PodGroup")),

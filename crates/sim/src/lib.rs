@@ -37,7 +37,7 @@ mod simulation;
 mod storage;
 mod unasked;
 mod unread;
-mod vcjob;
+mod volcano;
 mod workload;
 
 pub use api_server::{START_DELAY_MS, SimulatedPod};
@@ -45,7 +45,7 @@ pub use bad_input::{BadInput, Refused};
 pub use budget::Budget;
 pub use explain::Subject;
 pub use left::left_to_others;
-pub use manifests::{Manifests, Object, ReadOptions, read};
+pub use manifests::{ControlledObject, Manifests, Object, ReadOptions, read};
 pub use report::Report;
 pub use simulation::{Options, PERIOD_MS, Restless, Simulation, counting_clock};
 pub use unasked::unasked;

@@ -5,7 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_api::batch::Job;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use phalanx_api::batch::{CronJob, Job};
+use phalanx_api::bus::Command;
+use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_cache::Names;
 use phalanx_cluster::event::{
     AttachmentInfo, ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, NamespaceInfo, NodeInfo,
@@ -20,7 +23,7 @@ use crate::budget::Budget;
 use crate::document::{self, Document};
 use crate::printable::printable;
 use crate::reader::{Read, Reader};
-use crate::vcjob;
+use crate::volcano;
 
 /// The begin of the simulation of a cluster without any creation time: 2000-01-01T00:00:00Z.
 const EPOCH: Time = Time(946_684_800_000);
@@ -63,8 +66,43 @@ pub enum Object {
     Claim(ClaimInfo),
     /// The template of a ResourceClaim.
     ClaimTemplate(ClaimInfo),
-    /// A Job of Volcano without a status: its controller is simulated.
+    /// An object of Volcano's controllers, which are simulated.
+    Controlled(ControlledObject),
+}
+
+/// An object of Volcano's controllers.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "named after the kinds")]
+pub enum ControlledObject {
+    /// A Job without a status.
     Job(Box<Job>),
+    CronJob(Box<CronJob>),
+    /// A JobFlow without a status.
+    JobFlow(Box<JobFlow>),
+    JobTemplate(Box<JobTemplate>),
+    Command(Box<Command>),
+}
+
+impl ControlledObject {
+    fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Job(object) => &object.metadata,
+            Self::CronJob(object) => &object.metadata,
+            Self::JobFlow(object) => &object.metadata,
+            Self::JobTemplate(object) => &object.metadata,
+            Self::Command(object) => &object.metadata,
+        }
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Job(object) => &mut object.metadata,
+            Self::CronJob(object) => &mut object.metadata,
+            Self::JobFlow(object) => &mut object.metadata,
+            Self::JobTemplate(object) => &mut object.metadata,
+            Self::Command(object) => &mut object.metadata,
+        }
+    }
 }
 
 /// Options: the schedulerName of simulated pods, and the queue of jobs that name none.
@@ -197,10 +235,14 @@ fn settle_times(entries: &mut [Entry]) -> Time {
     Time((now.0 / 1_000 + 1) * 1_000)
 }
 
-/// A pod without a creation time may have the time of its bind: the simulation begins after that.
+/// A pod without a creation time may have the time of its bind, a CronJob that of its last Job: the simulation begins
+/// after that.
 fn scheduled(object: &Object) -> Option<Time> {
     match object {
         Object::Pod(pod) => pod.info.life.scheduled,
+        Object::Controlled(ControlledObject::CronJob(cron)) => {
+            volcano::time(cron.status.as_ref()?.last_schedule_time.as_ref())
+        }
         _ => None,
     }
 }
@@ -210,6 +252,7 @@ fn created(object: &Object) -> Option<Time> {
         Object::Queue(queue) => Some(queue.created),
         Object::PodGroup(group) => Some(group.created),
         Object::Pod(pod) => Some(pod.info.created),
+        Object::Controlled(object) => volcano::time(object.metadata().creation_timestamp.as_ref()),
         _ => None,
     }
 }
@@ -219,7 +262,9 @@ fn set_created(object: &mut Object, time: Time) {
         Object::Queue(queue) => queue.created = time,
         Object::PodGroup(group) => group.created = time,
         Object::Pod(pod) => pod.info.created = time,
-        Object::Job(job) => job.metadata.creation_timestamp = Some(vcjob::meta_time(time)),
+        Object::Controlled(object) => {
+            object.metadata_mut().creation_timestamp = Some(volcano::meta_time(time));
+        }
         _ => {}
     }
 }

@@ -265,10 +265,6 @@ fn ignored_note(kind: &str, first: &BadInput, count: usize) -> BadInput {
 fn why_ignored(kind: &str) -> String {
     let single = kind.replacen("List (", " (", 1);
     let made = ["DaemonSet (apps/", "CronJob (batch/", "ReplicationController (v1"];
-    let of_jobs = ["CronJob (batch.volcano.sh/", "JobFlow (flow.volcano.sh/"];
-    if of_jobs.iter().any(|made| single.starts_with(made)) {
-        return "whose Jobs its controller makes, expected those".to_owned();
-    }
     if made.iter().any(|made| single.starts_with(made)) {
         return "whose pods its controller makes, expected those: kubectl get pods -A -o yaml".to_owned();
     }

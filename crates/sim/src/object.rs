@@ -357,12 +357,15 @@ fn run_ms(pod: &slim::Pod) -> Result<Option<i64>, Invalid> {
     let Some(text) = annotations.and_then(|annotations| annotations.get(RUN_SECONDS)) else {
         return Ok(None);
     };
+    millis(RUN_SECONDS, text).map(Some)
+}
+
+/// The seconds of an annotation, in milliseconds.
+pub(crate) fn millis(annotation: &str, text: &str) -> Result<i64, Invalid> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
-    let millis = seconds.map(|seconds| Some((seconds * 1_000.0).round() as i64));
-    let field = format!("metadata.annotations.{RUN_SECONDS}");
-    millis.ok_or_else(|| {
-        invalid(&field, &format!("found {text:?}, expected a number of seconds from 0 to {SECONDS_MAX}"))
-    })
+    let field = format!("metadata.annotations.{annotation}");
+    let problem = || format!("found {text:?}, expected a number of seconds from 0 to {SECONDS_MAX}");
+    seconds.map(|seconds| (seconds * 1_000.0).round() as i64).ok_or_else(|| invalid(&field, &problem()))
 }
 
 /// How the pod ends, by the retry of its job that it was made in.

@@ -21,6 +21,8 @@ pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServe
         nominations: api_server.nominations(),
         pod_groups: groups(core, api_server),
         jobs: BTreeMap::new(),
+        cron_jobs: BTreeMap::new(),
+        job_flows: BTreeMap::new(),
         pods: single_pods(core, api_server),
         queues: core.queues.iter().map(|queue| (queue.name.to_string(), queue_outcome(queue))).collect(),
         stats: Stats {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::api_server::SimulatedPod;
 use crate::bad_input::{BadInput, Refused};
 use crate::document::Document;
-use crate::kind::{Kind, Sort};
+use crate::kind::{Controlled, Kind, Sort};
 use crate::manifests::{Entry, Object};
 use crate::mend;
 use crate::names_check;
@@ -20,7 +20,7 @@ use crate::object_check;
 use crate::place::Place;
 use crate::replacement::Maker;
 use crate::schema::{Checked, Schemas, UnknownField};
-use crate::vcjob;
+use crate::volcano;
 use crate::workload::{self, Workload};
 
 /// The number of problems after which reading ends: more would scroll the first out of sight.
@@ -42,8 +42,8 @@ pub(crate) struct Reader<'d> {
     /// The default PriorityClass and its place.
     default_class: Option<String>,
     faults: Vec<BadInput>,
-    /// The place of each Job of Volcano.
-    jobs: BTreeMap<String, String>,
+    /// The place of each object of Volcano's controllers.
+    controlled: BTreeMap<(Controlled, String), String>,
     names: Names,
 }
 
@@ -69,7 +69,7 @@ impl<'d> Reader<'d> {
             left: BTreeMap::new(),
             default_class: None,
             faults,
-            jobs: BTreeMap::new(),
+            controlled: BTreeMap::new(),
             names: names.clone(),
         }
     }
@@ -122,7 +122,7 @@ impl<'d> Reader<'d> {
         match Sort::of(&version, &kind) {
             Sort::Plain(kind) => self.plain(place, kind, Value::Object(map)),
             Sort::Workload(workload) => self.workload(place, &kind, workload, Value::Object(map)),
-            Sort::Vcjob => self.vcjob(place, Value::Object(map)),
+            Sort::Controlled(kind) => self.controlled(place, kind, Value::Object(map)),
             Sort::List(item) => self.list(place, item.map(|item| (version.as_str(), item)), map)?,
             Sort::Unknown => self.notes.ignore(place, format!("{kind} ({version})")),
             Sort::Slip { version: meant, kind: name } if kind == name => {
@@ -201,37 +201,43 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// The Job of Volcano, and what is wrong with it or its templates.
-    fn vcjob(&mut self, place: &Place<'d>, mut value: Value) {
-        let Identity { label, dated, wrong, key } = object::identify(&mut value, "Job", true);
-        if !value["status"]["state"]["phase"].is_null() {
-            let problem =
-                "found a status: the job's pods and PodGroup are read, and its controller is not simulated"
-                    .to_owned();
-            return self
-                .notes
-                .odd(Kind::Pod, "Job status", problem, |problem| place.fault(&label, "status", problem));
+    /// An object of Volcano's controllers, and what is wrong with it or its templates.
+    fn controlled(&mut self, place: &Place<'d>, kind: Controlled, mut value: Value) {
+        let Identity { label, dated, mut wrong, key } = object::identify(&mut value, kind.name(), true);
+        if matches!(kind, Controlled::Job | Controlled::JobFlow)
+            && !value["status"]["state"]["phase"].is_null()
+        {
+            return self.leave_to_cluster(place, kind, &label);
         }
-        let mut wrong = wrong;
         let spot = format!("document {} of {}", place.document.number, place.document.file);
-        if let Some(first) = self.jobs.insert(key.clone(), spot).filter(|_| !key.is_empty()) {
-            wrong.push(Invalid {
-                field: "metadata.name".to_owned(),
-                problem: format!("found Job {key} again, expected it once; it is in {first}"),
-            });
+        let before = self.controlled.insert((kind, key.clone()), spot);
+        if let Some(first) = before.filter(|_| !key.is_empty()) {
+            let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
+            wrong.push(Invalid { field: "metadata.name".to_owned(), problem });
         }
-        let job = vcjob::read(&value, &self.names).map_err(|one| wrong.push(one)).ok();
-        for (at, pod) in vcjob::samples(&value) {
-            let template = place.inner(&format!("spec.tasks[{at}].template."));
+        let object = volcano::read(kind, &value, &self.names).map_err(|one| wrong.push(one)).ok();
+        for (path, pod) in volcano::samples(kind, &value) {
+            let template = place.inner(&path);
             if let Err(more) = self.examine(&template, Kind::Pod, &label, pod, Vec::new()) {
                 self.tell(&template, &label, more);
                 return;
             }
         }
-        match job.filter(|_| wrong.is_empty()) {
-            Some(job) => self.entries.push(Entry { object: Object::Job(Box::new(job)), dated }),
+        match object.filter(|_| wrong.is_empty()) {
+            Some(object) => self.entries.push(Entry { object: Object::Controlled(object), dated }),
             None => self.tell(place, &label, wrong),
         }
+    }
+
+    /// An object with a status comes from a cluster, with what its controller made.
+    fn leave_to_cluster(&mut self, place: &Place<'d>, kind: Controlled, label: &str) {
+        let problem = if kind == Controlled::Job {
+            "found a status: the job's pods and PodGroup are read, and its controller is not simulated"
+        } else {
+            "found a status: the flow's Jobs are read, and its controller is not simulated"
+        };
+        let field = format!("{} status", kind.name());
+        self.notes.odd(Kind::Pod, &field, problem, |problem| place.fault(label, "status", problem));
     }
 
     /// Volcano's controller of PodGroups is not simulated.

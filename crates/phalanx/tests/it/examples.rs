@@ -61,6 +61,42 @@ fn the_example_of_a_cluster_that_is_too_small_has_a_reason() {
     assert_eq!(count(&report["pods"]), 1);
 }
 
+/// How many pods of an example are bound, and the phase of its Job or PodGroup in the end.
+#[test]
+fn jobs_and_pods_of_operators_run_as_their_readme_says() {
+    for (name, pods, pointer, phase) in [
+        ("pytorch-job", 4, "/jobs/default~1pytorch", "Completed"),
+        ("mpi-job", 4, "/jobs/default~1mpi", "Completed"),
+        ("ray-job", 4, "/jobs/default~1ray", "Running"),
+        ("kubeflow", 3, "/podGroups/default~1mnist", "Completed"),
+        ("kuberay", 3, "/podGroups/default~1ray-demo-pg", "Running"),
+        ("spark", 3, "/podGroups/default~1spark-pi-pg", "Completed"),
+    ] {
+        let report = example(name, &[]);
+        assert_eq!(count(&report["bindings"]), pods, "{name}: {report}");
+        let found = report.pointer(pointer).unwrap_or_else(|| panic!("{name}: {report}"));
+        assert_eq!(found["phase"], phase, "{name}");
+        assert_eq!(count(&report["pods"]), 0, "{name}: {report}");
+    }
+}
+
+#[test]
+fn the_flow_runs_its_jobs_one_after_the_other() {
+    let report = example("job-flow", &[]);
+    let completed = json!(["nightly-evaluate", "nightly-prepare", "nightly-train"]);
+    assert_eq!(report["jobFlows"]["default/nightly"], json!({"phase": "Succeed", "completed": completed}));
+    assert_eq!(count(&report["bindings"]), 7);
+    assert!(report["stats"]["virtualSeconds"].as_f64().unwrap() >= 690.0, "{report}");
+}
+
+#[test]
+fn the_cron_job_keeps_its_last_two_jobs() {
+    let report = example("cron-job", &[]);
+    let cron = json!({"started": 3, "active": 0, "last": "2000-01-01T01:30:00Z"});
+    assert_eq!(report["cronJobs"]["default/report"], cron);
+    assert_eq!((count(&report["jobs"]), count(&report["bindings"])), (2, 6));
+}
+
 #[test]
 fn every_example_has_a_readme_whose_commands_run() {
     let examples = crate::run::repository().join("config/examples");

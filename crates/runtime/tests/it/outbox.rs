@@ -135,7 +135,43 @@ fn only_the_newest_status_of_an_object_is_written_and_one_at_a_time() {
     outbox.decide(vec![status("g", Phase::Unknown, 1), status("g", Phase::Completed, 1)], now);
     assert!(burst(&mut outbox, now).is_empty(), "the first write is still in flight");
     outbox.done(jobs.remove(0), Reply::Done, now);
-    assert_eq!(drain(&mut outbox, now), ["group g Completed"]);
+    assert_eq!(drain(&mut outbox, now + options().hold), ["group g Completed"]);
+}
+
+/// Pods of a gang start and end one after the other: each would be a write.
+#[test]
+fn counts_of_a_running_group_are_written_once_they_are_still() {
+    let (mut now, hold) = (Instant::now(), options().hold);
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![status("g", Phase::Running, 0)], now);
+    assert_eq!(drain(&mut outbox, now), ["group g Running"]);
+    for running in 1..=3 {
+        outbox.decide(vec![status("g", Phase::Running, running)], now);
+        now += hold * 2;
+        assert!(drain(&mut outbox, now).is_empty(), "{running} run");
+    }
+    let sent = burst(&mut outbox, now + hold * 3);
+    let [Job { work: Work::Write(Write::PodGroup(write)), .. }] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!(write.status.running, 3);
+}
+
+#[test]
+fn a_group_that_is_deleted_when_it_has_completed_gets_no_status() {
+    let (now, hold) = (Instant::now(), options().hold);
+    for deleted in [true, false] {
+        let mut outbox = Outbox::new(options());
+        outbox.decide(vec![status("g", Phase::Running, 0)], now);
+        assert_eq!(drain(&mut outbox, now), ["group g Running"]);
+        outbox.decide(vec![status("g", Phase::Running, 2), status("g", Phase::Completed, 0)], now);
+        assert!(drain(&mut outbox, now).is_empty());
+        if deleted {
+            outbox.gone(&[Event::PodGroupGone(Key::new("ns", "g"))], now);
+        }
+        // Also between binds.
+        outbox.decide(vec![gang("a", 100)], now + hold);
+        let sent: Vec<String> = burst(&mut outbox, now + hold).iter().map(name).collect();
+        assert_eq!(sent.contains(&"group g Completed".to_owned()), !deleted, "{sent:?}");
+    }
 }
 
 #[test]
@@ -409,10 +445,10 @@ fn a_status_is_sent_again_unless_a_newer_one_waits() {
     outbox.decide(vec![status("g", Phase::Running, 0)], now);
     outbox.done(job, passing(), now);
     assert_eq!(drain(&mut outbox, now + Duration::from_secs(1)), ["group g Running"]);
-    outbox.decide(vec![status("g", Phase::Completed, 0)], now);
+    outbox.decide(vec![status("g", Phase::Unknown, 0)], now);
     let job = outbox.next(now).unwrap();
     outbox.done(job, passing(), now);
-    assert_eq!(drain(&mut outbox, now + Duration::from_secs(1)), ["group g Completed"]);
+    assert_eq!(drain(&mut outbox, now + Duration::from_secs(1)), ["group g Unknown"]);
 }
 
 #[test]

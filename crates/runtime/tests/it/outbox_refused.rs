@@ -108,7 +108,7 @@ fn newer_content_of_a_refused_write_waits_for_its_back_off() {
     play.outbox.decide(vec![status(601)], play.now);
     let before = play.now - play.start;
     play.until(Duration::from_mins(11), &Reply::Done);
-    assert!(play.sent[1].0 <= before + OutboxOptions::default().hold, "it is as any other again");
+    assert!(play.sent[1].0 <= before + OutboxOptions::default().hold * 5, "it is as any other again");
 }
 
 #[test]

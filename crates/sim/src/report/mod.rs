@@ -26,6 +26,12 @@ pub struct Report {
     /// Jobs of Volcano, by `namespace/name`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub jobs: BTreeMap<String, JobOutcome>,
+    /// CronJobs of Volcano, by `namespace/name`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cron_jobs: BTreeMap<String, CronJobOutcome>,
+    /// JobFlows of Volcano, by `namespace/name`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub job_flows: BTreeMap<String, JobFlowOutcome>,
     /// Waiting pods without a PodGroup, by `namespace/name`.
     pub pods: BTreeMap<String, PodOutcome>,
     /// Queues, by name.
@@ -122,6 +128,32 @@ pub struct JobOutcome {
     /// Its pods that exist: waiting, running, succeeded, failed.
     #[serde(skip)]
     pub pods: [i32; 4],
+}
+
+/// The outcome of a CronJob of Volcano.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CronJobOutcome {
+    /// How many Jobs it has started.
+    pub started: u32,
+    /// How many of them have not ended.
+    pub active: usize,
+    /// The time of the schedule for which it started the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<String>,
+}
+
+/// The outcome of a JobFlow of Volcano.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobFlowOutcome {
+    /// The phase.
+    pub phase: String,
+    /// Its Jobs that have completed.
+    pub completed: Vec<String>,
+    /// The number of its steps.
+    #[serde(skip)]
+    pub steps: usize,
 }
 
 /// The outcome of a waiting pod without a PodGroup.

@@ -15,6 +15,8 @@ impl Report {
     /// The report as tables.
     pub fn to_table(&self) -> String {
         let parts = [
+            self.flow_table(),
+            self.cron_table(),
             self.job_table(),
             self.gangs(),
             self.single_pods(),
@@ -53,10 +55,22 @@ impl Report {
         columns(&["PODGROUP", "QUEUE", "PHASE", "MIN", "PLACED", "WAITING", "NODES"], rows.collect())
     }
 
+    fn flow_table(&self) -> String {
+        let rows = self.job_flows.iter().map(|(name, flow)| {
+            vec![name.clone(), flow.phase.clone(), format!("{}/{}", flow.completed.len(), flow.steps)]
+        });
+        columns(&["JOBFLOW", "PHASE", "COMPLETED"], rows.collect())
+    }
+
+    fn cron_table(&self) -> String {
+        let rows = self.cron_jobs.iter().map(|(name, cron)| {
+            let last = cron.last.clone().unwrap_or_else(|| "-".to_owned());
+            vec![name.clone(), cron.started.to_string(), cron.active.to_string(), last]
+        });
+        columns(&["CRONJOB", "STARTED", "ACTIVE", "LAST"], rows.collect())
+    }
+
     fn job_table(&self) -> String {
-        if self.jobs.is_empty() {
-            return String::new();
-        }
         let rows = self.jobs.iter().map(|(name, job)| {
             let mut cells = vec![name.clone(), job.phase.clone(), job.retries.to_string()];
             cells.extend(job.pods.map(|count| count.to_string()));

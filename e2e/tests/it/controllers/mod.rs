@@ -7,6 +7,7 @@ mod commands;
 mod costs;
 mod crashes;
 mod deploy;
+mod examples;
 mod jobs;
 mod queues;
 

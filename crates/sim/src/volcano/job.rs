@@ -1,65 +1,26 @@
-//! Jobs of Volcano: their controller, in virtual time.
+//! Jobs and what belongs to them.
 //!
-//! The functions are those of the live controllers. A Job that has a status comes from a cluster, with its pods and its
-//! PodGroup: these are read as they are, and the Job is left alone.
+//! A Job of the manifests that has a status comes from a cluster, with its pods and its PodGroup: these are read as they
+//! are, and the Job is left alone.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use phalanx_api::batch::Job;
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupStatus};
-use phalanx_cache::{Invalid, Names, decode};
+use phalanx_cache::Names;
 use phalanx_cluster::event::{Key, PodPhase as Phase, Time};
-use phalanx_controllers::job::{JobPod, Observed, PodPhase, SshKey, check, reconcile, with_defaults};
+use phalanx_controllers::job::{JobPod, Observed, PodPhase, SshKey, reconcile};
 use phalanx_controllers::{Change, Kind as Made, Object as Changed, Outcome, Target};
 use serde_json::{Value, json};
 
+use super::command::Commands;
+use super::{ByKey, RECONCILIATIONS_MAX, key, meta_time, timestamp};
 use crate::api_server::ApiServer;
 use crate::kind::Kind;
 use crate::manifests::Object;
 use crate::object::Converter;
 use crate::report::JobOutcome;
-
-/// A job that takes more reconciliations than this at one time would never end.
-const RECONCILIATIONS_MAX: u32 = 100;
-
-pub(crate) fn timestamp(time: Time) -> Timestamp {
-    Timestamp::from_millisecond(time.0).unwrap_or(Timestamp::MAX)
-}
-
-pub(crate) fn meta_time(time: Time) -> MetaTime {
-    MetaTime(timestamp(time))
-}
-
-/// Reads a Job. Its pods are for the first of our names where nobody is named.
-pub(crate) fn read(value: &Value, names: &Names) -> Result<Job, Invalid> {
-    let mut job: Job = decode(value)?;
-    let scheduler = names.schedulers.first().map_or("volcano", String::as_str);
-    if job.spec.scheduler_name.is_empty() {
-        scheduler.clone_into(&mut job.spec.scheduler_name);
-    }
-    match check(&with_defaults(&job, scheduler)) {
-        Some(problem) => {
-            let (field, problem) = problem.split_once(": ").unwrap_or(("spec", &problem));
-            Err(Invalid { field: field.to_owned(), problem: problem.to_owned() })
-        }
-        None => Ok(job),
-    }
-}
-
-/// A pod of each task, to be checked before the simulation.
-pub(crate) fn samples(job: &Value) -> Vec<(usize, Value)> {
-    let tasks = job["spec"]["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let sample = |(at, task): (usize, &Value)| {
-        let template = &task["template"];
-        let mut metadata = template["metadata"].as_object().cloned().unwrap_or_default();
-        metadata.insert("name".into(), json!("sample"));
-        metadata.insert("namespace".into(), job["metadata"]["namespace"].clone());
-        (at, json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}))
-    };
-    tasks.iter().enumerate().map(sample).collect()
-}
 
 /// A Job and what belongs to it.
 #[derive(Debug)]
@@ -75,7 +36,7 @@ struct VolcanoJob {
 
 /// All Jobs of Volcano, and their controller.
 pub(crate) struct Jobs {
-    jobs: BTreeMap<String, VolcanoJob>,
+    jobs: ByKey<VolcanoJob>,
     converter: Converter,
     names: Names,
     classes: BTreeMap<String, i32>,
@@ -97,10 +58,8 @@ impl Jobs {
     }
 
     pub(crate) fn add(&mut self, mut job: Job) {
-        let metadata = &mut job.metadata;
-        let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
-        let key = format!("{}/{}", namespace.unwrap_or_default(), name.clone().unwrap_or_default());
-        metadata.uid = name.map(|name| format!("job-{name}"));
+        let key = key(&job.metadata);
+        job.metadata.uid = job.metadata.name.as_ref().map(|name| format!("job-{name}"));
         // Claims of the job are there: a claim that is missing is told of its pods.
         self.claims.extend(job.spec.volumes.iter().filter_map(|volume| volume.volume_claim_name.clone()));
         self.jobs.insert(
@@ -119,25 +78,72 @@ impl Jobs {
         Some(Time(next.as_millisecond()))
     }
 
+    /// A controller makes a Job.
+    pub(crate) fn create(&mut self, mut job: Job, now: Time) {
+        job.metadata.creation_timestamp = Some(meta_time(now));
+        self.add(job);
+    }
+
+    /// Deletes a Job with all that belongs to it.
+    pub(crate) fn delete(&mut self, key: &str, api_server: &mut ApiServer, now: Time) {
+        let Some(own) = self.jobs.remove(key) else { return };
+        own.pods.keys().for_each(|uid| api_server.delete_pod(uid, now));
+        if let Some(group) = own.group {
+            api_server.delete_group(&group_key(&group));
+        }
+    }
+
+    /// The Jobs whose controller is the object with this UID.
+    pub(crate) fn of(&self, owner: &str) -> Vec<Job> {
+        self.owned(owner).map(|own| own.job.clone()).collect()
+    }
+
+    /// The UIDs of the pods of these Jobs.
+    pub(crate) fn pods_of(&self, owner: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.owned(owner).flat_map(|own| own.pods.keys())
+    }
+
+    fn owned(&self, owner: &str) -> impl Iterator<Item = &VolcanoJob> {
+        let is = move |own: &&VolcanoJob| {
+            own.job.metadata.owner_references.iter().flatten().any(|one| one.uid == owner)
+        };
+        self.jobs.values().filter(is)
+    }
+
+    /// Whether all pods of a task run.
+    pub(crate) fn runs(&self, key: &str, task: &str) -> bool {
+        let Some(own) = self.jobs.get(key) else { return false };
+        let Some(wanted) = own.job.spec.tasks.iter().find(|one| one.name == task) else { return false };
+        let runs = |pod: &&JobPod| pod.task == task && pod.phase == PodPhase::Running;
+        own.pods.values().filter(runs).count() >= usize::try_from(wanted.replicas).unwrap_or(0)
+    }
+
     /// Reconciles all Jobs until nothing changes; returns whether anything did.
-    pub(crate) fn run(&mut self, api_server: &mut ApiServer, now: Time) -> bool {
+    pub(crate) fn run(&mut self, commands: &mut Commands, api_server: &mut ApiServer, now: Time) -> bool {
         let keys: Vec<String> = self.jobs.keys().cloned().collect();
         let mut worked = false;
         for key in keys {
             for _ in 0..RECONCILIATIONS_MAX {
-                let outcome = self.reconcile(&key, api_server, now);
+                let outcome = self.reconcile(&key, commands, api_server, now);
                 if outcome.changes.is_empty() {
                     break;
                 }
                 worked = true;
-                outcome.changes.into_iter().for_each(|change| self.apply(&key, change, api_server, now));
+                for change in outcome.changes {
+                    match change {
+                        Change::Delete(target) if target.kind == Made::Command => {
+                            commands.delete(&target.uid);
+                        }
+                        change => self.apply(&key, change, api_server, now),
+                    }
+                }
             }
         }
         worked
     }
 
     /// What became of the Jobs.
-    pub(crate) fn outcomes(&self) -> BTreeMap<String, JobOutcome> {
+    pub(crate) fn outcomes(&self) -> ByKey<JobOutcome> {
         let outcome = |own: &VolcanoJob| {
             let status = own.job.status.clone().unwrap_or_default();
             JobOutcome {
@@ -150,9 +156,10 @@ impl Jobs {
         self.jobs.iter().map(|(key, own)| (key.clone(), outcome(own))).collect()
     }
 
-    fn reconcile(&mut self, key: &str, api_server: &ApiServer, now: Time) -> Outcome {
+    fn reconcile(&mut self, key: &str, commands: &Commands, api_server: &ApiServer, now: Time) -> Outcome {
         let Some(own) = self.jobs.get_mut(key) else { return Outcome::default() };
         own.observe(api_server, now);
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         let pods: Vec<JobPod> = own.pods.values().cloned().collect();
         let ssh_key = SshKey { private: "simulated".to_owned(), public: "simulated".to_owned() };
         let outcome = reconcile(
@@ -160,7 +167,7 @@ impl Jobs {
                 job: &own.job,
                 pods: &pods,
                 group: own.group.as_ref(),
-                commands: &[],
+                commands: &commands.for_job(namespace, name),
                 made: &own.made,
                 claims: &self.claims,
                 priorities: &self.classes,
@@ -200,9 +207,7 @@ impl Jobs {
                 own.made.retain(|one| one.target() != object.target());
                 own.made.push(object);
             }
-            Change::Delete(target) if target.kind == Made::Job => {
-                self.jobs.remove(key);
-            }
+            Change::Delete(target) if target.kind == Made::Job => self.delete(key, api_server, now),
             Change::Delete(target) => own.delete(&target, api_server, now),
             Change::Status { object: Changed::Job(job), .. } => own.job.status = job.status,
             Change::Status { .. } | Change::Note(_) => {}
