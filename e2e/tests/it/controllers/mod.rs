@@ -7,6 +7,7 @@ mod costs;
 mod crashes;
 mod deploy;
 mod jobs;
+mod podgroups;
 mod queues;
 
 use anyhow::{Context as _, Result, ensure};

@@ -15,7 +15,7 @@ mod job_definitions;
 mod leases;
 mod outside;
 mod places;
-mod podgroups;
+pub(crate) mod podgroups;
 mod policies;
 mod pools;
 mod proxy;
