@@ -26,7 +26,7 @@ impl World {
     }
 
     /// Waits until a pod is in a PodGroup, and returns that.
-    async fn until_in_group(&self, pod: &str) -> Result<DynamicObject> {
+    pub(super) async fn until_in_group(&self, pod: &str) -> Result<DynamicObject> {
         let pods: Api<Pod> = Api::default_namespaced(self.cluster.client.clone());
         let name = wait::until(SOON, &format!("{pod} to be in a PodGroup"), async || {
             let pod = pods.get(pod).await?;
