@@ -204,11 +204,9 @@ fn field(object: &Value, path: &str) -> Minimum {
 }
 
 fn number(value: Option<i64>, place: &str, text: &str) -> Minimum {
-    match value.and_then(|number| i32::try_from(number).ok()).filter(|number| *number >= 0) {
-        Some(number) => Minimum::Pods(number),
-        None => {
-            let shown: String = text.chars().take(40).collect();
-            Minimum::Invalid(format!("{place} is {shown:?}, not a number of pods"))
-        }
+    if let Some(number) = value.and_then(|number| i32::try_from(number).ok()).filter(|number| *number >= 0) {
+        return Minimum::Pods(number);
     }
+    let shown: String = text.chars().take(40).collect();
+    Minimum::Invalid(format!("{place} is {shown:?}, not a number of pods"))
 }

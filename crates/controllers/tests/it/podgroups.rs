@@ -35,6 +35,7 @@ fn by(owner: &str) -> Value {
 }
 
 /// An owner `KIND/NAME` with annotations, below another one.
+#[expect(clippy::needless_pass_by_value, reason = "the caller makes the value for it")]
 fn owner(of: &str, annotations: Value, below: Option<&str>) -> Value {
     let reference = &by(of)[0];
     json!({

@@ -265,9 +265,14 @@ struct Health {
 }
 
 impl Health {
-    /// Volcano's definitions of these may not be installed: then there are none.
-    fn is_optional(&self) -> bool {
-        matches!(self.kind, Watched::CronJob | Watched::JobFlow | Watched::JobTemplate | Watched::Command)
+    /// Volcano's definitions of these may not be installed: then there are none. Namespaces that may not be read name no
+    /// queues.
+    fn is_optional(&self, code: u16) -> bool {
+        match self.kind {
+            Watched::CronJob | Watched::JobFlow | Watched::JobTemplate | Watched::Command => code == 404,
+            Watched::Namespace => code == 403,
+            _ => false,
+        }
     }
 
     fn seen(&self) {
@@ -299,7 +304,7 @@ impl Health {
             Error::NoResourceVersion => 0,
         };
         match error {
-            _ if self.is_optional() && code == 404 => {
+            _ if self.is_optional(code) => {
                 if first {
                     info!(kind, "not available, going on without: {}", chain(error));
                 }
