@@ -1,5 +1,5 @@
 //! The state machine of the controllers on pods without a PodGroup, against answers and events in every order.
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -67,9 +67,10 @@ impl World {
         self.machine.seen(seen, self.now.instant);
     }
 
-    /// Carries out all that is asked for, and says what that was.
+    /// Carries out all that is asked for a while later, and says what that was.
     fn settle(&mut self) -> Vec<String> {
         let mut asked = Vec::new();
+        self.now.instant += Duration::from_millis(10);
         while let Some(ticket) = self.machine.next(self.now) {
             let Ticket::For(_, Ask::Write(change)) = &ticket else { panic!("{ticket:?}") };
             let brought = match change {
