@@ -189,7 +189,7 @@ impl<'d> Reader<'d> {
         let scheduler = owner.pointer("/spec/template/spec/schedulerName").and_then(Value::as_str);
         if wrong.is_empty()
             && self.names.is_ours(scheduler)
-            && let Some(mut group) = gang::group(&reference(kind, &owner), &owner, &mut pods)
+            && let Some(mut group) = gang::of_workload(&reference(kind, &owner), &owner, &mut pods)
         {
             let identity = object::identify(&mut group, "PodGroup", true);
             self.keep(place, Kind::PodGroup, group, Identity { label: label.clone(), ..identity });
