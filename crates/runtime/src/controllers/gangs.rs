@@ -88,6 +88,12 @@ impl Store {
         })
     }
 
+    /// A pod that is to join a PodGroup, and its UID.
+    pub(super) fn waits_for(&self, subject: &Subject) -> Option<(&Key, &str)> {
+        let mut members = self.members.of(&subject.key).filter(|_| subject.kind == Kind::PodGroup);
+        members.find_map(|key| Some((key, self.plain.uid(key)?)))
+    }
+
     /// Whether an object says something that was not known. An owner changes with each of its pods.
     pub(super) fn is_news(&self, seen: &Seen) -> bool {
         let Fact::Owner(owner) = &seen.fact else { return true };

@@ -10,7 +10,7 @@ use phalanx_cluster::event::Key;
 use phalanx_controllers::flow::ProbeRequest;
 use phalanx_controllers::job::{FAILURES_MAX, SshKey};
 use phalanx_controllers::podgroup::OwnerTable;
-use phalanx_controllers::{Change, Outcome, Target};
+use phalanx_controllers::{Change, Kind, Outcome, Target};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -368,12 +368,19 @@ impl Machine {
         }
     }
 
+    /// Of a PodGroup that is not there, a pod is told that waits for it.
     fn tell_subject(&mut self, subject: &Subject, reason: &'static str, message: String, now: Instant) {
+        let uid = self.store.uid(subject);
+        let pod = self.store.waits_for(subject).filter(|_| uid.is_none());
+        let (kind, key, uid) = pod
+            .map_or((subject.kind, &subject.key, uid.unwrap_or_default()), |(key, uid)| {
+                (Kind::Pod, key, uid)
+            });
         let target = Target {
-            kind: subject.kind,
-            namespace: subject.key.namespace.to_string(),
-            name: subject.key.name.to_string(),
-            uid: self.store.uid(subject).unwrap_or_default().to_owned(),
+            kind,
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            uid: uid.to_owned(),
             foreground: false,
         };
         self.tell(&target, true, reason, message, now);

@@ -149,6 +149,18 @@ fn a_minimum_that_is_stated_later_moves_pods_that_have_no_podgroup() {
 }
 
 #[test]
+fn a_podgroup_that_is_refused_is_told_of_a_pod_that_waits_for_it() {
+    let mut world = World::new();
+    world.pod("alone", None, None);
+    let creation = world.machine.next(world.now).unwrap();
+    let refused = Answer::Refused("denied by a webhook".to_owned());
+    world.machine.done(creation, Came::Answer(refused), world.now);
+    let Some(Ticket::Post(event)) = world.machine.next(world.now) else { panic!("an event") };
+    let event = format!("{event:?}");
+    assert!(event.contains("denied by a webhook") && event.contains("\"Pod\""), "{event}");
+}
+
+#[test]
 fn a_podgroup_is_deleted_after_its_last_pod_whatever_its_owner_says() {
     let mut world = World::new();
     world.owner(REPLICA_SET, "web", None, None);
