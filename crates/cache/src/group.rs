@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::v1beta1::{
     self, NetworkTopologyMode, NetworkTopologySpec, PodGroup, PodGroupCondition, PodGroupPhase, PodGroupSpec,
-    PodGroupStatus, SubGroupPolicySpec,
+    PodGroupStatus, SubGroupPolicySpec, is_made_for_pods,
 };
 use phalanx_cluster::MAX_ROLES;
 use phalanx_cluster::annotation;
@@ -17,22 +16,11 @@ use crate::invalid::{At, Invalid};
 use crate::pod::{Marks, created};
 use crate::{Identity, Interner, Kind, Names, pdb, requests};
 
-/// The prefix of the names of PodGroups that Volcano's PodGroup controller makes for pods without one; the UID of the
-/// pods' owner, or of the pod itself, follows.
-const MADE_FOR_PODS: &str = "podgroup-";
-
 /// The number of conditions of a PodGroup that are kept besides the scheduler's.
 const OTHERS_MAX: usize = 16;
 
 /// The number of faults that a reason names, which is copied to each pod of a gang.
 const FAULTS_MAX: usize = 3;
-
-/// Whether a PodGroup controller made a PodGroup for a pod, or for the owner of pods, that had none.
-pub fn is_made_for_pods(metadata: &ObjectMeta) -> bool {
-    let uid = metadata.name.as_deref().and_then(|name| name.strip_prefix(MADE_FOR_PODS));
-    let mut owners = metadata.owner_references.iter().flatten();
-    uid.is_some_and(|uid| owners.any(|owner| owner.controller == Some(true) && owner.uid == uid))
-}
 
 /// A PodGroup as the Cluster sees it. What cannot be honoured is left out and named in `invalid`.
 pub fn pod_group(group: &PodGroup, names: &Names, interner: &mut Interner) -> PodGroupInfo {

@@ -40,7 +40,7 @@ pub use answer::{Change, Page};
 pub use decode::decode;
 pub use device::{claim_template, device_class, resource_claim, resource_slice};
 pub use fold::{Fold, Folded, Rejected, WatchEvent};
-pub use group::{is_made_for_pods, pod_group, sound_pod_group};
+pub use group::{pod_group, sound_pod_group};
 pub use guarded::{Guarded, Unread};
 pub use intern::Interner;
 pub use invalid::Invalid;

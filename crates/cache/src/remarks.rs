@@ -185,8 +185,8 @@ fn of_no_group(metadata: &ObjectMeta) -> Vec<Invalid> {
     for key in [names::GROUP_MIN_MEMBER_ANNOTATION, names::GROUP_MIN_RESOURCES_ANNOTATION] {
         if let Some(text) = marks.annotation(key) {
             let problem = format!(
-                "found {text:?}, which Volcano's controller of PodGroups reads on the owner of pods, and nothing on a pod; the pod \
-                 is a gang of one, expected a PodGroup, and {} with its name",
+                "found {text:?}, which a PodGroup controller reads on the owner of pods, and nothing on a pod; the pod is a gang of \
+                 one, expected a PodGroup, and {} with its name",
                 names::GROUP_NAME_ANNOTATION
             );
             found.push(Invalid { field: format!("metadata.annotations.{key}"), problem });
@@ -199,8 +199,8 @@ fn of_no_group(metadata: &ObjectMeta) -> Vec<Invalid> {
 /// work.
 pub fn of_owner(minimum: &str) -> Invalid {
     let problem = format!(
-        "found {minimum:?}, for which Volcano's controller makes a PodGroup, and nothing here; each pod is a gang of one, expected a \
-         PodGroup, and {} with its name in the template",
+        "found {minimum:?}, for which a PodGroup controller makes a PodGroup (phalanx controllers), and none was seen; each pod is a \
+         gang of one, expected a PodGroup, and {} with its name in the template",
         names::GROUP_NAME_ANNOTATION
     );
     Invalid { field: format!("metadata.annotations.{}", names::GROUP_MIN_MEMBER_ANNOTATION), problem }

@@ -11,19 +11,21 @@ pub enum GroupWait {
     /// They do not wait.
     #[default]
     Never,
-    /// They wait once a PodGroup was seen that such a controller made.
+    /// They wait once such a controller was seen at work, or a PodGroup that it made.
     IfSeen(i64),
     /// They wait in any case.
     Always(i64),
 }
 
 impl Cluster {
-    /// Records that a PodGroup was seen which a PodGroup controller made. The controller counts as running from then
-    /// on, though it may delete all its PodGroups.
-    pub(super) fn see_group_controller(&mut self) {
-        if !std::mem::replace(&mut self.others.group_controller, true) {
+    /// Records that a PodGroup controller was seen, or a PodGroup that it made. The controller counts as running from
+    /// then on, though it may delete all its PodGroups. Returns whether that is new.
+    pub(super) fn see_group_controller(&mut self) -> bool {
+        let new = !std::mem::replace(&mut self.others.group_controller, true);
+        if new {
             self.all_jobs_changed();
         }
+        new
     }
 
     /// How long pods wait for a PodGroup controller, in milliseconds from their creation.
@@ -35,7 +37,7 @@ impl Cluster {
         }
     }
 
-    /// Until when a job waits for a PodGroup controller, if it does.
+    /// Until when a job waits for a PodGroup controller, if it does; [`Time::NEVER`] where nothing else ends its wait.
     pub fn awaits_group_until(&self, id: JobId, now: Time) -> Option<Time> {
         let job = &self.jobs[id];
         let until = Time(job.created.0.saturating_add(self.group_wait()?));

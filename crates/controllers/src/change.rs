@@ -42,6 +42,8 @@ pub enum Change {
         /// False where the status only counts: it may be delayed, and merged with later ones.
         urgent: bool,
     },
+    /// The pod is put into the PodGroup of this name, by annotation, if it is still the one that was observed.
+    Join(Target, String),
     /// An event on the object.
     Note(Note),
 }

@@ -9,6 +9,8 @@ pub mod flow;
 pub mod job;
 mod meta;
 pub mod plugin;
+pub mod podgroup;
 pub mod queue;
+mod requests;
 
 pub use change::{Change, Kind, Note, Object, Outcome, Target};

@@ -14,6 +14,11 @@ pub(crate) fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a 
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
+/// The object that controls another one.
+pub(crate) fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
 /// The reference by which an object makes itself the controller of another one.
 pub(crate) fn controller(api_version: &str, kind: &str, of: &ObjectMeta) -> OwnerReference {
     OwnerReference {

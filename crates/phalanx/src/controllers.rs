@@ -7,6 +7,7 @@ use phalanx_runtime::controllers::{ControllersOptions, NAME, ProcessOptions, run
 
 use crate::exit::BadInput;
 use crate::flag;
+use crate::podgroups::PodGroups;
 use crate::scheduler::ignored::{Ignored, OfControllers};
 use crate::scheduler::logging::Logging;
 use crate::scheduler::{Connection, Elect, ServedPages, given};
@@ -15,12 +16,15 @@ use crate::scheduler::{Connection, Elect, ServedPages, given};
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 pub(crate) struct Args {
-    /// The scheduler of Jobs that name none; the first one counts
+    /// PodGroups are made for pods with one of these schedulerNames; the first one is the scheduler of Jobs that name
+    /// none
     #[arg(long, default_value = "volcano", value_delimiter = ',', value_name = "NAME", value_parser = flag::scheduler_name())]
     scheduler_name: Vec<String>,
     /// Writes for a Job that are refused in a row before the Job is terminated; below 0 for never
     #[arg(long, default_value_t = 15, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<i32>(i32::MIN..=i32::MAX))]
     max_requeue_num: i32,
+    #[command(flatten)]
+    groups: PodGroups,
     #[command(flatten)]
     client: Connection,
     /// Where metrics are served
@@ -47,12 +51,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
 
 impl Args {
     fn options(self) -> Result<ProcessOptions> {
-        let name = self.scheduler_name.first().map_or("volcano", String::as_str);
         let controllers = ControllersOptions {
+            owners: self.groups.owners()?,
             rate: self.client.rate(),
             failures_max: u32::try_from(self.max_requeue_num).ok(),
             lease: self.elect.lease(|| Ok(NAME.to_owned()))?,
-            ..ControllersOptions::new(name)
+            ..ControllersOptions::new(&self.scheduler_name)
         };
         Ok(ProcessOptions {
             controllers,
@@ -84,7 +88,7 @@ mod tests {
     #[test]
     fn defaults_of_flags_equal_the_reference() {
         let ProcessOptions { controllers, addresses, .. } = options(&[]);
-        assert_eq!((&*controllers.scheduler_name, controllers.failures_max), ("volcano", Some(15)));
+        assert_eq!((&*controllers.scheduler_names[0], controllers.failures_max), ("volcano", Some(15)));
         assert_eq!((addresses.metrics, addresses.healthz), (None, None));
         let lease = controllers.lease.expect("leader election is on");
         assert_eq!((&*lease.namespace, &*lease.name), ("volcano-system", "vc-controller-manager"));
@@ -105,6 +109,7 @@ mod tests {
             "--worker-threads-for-gc=5",
             "--worker-threads-for-podgroup=5",
             "--max-requeue-num=-1",
+            "--inherit-owner-annotations=true",
             "-v=4",
         ];
         let ProcessOptions { controllers, addresses, .. } = options(&chart);

@@ -10,6 +10,7 @@ mod flow;
 mod inputs;
 mod job;
 mod pod;
+mod podgroups;
 mod program;
 mod queue;
 mod remote;

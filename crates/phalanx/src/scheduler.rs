@@ -13,11 +13,12 @@ use phalanx_runtime::client::BadFlag;
 use phalanx_runtime::controllers::{ControllersOptions, NAME};
 use phalanx_runtime::lease::{self, LeaseOptions};
 use phalanx_runtime::reload::ConfError;
-use phalanx_runtime::scheduler::{SchedulerOptions, hostname, run as schedule};
+use phalanx_runtime::scheduler::{Grouped, SchedulerOptions, hostname, run as schedule};
 use phalanx_runtime::server::Addresses;
 
 use crate::exit::{BadInput, all_of};
 use crate::flag;
+use crate::podgroups::PodGroups;
 use crate::sampling::Sampled;
 use ignored::{Ignored, OfScheduler};
 
@@ -74,6 +75,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     grouping: Grouping,
     #[command(flatten)]
+    groups: PodGroups,
+    #[command(flatten)]
     elect: Elect,
     #[command(flatten)]
     logging: logging::Logging,
@@ -128,24 +131,26 @@ pub(crate) struct Connection {
 /// Beside a controller that makes PodGroups for pods without one.
 #[derive(Debug, clap::Args)]
 struct Grouping {
-    /// Pods without a PodGroup wait until a PodGroup controller has put them into one. Without this flag, from when a
-    /// PodGroup that it made is seen
+    /// Pods without a PodGroup wait until a PodGroup controller has put them into one. Without this flag, with
+    /// --controllers, or from when a PodGroup that it made or the lease vc-controller-manager is seen
     #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     wait_for_podgroup: bool,
     /// How long after its creation a pod without a PodGroup waits for a PodGroup controller at most, before it is
-    /// scheduled by itself; with 0s it does not wait
-    #[arg(long, default_value = "30s", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
-    wait_for_podgroup_timeout: Duration,
+    /// scheduled by itself; with 0s it does not wait. Unless it is given, 30s, or without limit with --controllers
+    #[arg(long, allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
+    wait_for_podgroup_timeout: Option<Duration>,
 }
 
 impl Grouping {
-    fn wait(&self) -> Result<GroupWait> {
-        let millis = i64::try_from(self.wait_for_podgroup_timeout.as_millis()).unwrap_or(i64::MAX);
+    fn wait(&self, controllers: bool) -> Result<GroupWait> {
+        let usual = if controllers { Duration::MAX } else { Duration::from_secs(30) };
+        let limit = self.wait_for_podgroup_timeout.unwrap_or(usual);
+        let millis = i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
         ensure!(
             millis > 0 || !self.wait_for_podgroup,
             BadInput("--wait-for-podgroup-timeout must be more than 0 beside --wait-for-podgroup".to_owned())
         );
-        Ok(match self.wait_for_podgroup {
+        Ok(match self.wait_for_podgroup || controllers {
             _ if millis == 0 => GroupWait::Never,
             true => GroupWait::Always(millis),
             false => GroupWait::IfSeen(millis),
@@ -197,7 +202,10 @@ impl Connection {
 impl Args {
     fn options(self) -> Result<SchedulerOptions> {
         let rate = self.client.rate();
-        let controllers = self.controllers.then(|| controllers(&self.scheduler_name, &self.elect, rate));
+        let wait = self.grouping.wait(self.controllers)?;
+        let lease_namespace = self.elect.leader_elect_resource_namespace.clone();
+        let controllers =
+            self.controllers.then(|| controllers(&self.scheduler_name, &self.groups, &self.elect, rate));
         let lease = self.elect.lease(|| lease_name(&self.scheduler_name))?;
         Ok(SchedulerOptions {
             scheduler_names: self.scheduler_name,
@@ -206,7 +214,7 @@ impl Args {
             schedule_period: self.schedule_period,
             coalesce_window: self.coalesce_window,
             default_queue: self.default_queue,
-            group_wait: self.grouping.wait()?,
+            grouping: Grouped { wait, lease_namespace },
             kubeconfig: given(self.client.kubeconfig).map(PathBuf::from),
             master: given(self.client.master),
             rate,
@@ -271,14 +279,16 @@ fn lease_name(scheduler_names: &[String]) -> Result<String> {
 /// The controllers beside the scheduler. Their lease has Volcano's name, whatever that of the scheduler is.
 fn controllers(
     scheduler_names: &[String],
+    groups: &PodGroups,
     elect: &Elect,
     rate: Option<(f64, u32)>,
 ) -> Result<ControllersOptions> {
     let elect = Elect { leader_elect_resource_name: None, ..elect.clone() };
     Ok(ControllersOptions {
         rate,
+        owners: groups.owners()?,
         lease: elect.lease(|| Ok(NAME.to_owned()))?,
-        ..ControllersOptions::new(scheduler_names.first().map_or("volcano", String::as_str))
+        ..ControllersOptions::new(scheduler_names)
     })
 }
 
@@ -375,10 +385,13 @@ mod tests {
 
     #[test]
     fn pods_wait_for_a_pod_group_controller_that_is_seen_or_in_any_case() {
-        let wait = |flags: &[&str]| parse(flags).unwrap().options().map(|options| options.group_wait);
+        let wait = |flags: &[&str]| parse(flags).unwrap().options().map(|options| options.grouping.wait);
         assert_eq!(wait(&[]).unwrap(), GroupWait::IfSeen(30_000));
         assert_eq!(wait(&["--wait-for-podgroup"]).unwrap(), GroupWait::Always(30_000));
         assert_eq!(wait(&["--wait-for-podgroup-timeout=0s"]).unwrap(), GroupWait::Never);
+        assert_eq!(wait(&["--controllers"]).unwrap(), GroupWait::Always(i64::MAX));
+        let limited = wait(&["--controllers", "--wait-for-podgroup-timeout=5s"]);
+        assert_eq!(limited.unwrap(), GroupWait::Always(5_000));
         let error = wait(&["--wait-for-podgroup", "--wait-for-podgroup-timeout=0s"]).unwrap_err();
         assert!(error.is::<BadInput>(), "{error}");
     }

@@ -15,6 +15,7 @@ pub mod engine;
 pub mod extender;
 pub mod faults;
 pub mod fence;
+mod group_controller;
 mod journal;
 pub mod lease;
 pub mod limiter;

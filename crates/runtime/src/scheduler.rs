@@ -43,7 +43,7 @@ use crate::server::{Addresses, Health, serve_pages};
 use crate::usage::{self, Source};
 use crate::watch::{self, NodeSelector, Sink, Watched};
 use crate::wire::Wire;
-use crate::{bootstrap, client, owners};
+use crate::{bootstrap, client, group_controller, owners};
 
 /// How long the outbox may take at the end.
 const FLUSH: Duration = Duration::from_secs(8);
@@ -72,8 +72,8 @@ pub struct SchedulerOptions {
     pub coalesce_window: Duration,
     /// `--default-queue`.
     pub default_queue: String,
-    /// `--wait-for-podgroup` and `--wait-for-podgroup-timeout`.
-    pub group_wait: GroupWait,
+    /// Whether pods without a PodGroup wait for a PodGroup controller.
+    pub grouping: Grouped,
     /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
     /// `--master`.
@@ -100,6 +100,15 @@ pub struct SchedulerOptions {
     pub seed: u64,
     /// `--percentage-nodes-to-find` and its like.
     pub sampling: Option<Sampling>,
+}
+
+/// Whether pods without a PodGroup wait for a PodGroup controller.
+#[derive(Clone, Debug)]
+pub struct Grouped {
+    /// `--wait-for-podgroup` and `--wait-for-podgroup-timeout`.
+    pub wait: GroupWait,
+    /// `--leader-elect-resource-namespace`, where the lease of the controllers is.
+    pub lease_namespace: String,
 }
 
 /// Runs the scheduler until a signal (Ok), or until it must not go on (Err). A scheduler.conf with errors is a
@@ -172,9 +181,10 @@ impl Process {
             faults: Arc::clone(&faults),
         };
         let waits_for = watch_all(&mut tasks, &client, &sink, options.priority_class);
-        if !matches!(options.group_wait, GroupWait::Always(_)) {
+        if !matches!(options.grouping.wait, GroupWait::Always(_)) {
             read_owners(&mut tasks, &client, seen, outbox.clone());
         }
+        let waits_for = look_for_controllers(&mut tasks, &client, &sink, &options.grouping, waits_for);
         health.wait_for(&waits_for);
         tasks.spawn(tell_waits(Arc::clone(&health)));
         let clients = Clients::default();
@@ -182,7 +192,7 @@ impl Process {
         let scheduling = Engine {
             cluster: Cluster::new(ClusterOptions {
                 default_queue: options.default_queue.as_str().into(),
-                group_wait: options.group_wait,
+                group_wait: options.grouping.wait,
             }),
             scheduler,
             pace: Pace::new(options.coalesce_window, options.schedule_period),
@@ -368,6 +378,34 @@ fn read_owners(
         // A task that ends would end the process.
         std::future::pending().await
     });
+}
+
+/// Looks whether a PodGroup controller runs, for the first time before the first cycle, until one is seen.
+fn look_for_controllers(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    client: &Client,
+    sink: &Sink,
+    grouping: &Grouped,
+    mut waits_for: BTreeSet<&'static str>,
+) -> BTreeSet<&'static str> {
+    if matches!(grouping.wait, GroupWait::IfSeen(_)) {
+        waits_for.insert(group_controller::LEASE);
+        let (client, namespace) = (client.clone(), grouping.lease_namespace.clone());
+        let (engine, owners) = (sink.engine.clone(), sink.owners.clone());
+        tasks.spawn(async move {
+            let tell = |seen: bool| {
+                if seen {
+                    let _ = owners.send(owners::Seen::Controller);
+                    let _ = engine.send(Input::Events(vec![Event::GroupController]));
+                }
+                let _ = engine.send(Input::Synced(group_controller::LEASE));
+            };
+            group_controller::follow(client, namespace, tell).await;
+            // A task that ends would end the process.
+            std::future::pending().await
+        });
+    }
+    waits_for
 }
 
 /// Returns a panic of the thread as an error: the process must not go on as if cycles still ran.

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::scheduling::v1alpha2::PodGroup as KubernetesPodGroup;
 use kube::{Client, Resource};
-use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_api::v1beta1::{PodGroup, Queue, is_made_for_pods};
 use phalanx_cache::{
     Change, Fold, Guarded, Identity, Interner, Invalid, Kind, Names, Rejected, WatchEvent, check_key,
-    check_value, is_made_for_pods, slim,
+    check_value, slim,
 };
 use phalanx_cluster::event::{Event, Key};
 use serde::de::DeserializeOwned;

@@ -11,6 +11,7 @@ mod claims;
 mod defaults;
 mod document;
 mod explain;
+mod gang;
 mod json;
 mod kind;
 mod left;

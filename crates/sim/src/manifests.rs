@@ -21,6 +21,7 @@ use crate::api_server::SimulatedPod;
 use crate::bad_input::{BadInput, Refused};
 use crate::budget::Budget;
 use crate::document::{self, Document};
+use crate::gang;
 use crate::printable::printable;
 use crate::reader::{Read, Reader};
 use crate::volcano;
@@ -139,9 +140,12 @@ pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manif
         return Err(Refused { faults: vec![nothing_in(&sources_read)], notes: Vec::new() });
     }
     let empty = empty_ones(&sources_read, &documents, &faults);
-    let values: Vec<_> = documents.iter_mut().map(|document| document.value.take()).collect();
+    let mut values: Vec<_> = documents.iter_mut().map(|document| document.value.take()).collect();
+    let groups = gang::of_documents(&mut values, options);
     let mut reader = Reader::new(options, faults);
-    for (document, value) in documents.iter().zip(values) {
+    // A PodGroup that is made stands in no document: what may be wrong with it is told of the first.
+    let made = documents.first().into_iter().cycle().zip(groups);
+    for (document, value) in made.chain(documents.iter().zip(values)) {
         reader.document(document, value);
     }
     let read = reader.finish();

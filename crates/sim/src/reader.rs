@@ -1,7 +1,7 @@
 //! Reads objects from documents and collects problems.
 use std::collections::BTreeMap;
 
-use phalanx_api::names::GROUP_MIN_MEMBER_ANNOTATION;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use phalanx_cache::{Invalid, Names};
 use phalanx_cluster::event::{Contradiction, PodPhase};
 use serde_json::{Map, Value};
@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::api_server::SimulatedPod;
 use crate::bad_input::{BadInput, Refused};
 use crate::document::Document;
+use crate::gang;
 use crate::kind::{Controlled, Kind, Sort};
 use crate::manifests::{Entry, Object};
 use crate::mend;
@@ -172,12 +173,11 @@ impl<'d> Reader<'d> {
             keeps_names: kind == "StatefulSet",
             later: workload::later(workload, &owner),
         };
-        self.note_minimum(place, &label, &owner);
         for Invalid { field, problem } in workload::odd(workload, kind, &owner) {
             let key = format!("{kind} {field}");
             self.notes.odd(Kind::Pod, &key, problem, |problem| place.fault(&label, &field, problem));
         }
-        let (pods, more) = workload::pods(workload, &owner);
+        let (mut pods, more) = workload::pods(workload, &owner);
         let mut wrong: Vec<Invalid> = wrong.into_iter().chain(more).collect();
         let Checked { unknown, invalid } = self.schemas.check_workload(kind, &owner);
         wrong.extend(invalid.into_iter().filter(|one| !mend::follows(&wrong, one)).collect::<Vec<_>>());
@@ -185,6 +185,14 @@ impl<'d> Reader<'d> {
             let key = format!("{kind} {}", unknown.path);
             let problem = format!("unknown field, ignored{}", unknown.hint());
             self.notes.odd(Kind::Pod, &key, problem, |problem| place.fault(&label, &unknown.path, problem));
+        }
+        let scheduler = owner.pointer("/spec/template/spec/schedulerName").and_then(Value::as_str);
+        if wrong.is_empty()
+            && self.names.is_ours(scheduler)
+            && let Some(mut group) = gang::of_workload(&reference(kind, &owner), &owner, &mut pods)
+        {
+            let identity = object::identify(&mut group, "PodGroup", true);
+            self.keep(place, Kind::PodGroup, group, Identity { label: label.clone(), ..identity });
         }
         self.tell(place, &label, wrong);
         let (before, template) = (self.entries.len(), place.inner("spec.template."));
@@ -238,13 +246,6 @@ impl<'d> Reader<'d> {
         };
         let field = format!("{} status", kind.name());
         self.notes.odd(Kind::Pod, &field, problem, |problem| place.fault(label, "status", problem));
-    }
-
-    /// Volcano's controller of PodGroups is not simulated.
-    fn note_minimum(&mut self, place: &Place<'_>, label: &str, owner: &Value) {
-        let minimum = owner["metadata"]["annotations"][GROUP_MIN_MEMBER_ANNOTATION].as_str();
-        let Some(Invalid { field, problem }) = minimum.map(phalanx_cache::remarks_of_owner) else { return };
-        self.notes.odd(Kind::Pod, &field, problem, |problem| place.fault(label, &field, problem));
     }
 
     fn plain(&mut self, place: &Place<'d>, kind: Kind, mut value: Value) {
@@ -441,5 +442,20 @@ pub(crate) fn describe(value: &Value) -> String {
         Value::Array(_) => "a list".into(),
         Value::Object(_) => "a mapping".into(),
         scalar => scalar.to_string(),
+    }
+}
+
+/// How pods refer to their workload: a Deployment passes its annotations to a ReplicaSet, which has the pods.
+fn reference(kind: &str, owner: &Value) -> OwnerReference {
+    let kind = if kind == "Deployment" { "ReplicaSet" } else { kind };
+    let name = owner["metadata"]["name"].as_str().unwrap_or_default();
+    let uid = owner["metadata"]["uid"].as_str();
+    OwnerReference {
+        api_version: if kind == "Job" { "batch/v1" } else { "apps/v1" }.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        uid: uid.map_or_else(|| format!("{}-{name}", kind.to_lowercase()), str::to_owned),
+        controller: Some(true),
+        block_owner_deletion: None,
     }
 }

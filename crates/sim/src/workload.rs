@@ -54,15 +54,19 @@ pub(crate) fn odd(workload: Workload, kind: &str, owner: &Value) -> Vec<Invalid>
     found
 }
 
-/// Annotations and labels of a workload that count on pods only; except the minimum of members, which is reported
-/// elsewhere.
+/// Annotations and labels of a workload that count on pods only; except the minimum of members, and what the PodGroup
+/// that is made for it inherits.
 fn marks(kind: &str, owner: &Value) -> Vec<Invalid> {
     let (own, template) = (&owner["metadata"], &owner["spec"]["template"]["metadata"]);
     let known = |key: &str| names::ALL.contains(&key) && key != names::GROUP_MIN_MEMBER_ANNOTATION;
+    let grouped = !own["annotations"][names::GROUP_MIN_MEMBER_ANNOTATION].is_null();
+    let inherited =
+        |key: &str| key.starts_with(names::INHERITED_PREFIX) || key == names::QUEUE_NAME_ANNOTATION;
     let of = |field: &'static str| {
         let found = own[field].as_object().into_iter().flatten();
         let there = |key: &str| ["annotations", "labels"].iter().any(|of| !template[*of][key].is_null());
-        let alone = found.filter(move |(key, _)| known(key) && !there(key));
+        let passed = move |key: &str| grouped && field == "annotations" && inherited(key);
+        let alone = found.filter(move |(key, _)| known(key) && !there(key) && !passed(key));
         alone.map(move |(key, value)| {
             let problem =
                 format!("found {value}, which is not read on a {kind}, expected it in spec.template.metadata.annotations");

@@ -19,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 pub use podgroup::{
     NetworkTopologyMode, NetworkTopologySpec, PodGroup, PodGroupCondition, PodGroupConditionType,
-    PodGroupPhase, PodGroupSpec, PodGroupStatus, SubGroupPolicySpec, reasons,
+    PodGroupPhase, PodGroupSpec, PodGroupStatus, SubGroupPolicySpec, is_made_for_pods, reasons,
 };
 pub use queue::{
     Affinity, Cluster, DequeueStrategy, Guarantee, NodeGroupAffinity, Queue, QueueSpec, QueueState,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -21,6 +21,23 @@ pub struct PodGroup {
     pub spec: PodGroupSpec,
     /// What was observed. There is no status subresource: it is written with the object.
     pub status: Option<PodGroupStatus>,
+}
+
+/// The prefix of the names of PodGroups that a PodGroup controller makes for pods without one; the UID of the pods'
+/// owner, or of the pod itself, follows.
+const MADE_FOR_PODS: &str = "podgroup-";
+
+/// Whether a PodGroup controller made a PodGroup for a pod, or for the owner of pods, that had none. That of a Job of
+/// Volcano with the name `podgroup` has such a name too.
+pub fn is_made_for_pods(metadata: &ObjectMeta) -> bool {
+    let uid = metadata.name.as_deref().and_then(|name| name.strip_prefix(MADE_FOR_PODS));
+    let of = |uid: &str, owner: &OwnerReference| {
+        let rest = uid.strip_prefix(owner.uid.as_str());
+        let whole = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        whole && owner.controller == Some(true) && owner.api_version != crate::batch::API_VERSION
+    };
+    let mut owners = metadata.owner_references.iter().flatten();
+    uid.is_some_and(|uid| owners.any(|owner| of(uid, owner)))
 }
 
 /// What a PodGroup asks for.

@@ -52,13 +52,15 @@ status:
 /// By name and owner, as Volcano's PodGroup controller makes it for a pod without one.
 #[test]
 fn a_group_that_a_controller_made_for_pods_is_known_by_its_name_and_owner() {
-    let made = |name: &str, controller: bool| {
-        let owner = format!(
-            "{{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: u1, controller: {controller}}}"
-        );
+    let made_by = |version: &str, name: &str, controller: bool| {
+        let owner =
+            format!("{{apiVersion: {version}, kind: Owner, name: web, uid: u1, controller: {controller}}}");
         group(&format!("metadata: {{name: {name}, ownerReferences: [{owner}]}}")).made_for_pods
     };
+    let made = |name: &str, controller: bool| made_by("apps/v1", name, controller);
     assert!(made("podgroup-u1", true));
+    assert!(made("podgroup-u1-0", true), "a part of the owner's pods");
+    assert!(!made_by("batch.volcano.sh/v1alpha1", "podgroup-u1", true), "of a Job with the name podgroup");
     assert!(!made("podgroup-u2", true), "another name");
     assert!(!made("u1", true), "Volcano's job controller names the Job first");
     assert!(!made("podgroup-u1", false));

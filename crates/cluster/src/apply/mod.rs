@@ -30,6 +30,7 @@ impl Cluster {
             Event::PodGone(uid) => self.task_of(&uid).is_some_and(|task| self.remove_task(task)),
             Event::PodGroup(info) => self.apply_group(*info),
             Event::PodGroupGone(key) => self.remove_group(&key),
+            Event::GroupController => self.see_group_controller(),
             Event::Queue(info) => self.apply_queue(*info),
             Event::QueueGone { name, .. } => self.remove_queue(&name),
             Event::PriorityClass { name, value, global_default } => {

@@ -158,7 +158,8 @@ pub enum Refusal {
     Gated(u32),
     /// A PodGroup controller runs and has not put the pod into a PodGroup yet.
     AwaitsPodGroup {
-        /// The longest time that the pod waits for the controller, from its creation, in milliseconds.
+        /// The longest time that the pod waits for the controller, from its creation, in milliseconds; without limit
+        /// where it is `i64::MAX`.
         wait: i64,
     },
     /// The API server refused to bind a pod of the job a short time ago.
@@ -210,11 +211,11 @@ pub(crate) fn no_pod_group(wait: i64) -> String {
 }
 
 fn awaits_pod_group(wait: i64) -> String {
-    let seconds = wait as f64 / 1000.0;
-    format!(
-        "waits for the PodGroup controller to put it into a PodGroup (annotation scheduling.k8s.io/group-name), for {seconds}s from \
-         its creation at most"
-    )
+    let waits = "waits for the PodGroup controller to put it into a PodGroup (annotation scheduling.k8s.io/group-name)";
+    if wait == i64::MAX {
+        return waits.to_owned();
+    }
+    format!("{waits}, for {}s from its creation at most", wait as f64 / 1000.0)
 }
 
 fn not_open(queue: &str, above: Option<&str>, state: &str) -> String {

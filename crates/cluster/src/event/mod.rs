@@ -107,6 +107,8 @@ pub enum Event {
     PodGroup(Box<PodGroupInfo>),
     /// A PodGroup was deleted.
     PodGroupGone(Key),
+    /// A PodGroup controller was seen at work.
+    GroupController,
     /// A queue was added or changed.
     Queue(Box<QueueInfo>),
     /// A queue was deleted.

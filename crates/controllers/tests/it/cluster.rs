@@ -128,6 +128,7 @@ impl Cluster {
             Change::Delete(target) => self.delete(target.kind, &target.name, &target.uid),
             Change::Status { object: Object::Job(job), .. } => self.job.as_mut().unwrap().status = job.status,
             Change::Status { object, .. } => panic!("{object:?}"),
+            Change::Join(..) => panic!("pods of a Job are made with their PodGroup"),
             Change::Note(note) => self.notes.push(format!("{}: {}", note.reason, note.message)),
         }
     }

@@ -5,4 +5,5 @@ mod cluster;
 mod cron;
 mod flow;
 mod job;
+mod podgroups;
 mod queue;

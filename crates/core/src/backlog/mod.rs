@@ -198,7 +198,8 @@ pub(crate) fn end_cycle(session: &mut Session<'_>, limits: RetryLimits) {
         session.state.backlog.leave_pools(job);
     }
     for job in &waiting {
-        if let Some(until) = session.cluster.awaits_group_until(*job, session.now) {
+        let until = session.cluster.awaits_group_until(*job, session.now);
+        if let Some(until) = until.filter(|until| *until < Time::NEVER) {
             session.state.backlog.retry_at(*job, until);
         }
     }

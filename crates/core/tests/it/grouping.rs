@@ -1,6 +1,6 @@
 //! Pods without a PodGroup beside a controller that puts them into one, as Volcano's does.
 use phalanx_cluster::GroupWait;
-use phalanx_cluster::event::{Dequeue, PodGroupInfo, PodInfo, QueueInfo, Time};
+use phalanx_cluster::event::{Dequeue, Event, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::RetryLimits;
 use phalanx_core::decision::Decision;
 
@@ -54,6 +54,30 @@ fn pods_wait_until_the_controller_has_created_their_podgroup() {
         assert_eq!(test.cycle().bound.len(), 0, "there is room for 6");
         test.add(node("more", "cpu=2"));
         assert_eq!(test.cycle().units, [8]);
+    }
+}
+
+#[test]
+fn a_controller_that_is_seen_before_its_first_podgroup_counts() {
+    for mut test in clusters(GroupWait::IfSeen(WAIT)) {
+        test.nodes(1, "cpu=6").add(plain("web", 0));
+        test.add(Event::GroupController);
+        assert_eq!(test.cycle().bound.len(), 0);
+        assert_eq!(test.reasons("web"), [REASON]);
+    }
+}
+
+#[test]
+fn a_wait_without_limit_ends_with_a_podgroup_only() {
+    for mut test in clusters(GroupWait::Always(i64::MAX)) {
+        test.nodes(1, "cpu=6").add(plain("web", 0));
+        assert_eq!(test.hand_outs(&mut |_: &[Decision]| ()), None, "no time ends the wait");
+        test.now = Time(1_000_000_000);
+        assert_eq!(test.cycle().bound.len(), 0);
+        assert_eq!(test.reasons("web"), [REASON.split(", for 30s").next().unwrap_or_default()]);
+        test.add(made("podgroup-web", 1));
+        test.change("web", |pod| pod.group = Some("podgroup-web".into()));
+        assert_eq!(test.cycle().units, [1]);
     }
 }
 

@@ -50,7 +50,6 @@ impl Table for OfControllers {
         ("worker-threads-for-gc", WORKERS),
         ("worker-threads-for-queue", WORKERS),
         ("controllers", "all controllers run"),
-        ("inherit-owner-annotations", "PodGroups are not made for plain pods yet"),
     ];
 }
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use phalanx_api::batch;
 use phalanx_api::flow::{self, CREATED_BY_JOB_TEMPLATE};
+use phalanx_api::v1beta1::is_made_for_pods;
 use phalanx_cluster::event::Key;
 use phalanx_controllers::Kind;
 
@@ -26,7 +27,8 @@ impl Store {
             Fact::Pod(_) => controller(id).into_iter().collect(),
             Fact::PodGroup(group) => {
                 let queue = Subject::new(Kind::Queue, "", &group.spec.queue);
-                controller(id).into_iter().chain([queue]).collect()
+                let made = is_made_for_pods(&group.metadata).then(|| own(Kind::PodGroup));
+                controller(id).into_iter().chain([queue]).chain(made).collect()
             }
             Fact::Queue(_) => {
                 let is_child = |parent: Option<&str>| parent == Some(&*id.key.name);
@@ -48,7 +50,8 @@ impl Store {
                 };
                 self.jobs.in_namespace(namespace).filter_map(with_volumes).collect()
             }
-            Fact::PriorityClass(_) => Vec::new(),
+            // Which PodGroups a pod or an owner concerns depends on the other owners.
+            Fact::PlainPod(_) | Fact::Owner(_) | Fact::Namespace(_) | Fact::PriorityClass(_) => Vec::new(),
         }
     }
 }

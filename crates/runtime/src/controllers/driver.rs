@@ -112,6 +112,7 @@ impl Driver {
                 self.machine.broken(kind, &id, regarding, &invalid.to_string(), now);
             }
             Input::Listing(kind) => self.machine.listing(kind),
+            Input::Absent(kind) => self.machine.absent(kind, now),
             Input::Listed(kind) => {
                 self.machine.listed(kind, now);
                 self.count(kind);
@@ -182,6 +183,7 @@ fn verb(ticket: &Ticket) -> &'static str {
             Change::Delete(_) => "delete",
             Change::Replace(_) => "replace",
             Change::Status { .. } => "status",
+            Change::Join(..) => "join",
             Change::Note(_) => "event",
         },
     }
@@ -234,7 +236,7 @@ fn kind_of(ask: &Ask) -> Kind {
     match ask {
         Ask::Write(Change::Create(object) | Change::Replace(object) | Change::Status { object, .. })
         | Ask::Compare(object) => object.kind(),
-        Ask::Write(Change::Delete(target)) => target.kind,
+        Ask::Write(Change::Delete(target) | Change::Join(target, _)) => target.kind,
         Ask::Write(Change::Note(note)) => note.on.kind,
         Ask::Renew(kind, _) | Ask::Read(_, kind, _) => *kind,
         Ask::SshKey | Ask::Probe(..) => Kind::Pod,

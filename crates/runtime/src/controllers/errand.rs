@@ -30,6 +30,7 @@ pub enum Ask {
 enum Run {
     Creations,
     Deletions,
+    Joins,
     Reads,
     Probes,
 }
@@ -41,6 +42,7 @@ impl Ask {
                 Some(Run::Creations)
             }
             Self::Write(Change::Delete(target)) if target.kind == Kind::Pod => Some(Run::Deletions),
+            Self::Write(Change::Join(..)) => Some(Run::Joins),
             Self::Read(..) => Some(Run::Reads),
             Self::Probe(..) => Some(Run::Probes),
             Self::Write(_) | Self::Renew(..) | Self::Compare(_) | Self::SshKey => None,

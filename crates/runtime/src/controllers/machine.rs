@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use phalanx_cluster::event::Key;
 use phalanx_controllers::flow::ProbeRequest;
 use phalanx_controllers::job::{FAILURES_MAX, SshKey};
-use phalanx_controllers::{Change, Outcome, Target};
+use phalanx_controllers::podgroup::OwnerTable;
+use phalanx_controllers::{Change, Kind, Outcome, Target};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -38,6 +39,8 @@ const POSTINGS_MAX: usize = 1024;
 pub struct MachineOptions {
     /// The scheduler of pods that name none, and whose Job names none.
     pub scheduler_name: String,
+    /// Kinds whose objects may be the owner of a gang.
+    pub owners: OwnerTable,
     /// Requests in flight at most.
     pub in_flight: usize,
     /// How long statuses that only count wait for more.
@@ -52,6 +55,7 @@ impl Default for MachineOptions {
     fn default() -> Self {
         Self {
             scheduler_name: "volcano".to_owned(),
+            owners: OwnerTable::builtin(),
             in_flight: 64,
             hold: Duration::from_secs(1),
             failures_max: Some(FAILURES_MAX),
@@ -114,7 +118,7 @@ impl Machine {
     pub fn new(options: MachineOptions) -> Self {
         let mut chance = Pcg64::seed_from_u64(options.seed);
         Self {
-            store: Store::default(),
+            store: Store::new(options.owners.clone()),
             queue: Queue::default(),
             memory: BTreeMap::new(),
             errands: BTreeMap::new(),
@@ -164,6 +168,13 @@ impl Machine {
     /// The list of a kind is complete, or there will be none.
     pub fn listed(&mut self, kind: Watched, now: Instant) {
         let concerned = self.store.end_list(kind);
+        self.mark(&concerned, now);
+        self.missing.remove(&kind);
+    }
+
+    /// The API server has no such kind, or this process may not read it.
+    pub fn absent(&mut self, kind: Watched, now: Instant) {
+        let concerned = self.store.serves(kind, false);
         self.mark(&concerned, now);
         self.missing.remove(&kind);
     }
@@ -357,12 +368,19 @@ impl Machine {
         }
     }
 
+    /// Of a PodGroup that is not there, a pod is told that waits for it.
     fn tell_subject(&mut self, subject: &Subject, reason: &'static str, message: String, now: Instant) {
+        let uid = self.store.uid(subject);
+        let pod = self.store.waits_for(subject).filter(|_| uid.is_none());
+        let (kind, key, uid) = pod
+            .map_or((subject.kind, &subject.key, uid.unwrap_or_default()), |(key, uid)| {
+                (Kind::Pod, key, uid)
+            });
         let target = Target {
-            kind: subject.kind,
-            namespace: subject.key.namespace.to_string(),
-            name: subject.key.name.to_string(),
-            uid: self.store.uid(subject).unwrap_or_default().to_owned(),
+            kind,
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            uid: uid.to_owned(),
             foreground: false,
         };
         self.tell(&target, true, reason, message, now);

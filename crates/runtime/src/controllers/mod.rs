@@ -10,6 +10,7 @@
 mod concern;
 mod driver;
 mod errand;
+mod gangs;
 mod machine;
 mod probe;
 mod queue;
@@ -47,8 +48,9 @@ use driver::Driver;
 
 pub use errand::Ask;
 pub use machine::{Came, Machine, MachineOptions, Ticket};
+pub use phalanx_controllers::podgroup::OwnerTable;
 pub use queue::Subject;
-pub use store::{Claim, ClassValue, Fact, Seen, SeenPod, Watched};
+pub use store::{Claim, ClassValue, Fact, NamespaceQueue, Seen, SeenOwner, SeenPod, Watched};
 pub use table::Identity;
 pub use write::{Answer, Brought};
 
@@ -58,8 +60,10 @@ pub const NAME: &str = "vc-controller-manager";
 /// How the controllers work.
 #[derive(Clone, Debug)]
 pub struct ControllersOptions {
-    /// `--scheduler-name`, the first one: the scheduler of Jobs that name none.
-    pub scheduler_name: String,
+    /// `--scheduler-name`: PodGroups are made for pods of these; the first one is the scheduler of Jobs that name none.
+    pub scheduler_names: Vec<String>,
+    /// `--podgroup-owners` and `--inherit-owner-annotations`: kinds whose objects may be the owner of a gang.
+    pub owners: OwnerTable,
     /// `--kube-api-qps` and `--kube-api-burst`, when they were given.
     pub rate: Option<(f64, u32)>,
     /// Requests in flight at most.
@@ -71,10 +75,11 @@ pub struct ControllersOptions {
 }
 
 impl ControllersOptions {
-    /// The defaults, without a lease, for Jobs of this scheduler.
-    pub fn new(scheduler_name: &str) -> Self {
-        let MachineOptions { in_flight, failures_max, .. } = MachineOptions::default();
-        Self { scheduler_name: scheduler_name.to_owned(), rate: None, in_flight, failures_max, lease: None }
+    /// The defaults, without a lease, for Jobs and pods of these schedulers.
+    pub fn new(scheduler_names: &[String]) -> Self {
+        let MachineOptions { in_flight, failures_max, owners, .. } = MachineOptions::default();
+        let scheduler_names = scheduler_names.to_vec();
+        Self { scheduler_names, owners, rate: None, in_flight, failures_max, lease: None }
     }
 }
 
@@ -208,9 +213,13 @@ async fn work(options: ControllersOptions, parts: Parts) {
     let Parts { client, wire, faults, metrics, health } = parts;
     let (inputs, receiver) = driver::channel();
     let mut watches = JoinSet::new();
-    watch::all(&mut watches, &client, &watch::Sink { inputs, metrics: Arc::clone(&metrics), faults });
+    let sink = watch::Sink { inputs, metrics: Arc::clone(&metrics), faults };
+    watch::all(&mut watches, &client, &sink, &options.scheduler_names);
+    watch::owners(&mut watches, &client, &sink, &options.owners);
+    let scheduler_name = options.scheduler_names.first().cloned();
     let machine = Machine::new(MachineOptions {
-        scheduler_name: options.scheduler_name,
+        scheduler_name: scheduler_name.unwrap_or_else(|| "volcano".to_owned()),
+        owners: options.owners,
         in_flight: options.in_flight,
         failures_max: options.failures_max,
         seed: rand::make_rng::<Pcg64>().next_u64(),

@@ -9,7 +9,8 @@ use phalanx_api::v1beta1::{PodGroup, PodGroupPhase};
 use phalanx_cluster::event::Key;
 use phalanx_controllers::flow::ProbeRequest;
 use phalanx_controllers::job::{JobPod, SshKey};
-use phalanx_controllers::{Kind, Outcome, cron, flow, job, plugin, queue};
+use phalanx_controllers::podgroup::PlainPod;
+use phalanx_controllers::{Kind, Outcome, cron, flow, job, plugin, podgroup, queue};
 
 use super::queue::Subject;
 use super::store::Store;
@@ -48,8 +49,8 @@ impl Store {
             Kind::CronJob => self.cron(&subject.key, now),
             Kind::JobFlow => self.flow(&subject.key, given, now),
             Kind::JobTemplate => self.template(&subject.key),
+            Kind::PodGroup => self.pod_group(&subject.key),
             Kind::Pod
-            | Kind::PodGroup
             | Kind::Service
             | Kind::Secret
             | Kind::ConfigMap
@@ -65,6 +66,7 @@ impl Store {
         match subject.kind {
             Kind::Job => self.jobs.uid(&subject.key).map_or(0, |uid| self.pods.controlled_by(uid).count()),
             Kind::Queue => self.groups.len(),
+            Kind::PodGroup => self.members.of(&subject.key).count(),
             _ => 0,
         }
     }
@@ -168,6 +170,24 @@ impl Store {
         let seen = flow::Observed { flow, templates: &templates, jobs: &jobs, passed: given.passed };
         let flow::FlowOutcome { outcome, probes } = flow::reconcile(&seen, now);
         Some(Need::Probes(outcome, probes))
+    }
+
+    fn pod_group(&self, key: &Key) -> Option<Need> {
+        let members: Vec<&PlainPod> = self.members.of(key).filter_map(|pod| self.plain.get(pod)).collect();
+        let group = self.groups.get(key);
+        if members.is_empty() && group.is_none() {
+            return None;
+        }
+        let namespace = self.namespaces.get(&Key::new("", &key.namespace));
+        let seen = podgroup::Observed {
+            namespace: &key.namespace,
+            name: &key.name,
+            members: &members,
+            gang: &|pod| self.gang(&key.namespace, pod),
+            group,
+            queue: namespace.and_then(|namespace| namespace.0.as_deref()),
+        };
+        Some(Need::Changes(podgroup::reconcile(&seen)))
     }
 
     fn template(&self, key: &Key) -> Option<Need> {

@@ -8,8 +8,10 @@ use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cluster::event::Key;
 use phalanx_controllers::job::JobPod;
+use phalanx_controllers::podgroup::{Owner, OwnerTable, PlainPod};
 use phalanx_controllers::{Kind, Object};
 
+use super::gangs::{Members, Owners};
 use super::queue::Subject;
 use super::table::{Gone, Identity, Table};
 
@@ -27,11 +29,15 @@ pub enum Watched {
     Pod,
     Claim,
     PriorityClass,
+    PlainPod,
+    Namespace,
+    /// Objects of a row of the table of owners.
+    Owner(usize),
 }
 
 impl Watched {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
+    /// Those without which nothing is reconciled.
+    pub const ALL: [Self; 12] = [
         Self::Job,
         Self::PodGroup,
         Self::Queue,
@@ -42,6 +48,8 @@ impl Watched {
         Self::Pod,
         Self::Claim,
         Self::PriorityClass,
+        Self::PlainPod,
+        Self::Namespace,
     ];
 
     /// Its name in paths, logs and metrics.
@@ -57,23 +65,26 @@ impl Watched {
             Self::Pod => "pods",
             Self::Claim => "persistentvolumeclaims",
             Self::PriorityClass => "priorityclasses",
+            Self::PlainPod => "plainpods",
+            Self::Namespace => "namespaces",
+            Self::Owner(_) => "owners",
         }
     }
 
-    /// The watched kind of an object that a controller writes; what plugins make is not watched.
-    pub(super) fn of(kind: Kind) -> Option<Self> {
-        Some(match kind {
-            Kind::Pod => Self::Pod,
-            Kind::PodGroup => Self::PodGroup,
-            Kind::Queue => Self::Queue,
-            Kind::Job => Self::Job,
-            Kind::CronJob => Self::CronJob,
-            Kind::JobFlow => Self::JobFlow,
-            Kind::JobTemplate => Self::JobTemplate,
-            Kind::Claim => Self::Claim,
-            Kind::Command => Self::Command,
-            Kind::Service | Kind::Secret | Kind::ConfigMap | Kind::NetworkPolicy => return None,
-        })
+    /// The watched kinds of an object that a controller writes; what plugins make is not watched.
+    pub(super) fn of(kind: Kind) -> &'static [Self] {
+        match kind {
+            Kind::Pod => &[Self::Pod, Self::PlainPod],
+            Kind::PodGroup => &[Self::PodGroup],
+            Kind::Queue => &[Self::Queue],
+            Kind::Job => &[Self::Job],
+            Kind::CronJob => &[Self::CronJob],
+            Kind::JobFlow => &[Self::JobFlow],
+            Kind::JobTemplate => &[Self::JobTemplate],
+            Kind::Claim => &[Self::Claim],
+            Kind::Command => &[Self::Command],
+            Kind::Service | Kind::Secret | Kind::ConfigMap | Kind::NetworkPolicy => &[],
+        }
     }
 }
 
@@ -100,6 +111,22 @@ pub enum Fact {
     Pod(Box<SeenPod>),
     Claim(Claim),
     PriorityClass(ClassValue),
+    PlainPod(Box<PlainPod>),
+    Namespace(NamespaceQueue),
+    Owner(Box<SeenOwner>),
+}
+
+/// The queue that the annotation of a Namespace names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceQueue(pub Option<String>);
+
+/// An object of a row of the table of owners.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeenOwner {
+    /// The row.
+    pub row: usize,
+    /// The object.
+    pub owner: Owner,
 }
 
 /// A PersistentVolumeClaim: all that counts is that it is there.
@@ -131,6 +158,9 @@ facts! {
     Pod(SeenPod),
     Claim(Claim),
     PriorityClass(ClassValue),
+    PlainPod(PlainPod),
+    Namespace(NamespaceQueue),
+    Owner(SeenOwner),
 }
 
 impl Fact {
@@ -147,6 +177,9 @@ impl Fact {
             Self::Pod(_) => Watched::Pod,
             Self::Claim(_) => Watched::Claim,
             Self::PriorityClass(_) => Watched::PriorityClass,
+            Self::PlainPod(_) => Watched::PlainPod,
+            Self::Namespace(_) => Watched::Namespace,
+            Self::Owner(seen) => Watched::Owner(seen.row),
         }
     }
 }
@@ -180,6 +213,11 @@ pub(super) struct Store {
     pub(super) pods: Table<SeenPod>,
     pub(super) claims: Table<Claim>,
     pub(super) classes: Table<ClassValue>,
+    /// Pods that no Job of Volcano made.
+    pub(super) plain: Table<PlainPod>,
+    pub(super) namespaces: Table<NamespaceQueue>,
+    pub(super) owners: Owners,
+    pub(super) members: Members,
     /// What plugins made for a job, by its UID. Absent until it was read.
     pub(super) made: BTreeMap<String, Vec<Object>>,
     gone: Gone,
@@ -229,15 +267,34 @@ macro_rules! each_table {
                 let $table = &mut $store.classes;
                 $do
             }
+            Watched::PlainPod => {
+                let $table = &mut $store.plain;
+                $do
+            }
+            Watched::Namespace => {
+                let $table = &mut $store.namespaces;
+                $do
+            }
+            Watched::Owner(row) => {
+                let $table = $store.owners.of(row);
+                $do
+            }
         }
     };
 }
 
 impl Store {
+    /// A store that knows nothing yet but the table of owners.
+    pub(super) fn new(table: OwnerTable) -> Self {
+        Self { owners: Owners::new(table), ..Self::default() }
+    }
+
     /// Takes in an object, unless a newer version is known or it is gone; returns the subjects that it concerns.
     pub(super) fn take(&mut self, seen: Seen) -> Vec<Subject> {
-        let concerned = self.concerned(&seen);
-        let fresh = fresh_job(&seen);
+        let mut concerned = self.concerned(&seen);
+        let fresh = is_fresh_job(&seen);
+        let (kind, key, uid) = (seen.fact.watched(), seen.id.key.clone(), seen.id.uid.clone());
+        let news = self.is_news(&seen);
         let (Seen { id, fact }, gone) = (seen, &mut self.gone);
         let new = match fact {
             Fact::Job(job) => self.jobs.take(id, *job, gone),
@@ -250,14 +307,18 @@ impl Store {
             Fact::Pod(pod) => self.pods.take(id, *pod, gone),
             Fact::Claim(claim) => self.claims.take(id, claim, gone),
             Fact::PriorityClass(value) => self.classes.take(id, value, gone),
+            Fact::PlainPod(pod) => self.plain.take(id, *pod, gone),
+            Fact::Namespace(queue) => self.namespaces.take(id, queue, gone),
+            Fact::Owner(seen) => self.owners.of(seen.row).take(id, *seen, gone),
         };
         if !new {
             return Vec::new();
         }
-        if let Some((key, uid)) = fresh
-            && self.jobs.uid(&key) == Some(&uid)
-        {
-            self.made.insert(uid, Vec::new());
+        if fresh && self.jobs.uid(&key) == Some(&uid) {
+            self.made.insert(uid.clone(), Vec::new());
+        }
+        if news {
+            concerned.extend(self.regroup(kind, &key, &uid));
         }
         concerned
     }
@@ -281,7 +342,9 @@ impl Store {
         if kind == Watched::Job {
             self.made.remove(&seen.id.uid);
         }
-        self.concerned(&seen)
+        let mut concerned = self.concerned(&seen);
+        concerned.extend(self.regroup(kind, key, &seen.id.uid));
+        concerned
     }
 
     pub(super) fn begin_list(&mut self, kind: Watched) {
@@ -296,10 +359,14 @@ impl Store {
             let uid = each_table!(self, kind, table => table.uid(&key).map(str::to_owned));
             concerned.extend(uid.map(|uid| self.remove(kind, &key, &uid)).unwrap_or_default());
         }
+        concerned.extend(self.serves(kind, true));
         concerned
     }
 
     pub(super) fn count(&mut self, kind: Watched) -> usize {
+        if let Watched::Owner(_) = kind {
+            return self.owners.count();
+        }
         each_table!(self, kind, table => table.len())
     }
 
@@ -323,10 +390,10 @@ impl Store {
 }
 
 /// A Job without a status: its plugins have made nothing yet, for that comes after the first status.
-fn fresh_job(seen: &Seen) -> Option<(Key, String)> {
-    let Fact::Job(job) = &seen.fact else { return None };
+fn is_fresh_job(seen: &Seen) -> bool {
+    let Fact::Job(job) = &seen.fact else { return false };
     let fresh = job.status.as_ref().is_none_or(|status| status.state.phase.is_none());
-    (fresh && !job.spec.plugins.is_empty()).then(|| (seen.id.key.clone(), seen.id.uid.clone()))
+    fresh && !job.spec.plugins.is_empty()
 }
 
 impl Store {
@@ -338,6 +405,7 @@ impl Store {
             Kind::CronJob => self.crons.uid(&subject.key),
             Kind::JobFlow => self.flows.uid(&subject.key),
             Kind::JobTemplate => self.templates.uid(&subject.key),
+            Kind::PodGroup => self.groups.uid(&subject.key),
             _ => None,
         }
     }

@@ -141,6 +141,12 @@ impl<T> Table<T> {
         self.objects.get(key).map(|(id, _)| id.uid.as_str())
     }
 
+    /// The object, if it is the one with this UID.
+    pub(super) fn get_with(&self, key: &Key, uid: &str) -> Option<&T> {
+        let (id, object) = self.objects.get(key)?;
+        (id.uid == uid).then_some(object)
+    }
+
     /// The object, if the one with this UID controls it.
     pub(super) fn get_of(&self, key: &Key, controller: &str) -> Option<&T> {
         let (id, object) = self.objects.get(key)?;
@@ -150,6 +156,12 @@ impl<T> Table<T> {
     /// The objects that this one controls.
     pub(super) fn controlled_by(&self, uid: &str) -> impl Iterator<Item = &T> {
         self.controlled.get(uid).into_iter().flatten().filter_map(|key| self.get(key))
+    }
+
+    /// The names and UIDs of the objects that this one controls.
+    pub(super) fn names_controlled_by(&self, uid: &str) -> impl Iterator<Item = (&Key, &str)> {
+        let names = self.controlled.get(uid).into_iter().flatten();
+        names.filter_map(|key| Some((key, self.uid(key)?)))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &T)> {

@@ -4,8 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ApiResource, DynamicObject};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Error, watcher};
@@ -13,15 +15,17 @@ use kube::{Api, Client, Resource};
 use phalanx_api::batch::{CronJob, Job};
 use phalanx_api::bus::Command;
 use phalanx_api::flow::{JobFlow, JobTemplate};
-use phalanx_api::names::JOB_NAME;
+use phalanx_api::names::{JOB_NAME, QUEUE_NAME_ANNOTATION};
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Guarded, Invalid};
+use phalanx_controllers::podgroup::{Owner, OwnerRow, OwnerTable, PlainPod};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
-use super::store::{Claim, ClassValue, Fact, Seen, SeenPod, Watched};
+use super::store::{Claim, ClassValue, Fact, NamespaceQueue, Seen, SeenOwner, SeenPod, Watched};
 use super::table::Identity;
 use crate::faults::Faults;
 use crate::metrics::Metrics;
@@ -41,6 +45,19 @@ pub(super) enum Input {
     Listing(Watched),
     /// The list is complete.
     Listed(Watched),
+    /// The API server has no such kind, or this process may not read it.
+    Absent(Watched),
+}
+
+impl Input {
+    /// The deletion of an object that was read like this.
+    fn deleted(read: Self) -> Option<Self> {
+        match read {
+            Self::Seen(Seen { id, fact }) => Some(Self::Deleted(fact.watched(), id)),
+            Self::Broken(kind, id, ..) => Some(Self::Deleted(kind, id)),
+            Self::Deleted(..) | Self::Listing(_) | Self::Listed(_) | Self::Absent(_) => None,
+        }
+    }
 }
 
 /// What is kept of an object.
@@ -86,8 +103,8 @@ pub(super) struct Sink {
     pub(super) faults: Arc<Faults>,
 }
 
-/// Watches all kinds, for as long as the tasks are kept.
-pub(super) fn all(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink) {
+/// Watches all kinds, for as long as the tasks are kept. PodGroups are made for pods of these schedulers.
+pub(super) fn all(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink, schedulers: &[String]) {
     let config = watcher::Config::default;
     one::<Job>(tasks, Watched::Job, client, config(), sink);
     one::<PodGroup>(tasks, Watched::PodGroup, client, config(), sink);
@@ -98,54 +115,121 @@ pub(super) fn all(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink) {
     one::<JobTemplate>(tasks, Watched::JobTemplate, client, config(), sink);
     one::<Pod>(tasks, Watched::Pod, client, config().labels(JOB_NAME), sink);
     one::<PriorityClass>(tasks, Watched::PriorityClass, client, config(), sink);
-    let (claims, sink) = (Api::<PartialObjectMeta<PersistentVolumeClaim>>::all(client.clone()), sink.clone());
-    tasks.spawn(async move {
-        follow(Watched::Claim, watcher(claims, config()), Guarded::Read, sink).await;
-    });
+    let claims = Api::<PartialObjectMeta<PersistentVolumeClaim>>::all(client.clone());
+    let read = |claim| Some(applied(Watched::Claim, Guarded::Read(claim), Kept::fact));
+    start(tasks, Watched::Claim, watcher(claims, config()), read, sink);
+    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client.clone());
+    start(tasks, Watched::Namespace, watcher(namespaces, config()), |found| Some(namespace(&found)), sink);
+    plain(tasks, client, sink, schedulers);
+}
+
+/// Watches the pods of our schedulers that no Job of Volcano made. The API server picks one scheduler, no more.
+fn plain(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink, schedulers: &[String]) {
+    let mut config = watcher::Config::default().labels(&format!("!{JOB_NAME}"));
+    if let [name] = schedulers {
+        config = config.fields(&format!("spec.schedulerName={name}"));
+    }
+    let names = schedulers.to_vec();
+    let read = move |pod: Guarded<Pod>| {
+        let ours = |name: &String| names.contains(name);
+        if let Guarded::Read(pod) = &pod
+            && !pod.spec.as_ref().and_then(|spec| spec.scheduler_name.as_ref()).is_some_and(ours)
+        {
+            return None;
+        }
+        Some(applied(Watched::PlainPod, pod, |pod| PlainPod::from(&pod).into()))
+    };
+    let pods = Api::<Guarded<Pod>>::all(client.clone());
+    start(tasks, Watched::PlainPod, watcher(pods, config), read, sink);
+}
+
+fn namespace(found: &PartialObjectMeta<Namespace>) -> Input {
+    let annotations = found.metadata.annotations.as_ref();
+    let queue = annotations.and_then(|all| all.get(QUEUE_NAME_ANNOTATION)).filter(|name| !name.is_empty());
+    let fact = NamespaceQueue(queue.cloned()).into();
+    Input::Seen(Seen { id: Identity::of(&found.metadata), fact })
+}
+
+/// Watches the kinds of the table of owners: whole objects where a field states a minimum, else their metadata.
+pub(super) fn owners(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink, table: &OwnerTable) {
+    for (at, row) in table.rows().iter().enumerate() {
+        let kind = ApiResource {
+            group: row.group().to_owned(),
+            version: row.version().to_owned(),
+            api_version: row.api_version.clone(),
+            kind: row.kind.clone(),
+            plural: row.plural(),
+        };
+        let (client, row) = (client.clone(), row.clone());
+        let (watched, config) = (Watched::Owner(at), watcher::Config::default());
+        if row.min_member.is_some() {
+            let api = Api::<DynamicObject>::all_with(client, &kind);
+            let read = move |object: DynamicObject| Some(owner(at, &row, &object.metadata, &object.data));
+            start(tasks, watched, watcher(api, config), read, sink);
+        } else {
+            let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &kind);
+            let read = move |object: PartialObjectMeta<DynamicObject>| {
+                Some(owner(at, &row, &object.metadata, &Value::Null))
+            };
+            start(tasks, watched, watcher(api, config), read, sink);
+        }
+    }
+}
+
+fn owner(at: usize, row: &OwnerRow, metadata: &ObjectMeta, object: &Value) -> Input {
+    let fact = SeenOwner { row: at, owner: Owner::of(metadata, object, row) }.into();
+    Input::Seen(Seen { id: Identity::of(metadata), fact })
 }
 
 fn one<K>(tasks: &mut JoinSet<()>, kind: Watched, client: &Client, config: watcher::Config, sink: &Sink)
 where
     K: Kept + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    let (api, sink) = (Api::<Guarded<K>>::all(client.clone()), sink.clone());
-    tasks.spawn(async move { follow(kind, watcher(api, config), |object| object, sink).await });
+    let api = Api::<Guarded<K>>::all(client.clone());
+    start(tasks, kind, watcher(api, config), move |object| Some(applied(kind, object, K::fact)), sink);
 }
 
-async fn follow<T, K>(
+fn start<T: Clone + Send + 'static>(
+    tasks: &mut JoinSet<()>,
+    kind: Watched,
+    events: impl futures::Stream<Item = Result<watcher::Event<T>, Error>> + Send + 'static,
+    read: impl Fn(T) -> Option<Input> + Send + 'static,
+    sink: &Sink,
+) {
+    let sink = sink.clone();
+    tasks.spawn(async move { follow(kind, events, read, sink).await });
+}
+
+/// Passes on what a watch says. What is read of an object that is not ours is nothing.
+async fn follow<T: Clone>(
     kind: Watched,
     events: impl futures::Stream<Item = Result<watcher::Event<T>, Error>> + Send,
-    read: impl Fn(T) -> Guarded<K>,
+    read: impl Fn(T) -> Option<Input>,
     sink: Sink,
-) where
-    T: Clone,
-    K: Kept,
-{
+) {
     let mut events = pin!(events.default_backoff());
     let mut health = Health { kind, sink: sink.clone(), failing: false, listed: false };
     while let Some(event) = events.next().await {
         let input = match event {
             // It comes before the list is asked for, and so before that was answered.
-            Ok(watcher::Event::Init) => Input::Listing(kind),
+            Ok(watcher::Event::Init) => Some(Input::Listing(kind)),
             Ok(event) => {
                 health.answered(&event);
                 match event {
                     watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
                         health.seen();
-                        applied(kind, read(object))
+                        read(object)
                     }
                     watcher::Event::Delete(object) => {
                         health.seen();
-                        Input::Deleted(kind, Identity::of(read(object).meta()))
+                        read(object).and_then(Input::deleted)
                     }
-                    watcher::Event::Init | watcher::Event::InitDone => Input::Listed(kind),
+                    watcher::Event::Init | watcher::Event::InitDone => Some(Input::Listed(kind)),
                 }
             }
-            Err(error) => match health.failed(&error) {
-                Some(input) => input,
-                None => continue,
-            },
+            Err(error) => health.failed(&error),
         };
+        let Some(input) = input else { continue };
         // The receiver is gone when the process ceases to lead.
         if sink.inputs.send(input).is_err() {
             return;
@@ -153,10 +237,13 @@ async fn follow<T, K>(
     }
 }
 
-fn applied<K: Kept>(kind: Watched, object: Guarded<K>) -> Input {
+fn applied<K>(kind: Watched, object: Guarded<K>, fact: impl Fn(K) -> Fact) -> Input
+where
+    K: Resource<DynamicType = ()>,
+{
     let id = Identity::of(object.meta());
     match object {
-        Guarded::Read(object) => Input::Seen(Seen { id, fact: object.fact() }),
+        Guarded::Read(object) => Input::Seen(Seen { id, fact: fact(object) }),
         Guarded::Unread(unread) => {
             let regarding = Regarding {
                 api_version: K::api_version(&()),
@@ -178,9 +265,14 @@ struct Health {
 }
 
 impl Health {
-    /// Volcano's definitions of these may not be installed: then there are none.
-    fn is_optional(&self) -> bool {
-        matches!(self.kind, Watched::CronJob | Watched::JobFlow | Watched::JobTemplate | Watched::Command)
+    /// Volcano's definitions of these may not be installed: then there are none. Namespaces that may not be read name no
+    /// queues.
+    fn is_optional(&self, code: u16) -> bool {
+        match self.kind {
+            Watched::CronJob | Watched::JobFlow | Watched::JobTemplate | Watched::Command => code == 404,
+            Watched::Namespace => code == 403,
+            _ => false,
+        }
     }
 
     fn seen(&self) {
@@ -212,11 +304,21 @@ impl Health {
             Error::NoResourceVersion => 0,
         };
         match error {
-            _ if self.is_optional() && code == 404 => {
+            _ if self.is_optional(code) => {
                 if first {
                     info!(kind, "not available, going on without: {}", chain(error));
                 }
                 return (!std::mem::replace(&mut self.listed, true)).then_some(Input::Listed(self.kind));
+            }
+            // Each kind of owners by itself: neither holds up the others.
+            _ if matches!(self.kind, Watched::Owner(_)) && matches!(code, 403 | 404) => {
+                if first && code == 403 {
+                    warn!(
+                        "pods of owners that may not be read get PodGroups without these: {}",
+                        chain(error)
+                    );
+                }
+                return first.then_some(Input::Absent(self.kind));
             }
             Error::WatchError(_) if code == 410 => debug!(kind, "resource version expired; listing again"),
             Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
@@ -248,7 +350,8 @@ mod tests {
             },
         ]);
         let objects: Vec<Guarded<Job>> = serde_json::from_str(&list.to_string()).expect("a list");
-        let inputs: Vec<Input> = objects.into_iter().map(|object| applied(Watched::Job, object)).collect();
+        let inputs: Vec<Input> =
+            objects.into_iter().map(|object| applied(Watched::Job, object, Job::fact)).collect();
         let [Input::Seen(good), Input::Broken(Watched::Job, bad, regarding, invalid)] = &inputs[..] else {
             panic!("{inputs:?}")
         };

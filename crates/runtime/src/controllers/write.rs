@@ -7,10 +7,12 @@ use hyper::body::Bytes;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use phalanx_api::names::{GROUP_NAME_ANNOTATION, JOB_NAME};
 use phalanx_api::{batch, bus, flow, v1beta1};
 use phalanx_cache::decode;
 use phalanx_cluster::event::Key;
 use phalanx_controllers::job::JobPod;
+use phalanx_controllers::podgroup::PlainPod;
 use phalanx_controllers::{Change, Kind, Object, Target};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -106,6 +108,9 @@ pub(super) fn request(change: &Change) -> Result<Option<Request<Bytes>>, http::E
                 other => (Method::PUT, path, JSON, status(other)),
             }
         }
+        Change::Join(pod, group) => {
+            (Method::PATCH, object(pod.kind, &pod.namespace, &pod.name), MERGE, joining(pod, group))
+        }
         Change::Note(_) => return Ok(None),
     };
     let content = HeaderValue::from_static(content);
@@ -154,6 +159,11 @@ fn status(object: &Object) -> Value {
         fields.remove("spec");
     }
     whole
+}
+
+/// The UID makes it a patch of this pod alone.
+fn joining(pod: &Target, group: &str) -> Value {
+    json!({"metadata": {"uid": pod.uid, "annotations": {GROUP_NAME_ANNOTATION: group}}})
 }
 
 /// The fields of a Queue's status that are the controllers'. The others are the scheduler's, so that no version is
@@ -242,7 +252,9 @@ fn read_object(kind: Kind, mut value: Value) -> Option<Brought> {
     let value = &value;
     match kind {
         Kind::Pod => {
-            let fact = SeenPod::from(&decode::<Pod>(value).ok()?).into();
+            let pod = decode::<Pod>(value).ok()?;
+            let of_job = pod.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(JOB_NAME));
+            let fact = if of_job { SeenPod::from(&pod).into() } else { PlainPod::from(&pod).into() };
             Some(Brought::Seen(Box::new(Seen { id: identity(value)?, fact })))
         }
         Kind::Claim => Some(Brought::Seen(Box::new(Seen { id: identity(value)?, fact: Claim.into() }))),
@@ -328,5 +340,20 @@ mod tests {
         let (line, body) = sent(&Change::Delete(target));
         assert_eq!(line, "DELETE /api/v1/namespaces/ns/pods/x");
         assert_eq!(body["preconditions"]["uid"], "u");
+    }
+
+    #[test]
+    fn a_pod_joins_its_podgroup_if_it_is_the_one_that_was_observed() {
+        let target = Target {
+            kind: Kind::Pod,
+            namespace: "ns".to_owned(),
+            name: "x".to_owned(),
+            uid: "u".to_owned(),
+            foreground: false,
+        };
+        let (line, body) = sent(&Change::Join(target, "podgroup-u".to_owned()));
+        assert_eq!(line, "PATCH /api/v1/namespaces/ns/pods/x");
+        let annotations = json!({"scheduling.k8s.io/group-name": "podgroup-u"});
+        assert_eq!(body["metadata"], json!({"uid": "u", "annotations": annotations}));
     }
 }

@@ -163,6 +163,7 @@ fn short(ticket: &Ticket) -> String {
                 format!("status {} pending={}", status.state.phase.unwrap_or_default(), status.pending)
             }
             Change::Status { object, .. } => format!("status {:?}", object.kind()),
+            Change::Join(pod, group) => format!("join {} {group}", pod.name),
             Change::Note(_) => "note".to_owned(),
         },
         Ticket::For(_, Ask::Renew(kind, key)) => format!("renew {kind:?} {key}"),

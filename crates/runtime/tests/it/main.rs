@@ -18,6 +18,7 @@ mod outbox_refused;
 mod outbox_unknown;
 mod outbox_wakes;
 mod owners;
+mod podgroups;
 mod pools;
 mod reload;
 mod usage;

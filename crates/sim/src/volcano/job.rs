@@ -210,7 +210,7 @@ impl Jobs {
             Change::Delete(target) if target.kind == Made::Job => self.delete(key, api_server, now),
             Change::Delete(target) => own.delete(&target, api_server, now),
             Change::Status { object: Changed::Job(job), .. } => own.job.status = job.status,
-            Change::Status { .. } | Change::Note(_) => {}
+            Change::Status { .. } | Change::Join(..) | Change::Note(_) => {}
         }
     }
 }

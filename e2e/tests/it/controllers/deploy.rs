@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
 use serde_json::{Value, json};
 
 use super::{Cluster, SOON, World, task};
+use crate::scheduler::cluster::PodSpec;
 use crate::scheduler::deploy::{apply, as_service_account, granted, manifests, manifests_in};
 
 const ACCOUNT: &str = "system:serviceaccount:volcano-system:phalanx-controllers";
 
 /// What the controllers ask for in situations that the test does not bring about.
-const SOMETIMES: [(&str, &str); 21] = [
+const SOMETIMES: [(&str, &str); 32] = [
     ("get batch.volcano.sh/jobs", "after a conflict"),
     ("get batch.volcano.sh/cronjobs", "after a conflict"),
     ("get flow.volcano.sh/jobflows", "after a conflict"),
@@ -37,6 +39,17 @@ const SOMETIMES: [(&str, &str); 21] = [
         "for queues without a parent, which were there before or are made here",
     ),
     ("patch events.k8s.io/events", "when an event is repeated"),
+    ("watch jobset.x-k8s.io/jobsets", "where the definition is installed"),
+    ("watch leaderworkerset.x-k8s.io/leaderworkersets", "where the definition is installed"),
+    ("watch kubeflow.org/pytorchjobs", "where the definition is installed"),
+    ("watch kubeflow.org/tfjobs", "where the definition is installed"),
+    ("watch kubeflow.org/xgboostjobs", "where the definition is installed"),
+    ("watch kubeflow.org/paddlejobs", "where the definition is installed"),
+    ("watch kubeflow.org/jaxjobs", "where the definition is installed"),
+    ("watch kubeflow.org/mpijobs", "where the definition is installed"),
+    ("watch trainer.kubeflow.org/trainjobs", "where the definition is installed"),
+    ("watch ray.io/rayclusters", "where the definition is installed"),
+    ("watch sparkoperator.k8s.io/sparkapplications", "where the definition is installed"),
     ("watch coordination.k8s.io/leases", "where another replica leads"),
 ];
 
@@ -76,8 +89,12 @@ async fn the_manifests_grant_exactly_the_rights_that_the_controllers_need() -> R
     Ok(())
 }
 
-/// A job with all kinds of objects that is restarted, completed by a command and deleted; a flow; a queue.
+/// A plain pod; a job with all kinds of objects that is restarted, completed by a command and deleted; a flow; a queue.
 async fn do_everything(world: &World) -> Result<()> {
+    world.cluster.create::<Pod>(PodSpec::cpu(1).single("alone")).await?;
+    world.cluster.until_bound("alone", 1).await?;
+    world.until_in_group("alone").await?;
+    world.cluster.delete_pods("alone").await?;
     let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
     let volumes = json!([{"mountPath": "/data", "volumeClaim": claim}]);
     let spec = json!({

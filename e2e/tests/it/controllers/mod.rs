@@ -9,6 +9,7 @@ mod crashes;
 mod deploy;
 mod examples;
 mod jobs;
+mod podgroups;
 mod queues;
 
 use anyhow::{Context as _, Result, ensure};

@@ -8,7 +8,13 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, PodSpec, SOON};
 
-async fn gang(cluster: &Cluster, name: &str, queue: &str, count: usize, pod: &PodSpec) -> Result<()> {
+pub(super) async fn gang(
+    cluster: &Cluster,
+    name: &str,
+    queue: &str,
+    count: usize,
+    pod: &PodSpec,
+) -> Result<()> {
     let metadata = json!({"name": name, "annotations": {"scheduling.volcano.sh/queue-name": queue}});
     let spec = json!({"schedulingPolicy": {"gang": {"minCount": count}}});
     cluster.create::<PodGroup>(json!({"metadata": metadata, "spec": spec})).await?;
@@ -21,7 +27,13 @@ async fn gang(cluster: &Cluster, name: &str, queue: &str, count: usize, pod: &Po
 }
 
 /// Waits for the condition `PodGroupScheduled` with this status, and for the phase, and this text in a message.
-async fn until_told(cluster: &Cluster, group: &str, phase: &str, status: &str, text: &str) -> Result<Value> {
+pub(super) async fn until_told(
+    cluster: &Cluster,
+    group: &str,
+    phase: &str,
+    status: &str,
+    text: &str,
+) -> Result<Value> {
     let groups: Api<PodGroup> = Api::default_namespaced(cluster.client.clone());
     wait::until(SOON, &format!("PodGroup {group}: {phase}, {status}"), async || {
         let conditions = groups.get(group).await?.status.and_then(|status| status.conditions);

@@ -17,7 +17,7 @@ mod kubernetes_groups;
 mod leases;
 mod outside;
 mod places;
-mod podgroups;
+pub(crate) mod podgroups;
 mod policies;
 mod pools;
 mod proxy;

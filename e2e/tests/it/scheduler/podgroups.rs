@@ -18,7 +18,7 @@ const LONG: [&str; 2] = ["--wait-for-podgroup", "--wait-for-podgroup-timeout=10m
 const AWAITS: &str = "waits for the PodGroup controller";
 
 /// A ReplicaSet that needs so many pods at once. Nobody makes them here.
-pub(super) async fn replica_set(cluster: &Cluster, name: &str, min_member: usize) -> Result<ReplicaSet> {
+pub(crate) async fn replica_set(cluster: &Cluster, name: &str, min_member: usize) -> Result<ReplicaSet> {
     let object = json!({
         "metadata": {"name": name, "annotations": {MIN_MEMBER: min_member.to_string()}},
         "spec": {
@@ -38,7 +38,7 @@ fn owners(owner: &ReplicaSet) -> Value {
 }
 
 /// Pods of a ReplicaSet, as its controller makes them.
-pub(super) async fn pods_of(
+pub(crate) async fn pods_of(
     cluster: &Cluster,
     owner: &ReplicaSet,
     count: usize,

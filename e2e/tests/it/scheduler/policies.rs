@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::scheduling::v1alpha2::PodGroup;
 use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
@@ -14,7 +15,8 @@ use super::deploy::{apply, manifests, manifests_in};
 
 /// A cluster with these manifests' policies in force.
 async fn with_policies(objects: Vec<Value>) -> Result<Cluster> {
-    let cluster = Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1)).await?;
+    let options = PlaneOptions { native_gangs: true, ..PlaneOptions::default() };
+    let cluster = Cluster::without_scheduler(options, fake::Nodes::new(1)).await?;
     let is_policy =
         |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmission"));
     let policies: Vec<Value> = objects.into_iter().filter(is_policy).collect();
@@ -43,6 +45,16 @@ impl Cluster {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(serde_json::to_vec(&group)?)?;
         refusal(self.client.request::<Value>(request).await)
+    }
+
+    /// The same of a PodGroup of Kubernetes.
+    async fn refuses_own(&self, name: &str, queue: &str) -> Result<Option<String>> {
+        let group = json!({
+            "metadata": {"name": name, "annotations": {"scheduling.volcano.sh/queue-name": queue}},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
+        });
+        let groups: Api<PodGroup> = Api::namespaced(self.client.clone(), "team");
+        refusal(groups.create(&PostParams::default(), &serde_json::from_value(group)?).await)
     }
 
     async fn refuses_pod(&self, namespace: &str, name: &str, annotations: Value) -> Result<Option<String>> {
@@ -92,6 +104,9 @@ async fn a_namespace_that_names_its_queues_uses_no_other() -> Result<()> {
     let member = json!({"scheduling.k8s.io/group-name": "team-a"});
     ensure!(cluster.refuses_pod("team", "member", member).await?.is_none(), "the PodGroup has the queue");
     ensure!(cluster.refuses_pod("free", "any", queue("other")).await?.is_none());
+    let own = cluster.refuses_own("other", "other").await?;
+    ensure!(own.is_some_and(|why| why.contains("queue other is not one")), "a PodGroup of Kubernetes");
+    ensure!(cluster.refuses_own("mine", "team-a").await?.is_none());
     // A member may carry any queue, for its PodGroup has the queue; it may not leave its PodGroup for that queue.
     let member =
         json!({"scheduling.k8s.io/group-name": "team-a", "scheduling.volcano.sh/queue-name": "other"});

@@ -56,6 +56,9 @@ impl Machine {
                 self.gone(subject, &target, now);
             }
             (_, Answer::Done(brought)) => self.bring(subject, brought, now),
+            (Change::Join(pod, _), Answer::NotFound(_)) => self.gone(subject, &pod, now),
+            // The API server was busy with the pod, or another one has its name: a watch will tell.
+            (Change::Join(..), Answer::Conflict(_)) => self.fail(subject, Failure::Passing, None),
             (Change::Create(object), Answer::Conflict(_)) => {
                 if let Some(errand) = self.errands.get_mut(subject) {
                     errand.first(Ask::Compare(object));
@@ -94,16 +97,15 @@ impl Machine {
 
     fn gone(&mut self, subject: &Subject, target: &Target, now: Moment) {
         let key = Key::new(&target.namespace, &target.name);
-        match Watched::of(target.kind) {
-            Some(kind) => {
-                let concerned = self.store.remove(kind, &key, &target.uid);
-                self.mark(&concerned, now.instant);
-            }
-            None => {
-                if let Some(uid) = self.store.jobs.uid(&subject.key).map(str::to_owned) {
-                    self.store.drop_made(&uid, target.kind, &target.name);
-                }
-            }
+        let watched = Watched::of(target.kind);
+        for kind in watched {
+            let concerned = self.store.remove(*kind, &key, &target.uid);
+            self.mark(&concerned, now.instant);
+        }
+        if watched.is_empty()
+            && let Some(uid) = self.store.jobs.uid(&subject.key).map(str::to_owned)
+        {
+            self.store.drop_made(&uid, target.kind, &target.name);
         }
     }
 
@@ -141,7 +143,7 @@ impl Machine {
         let reason = match change {
             Change::Create(_) => "FailedCreate",
             Change::Delete(_) => "FailedDelete",
-            Change::Replace(_) | Change::Status { .. } | Change::Note(_) => "FailedUpdate",
+            Change::Replace(_) | Change::Status { .. } | Change::Join(..) | Change::Note(_) => "FailedUpdate",
         };
         self.tell_subject(subject, reason, message.to_owned(), now.instant);
         self.fail(subject, Failure::Refused, None);

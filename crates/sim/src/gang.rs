@@ -1,0 +1,175 @@
+//! PodGroups for pods whose owner states a minimum: by the function of the live controllers. Where no owner states one,
+//! each pod is a gang of one, with a PodGroup as without.
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use phalanx_api::names::GROUP_NAME_ANNOTATION;
+use phalanx_api::v1beta1::{API_VERSION, PodGroup};
+use phalanx_cache::Names;
+use phalanx_controllers::podgroup::{
+    Gang, Link, Minimum, Observed, Owner, OwnerTable, PlainPod, gang, reconcile,
+};
+use phalanx_controllers::{Change, Object};
+use serde_json::{Value, json};
+
+/// The names of PodGroups by namespace and name of the pods that join them.
+type Joins = BTreeMap<(String, String), String>;
+
+/// Puts the pods of a workload into a PodGroup, which is returned, where the workload states a minimum. `reference` is
+/// what its pods say of it.
+pub(crate) fn of_workload(reference: &OwnerReference, workload: &Value, pods: &mut [Value]) -> Option<Value> {
+    let table = OwnerTable::builtin();
+    let row = &table.rows()[table.row_of(reference)?];
+    let metadata: ObjectMeta = serde_json::from_value(workload["metadata"].clone()).ok()?;
+    let owner = Owner::of(&metadata, workload, row);
+    let members: Vec<PlainPod> = pods.iter().filter_map(|pod| plain(pod, Some(reference))).collect();
+    let members: Vec<&PlainPod> = members.iter().collect();
+    let find = |pod: &PlainPod| gang(pod, |_: &OwnerReference| Link::Owner(&owner, row));
+    let mut joins = Joins::new();
+    let group = made(namespace(workload), &members, &find, &mut joins);
+    for pod in pods {
+        join(pod, &joins);
+    }
+    group
+}
+
+/// Puts pods into PodGroups whose owners stand in the documents too and state a minimum; returns the PodGroups.
+pub(crate) fn of_documents(documents: &mut [Value], names: &Names) -> Vec<Value> {
+    let mut found = Found { table: OwnerTable::builtin(), owners: BTreeMap::new(), pods: BTreeMap::new() };
+    for document in documents.iter() {
+        visit(document, &mut |object| found.add_owner(object));
+    }
+    if found.owners.values().all(|(_, owner)| owner.minimum == Minimum::Unstated) {
+        return Vec::new();
+    }
+    for document in documents.iter() {
+        visit(document, &mut |object| found.add_pod(object, names));
+    }
+    let mut joins = Joins::new();
+    let groups = found.groups(&mut joins);
+    for document in documents {
+        visit_mut(document, &mut |object| join(object, &joins));
+    }
+    groups
+}
+
+/// Owners of kinds that the table lists, and pods of ours without a PodGroup.
+struct Found {
+    table: OwnerTable,
+    /// By UID.
+    owners: BTreeMap<String, (usize, Owner)>,
+    /// By namespace and name.
+    pods: BTreeMap<(String, String), PlainPod>,
+}
+
+impl Found {
+    fn add_owner(&mut self, object: &Value) {
+        let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        let reference = OwnerReference {
+            api_version: text("apiVersion"),
+            kind: text("kind"),
+            ..OwnerReference::default()
+        };
+        let Some(row) = self.table.row_of(&reference) else { return };
+        let Ok(metadata) = serde_json::from_value::<ObjectMeta>(object["metadata"].clone()) else { return };
+        let owner = Owner::of(&metadata, object, &self.table.rows()[row]);
+        self.owners.extend(metadata.uid.map(|uid| (uid, (row, owner))));
+    }
+
+    fn add_pod(&mut self, object: &Value, names: &Names) {
+        if object["kind"] == "Pod"
+            && names.is_ours(object["spec"]["schedulerName"].as_str())
+            && let Some(pod) = plain(object, None)
+        {
+            self.pods.insert((namespace(object).to_owned(), pod.name.clone()), pod);
+        }
+    }
+
+    fn gang(&self, namespace: &str, pod: &PlainPod) -> Option<Gang> {
+        gang(pod, |reference| {
+            let owner = self.owners.get(&reference.uid);
+            let owner = owner.map(|(row, owner)| Link::Owner(owner, &self.table.rows()[*row]));
+            let pod = self.pods.get(&(namespace.to_owned(), reference.name.clone()));
+            let pod = pod.filter(|_| reference.kind == "Pod").map(Link::Pod);
+            owner.or(pod).unwrap_or(Link::Unlisted)
+        })
+    }
+
+    fn groups(&self, joins: &mut Joins) -> Vec<Value> {
+        let mut members: BTreeMap<(&str, String), Vec<&PlainPod>> = BTreeMap::new();
+        for ((namespace, _), pod) in &self.pods {
+            let name = self.gang(namespace, pod).map(|gang| gang.name).unwrap_or_default();
+            members.entry((namespace, name)).or_default().push(pod);
+        }
+        let made = |((namespace, _), pods): (&(&str, String), &Vec<&PlainPod>)| {
+            made(namespace, pods, &|pod| self.gang(namespace, pod), joins)
+        };
+        members.iter().filter_map(made).collect()
+    }
+}
+
+/// The PodGroup of the members of one gang, where its owner states a minimum.
+fn made(
+    namespace: &str,
+    members: &[&PlainPod],
+    find: &dyn Fn(&PlainPod) -> Option<Gang>,
+    joins: &mut Joins,
+) -> Option<Value> {
+    let Gang { name, .. } = find(members.first()?).filter(|gang| gang.minimum != Minimum::Unstated)?;
+    let seen = Observed { namespace, name: &name, members, gang: find, group: None, queue: None };
+    let mut made = None;
+    for change in reconcile(&seen).changes {
+        match change {
+            Change::Create(Object::PodGroup(group)) => made = Some(manifest(&group)),
+            Change::Join(pod, group) => {
+                joins.insert((namespace.to_owned(), pod.name), group);
+            }
+            _ => {}
+        }
+    }
+    made
+}
+
+fn join(object: &mut Value, joins: &Joins) {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let key = (namespace(object).to_owned(), name.to_owned());
+    if let Some(group) = joins.get(&key).filter(|_| object["kind"] == "Pod") {
+        object["metadata"]["annotations"][GROUP_NAME_ANNOTATION] = json!(group);
+    }
+}
+
+fn namespace(object: &Value) -> &str {
+    object["metadata"]["namespace"].as_str().unwrap_or("default")
+}
+
+/// A pod without a PodGroup.
+fn plain(pod: &Value, owner: Option<&OwnerReference>) -> Option<PlainPod> {
+    let mut pod: Pod = serde_json::from_value(pod.clone()).ok()?;
+    if let Some(owner) = owner {
+        pod.metadata.owner_references = Some(vec![owner.clone()]);
+    }
+    Some(PlainPod::from(&pod)).filter(|pod| pod.group.is_none())
+}
+
+/// Looks at an object, or at the items of a list.
+fn visit(value: &Value, look: &mut impl FnMut(&Value)) {
+    match value["items"].as_array() {
+        Some(items) => items.iter().for_each(|item| visit(item, look)),
+        None => look(value),
+    }
+}
+
+fn visit_mut(value: &mut Value, change: &mut impl FnMut(&mut Value)) {
+    match value.get_mut("items").and_then(Value::as_array_mut) {
+        Some(items) => items.iter_mut().for_each(|item| visit_mut(item, change)),
+        None => change(value),
+    }
+}
+
+fn manifest(group: &PodGroup) -> Value {
+    let mut value = json!(group);
+    value["apiVersion"] = json!(API_VERSION);
+    value["kind"] = json!("PodGroup");
+    value
+}
