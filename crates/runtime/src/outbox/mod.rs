@@ -6,8 +6,9 @@
 //!
 //! - Binds go first and in the order of the decisions, so a gang's binds are contiguous.
 //! - Statuses are coalesced by object, and only one write of an object is in flight at a time. A change of phase goes
-//!   out at once, also between binds; but for Completed, since what has completed is often deleted at once. Messages
-//!   wait until they have been still for a moment, and counts of what runs a little longer.
+//!   out at once, also between binds; Running a moment later, with the pods that run by then, and Completed too, since
+//!   what has completed is often deleted at once. Messages wait until they have been still for a moment, and counts of
+//!   what runs a little longer.
 //! - A pod's bind and its status never cross: a bind waits for the answer to a status that is on its way, and what was
 //!   computed before the bind is not written after it.
 //! - Events are sent when no bind that may go and no due status waits. When there are too many, those that are told

@@ -40,7 +40,7 @@ const VERSIONS_MAX: usize = 4096;
 pub(super) enum Urgency {
     /// Once its content is still, while no bind waits.
     Lazy,
-    /// At once, also between binds.
+    /// At once, or at a time that changes of its content do not put off; also between binds.
     Prompt,
 }
 
@@ -187,8 +187,9 @@ impl Writes {
     pub(super) fn group(&mut self, write: GroupWrite, now: Instant) {
         let known = self.phases.get(&write.group).copied().unwrap_or_default();
         let (urgency, holds) = match (write.status.phase, write.status.phase == known) {
-            // What has completed is often deleted at once by its owner, as a vcjob does: then nothing is written.
-            (Phase::Completed, false) => (Urgency::Prompt, 1),
+            // Pods that are bound start to run soon: the same write tells how many. What has completed is often deleted
+            // at once by its owner, as a vcjob does: then nothing is written.
+            (Phase::Running | Phase::Completed, false) => (Urgency::Prompt, 1),
             (_, false) => (Urgency::Prompt, 0),
             (Phase::Running, true) if unschedulable(&write.status).is_none() => (Urgency::Lazy, COUNT_HOLDS),
             (_, true) => (Urgency::Lazy, 1),
@@ -222,7 +223,7 @@ impl Writes {
         Some(&self.entries.get(target)?.pending.as_ref()?.write)
     }
 
-    /// A write whose content changes waits anew, but not for ever.
+    /// A lazy write whose content changes waits anew, but not for ever.
     fn put(&mut self, target: Target, write: Write, pace: Pace, now: Instant) {
         let entry = self.entries.entry(target.clone()).or_default();
         let before = entry.pending.take();
@@ -233,11 +234,13 @@ impl Writes {
         }
         self.pending += usize::from(before.is_none());
         let since = before.as_ref().map_or(now, |pending| pending.since);
-        let hurries = before.as_ref().is_some_and(|pending| pending.urgency > pace.urgency);
-        let wait = if hurries { Duration::ZERO } else { pace.wait };
-        let urgency = before.map_or(pace.urgency, |pending| pending.urgency.max(pace.urgency));
         let most = if matches!(write, Write::Queue(..)) { QUEUE_HOLDS_MAX } else { HOLDS_MAX };
-        let due = (now + wait).min(since + self.hold * most).max(now);
+        let latest = match &before {
+            Some(pending) if pending.urgency == Urgency::Prompt => pending.due,
+            _ => since + self.hold * most,
+        };
+        let due = (now + pace.wait).min(latest).max(now);
+        let urgency = before.map_or(pace.urgency, |pending| pending.urgency.max(pace.urgency));
         let due = entry.rests_until.map_or(due, |rested| due.max(rested));
         entry.pending = Some(Pending { write, since, due, urgency });
         self.line_up(target, due, urgency);

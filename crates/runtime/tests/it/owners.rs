@@ -91,8 +91,9 @@ async fn an_owner_is_read_once_and_gets_an_event_for_annotations_without_effect(
         let told = told(&mut notes).await;
         assert_eq!(*asked.lock().unwrap(), ["/apis/apps/v1/namespaces/ns/replicasets/web"]);
         assert_eq!(told.len(), expected, "{uid} {annotations}: {told:?}");
-        let expected = "metadata.annotations.scheduling.volcano.sh/group-min-member: found \"8\", for which Volcano's controller makes a \
-                        PodGroup, and nothing here; each pod is a gang of one";
+        let expected = "metadata.annotations.scheduling.volcano.sh/group-min-member: found \"8\", for which a \
+                        PodGroup controller makes a PodGroup (phalanx controllers), and none was seen; each pod is a \
+                        gang of one";
         assert!(told.iter().all(|text| text.starts_with(expected)), "{told:?}");
     }
 }

@@ -28,7 +28,7 @@ async fn writes(cluster: &Cluster) -> Result<BTreeMap<String, f64>> {
 
 /// Of all who write: controllers, scheduler, and kubelets that report twice.
 #[tokio::test]
-async fn a_pod_costs_six_writes_at_most_and_a_job_ten() -> Result<()> {
+async fn a_pod_costs_six_writes_at_most_and_a_job_eight() -> Result<()> {
     const JOBS: u32 = 10;
     const PODS: f64 = 10.0 * JOBS as f64;
     let world = World::start(fake::Nodes::new(4).cpu("32")).await?;
@@ -56,9 +56,8 @@ async fn a_pod_costs_six_writes_at_most_and_a_job_ten() -> Result<()> {
     let (pod, job) = (sum(true) / PODS, sum(false) / f64::from(JOBS));
     eprintln!("{pod} writes a pod, {job} a job");
     // Of the writes for a job, the controllers send five: three statuses, a PodGroup and its deletion. The scheduler
-    // writes the status of the PodGroup twice, Inqueue and Running, and its counts where pods run for longer. Where pods
-    // start over several seconds, the counts of both are written more often.
-    let groups = spent.get("podgroups/").copied().unwrap_or_default() / f64::from(JOBS);
-    ensure!(pod <= 6.0 && job <= 10.0 && groups <= 5.0, "{pod} writes a pod, {job} a job: {spent:?}");
+    // writes the status of the PodGroup twice, Inqueue and Running, and its counts once more where pods take long to
+    // start. The queue's status is written a few times for all of them.
+    ensure!(pod <= 6.0 && job <= 8.0, "{pod} writes a pod, {job} a job: {spent:?}");
     Ok(())
 }
