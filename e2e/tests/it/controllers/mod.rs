@@ -9,7 +9,9 @@ mod crashes;
 mod deploy;
 mod examples;
 mod jobs;
+mod plugins;
 mod podgroups;
+mod policies;
 mod queues;
 
 use anyhow::{Context as _, Result, ensure};
