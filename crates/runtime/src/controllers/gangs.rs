@@ -105,11 +105,11 @@ impl Store {
     pub(super) fn regroup(&mut self, kind: Watched, key: &Key, uid: &str) -> Vec<Subject> {
         match kind {
             Watched::PlainPod => {
-                let below = self.below(uid);
+                let below = self.below(&key.namespace, uid);
                 self.assign([key.clone()].into_iter().chain(below))
             }
             Watched::Owner(_) => {
-                let below = self.below(uid);
+                let below = self.below(&key.namespace, uid);
                 self.assign(below)
             }
             _ => Vec::new(),
@@ -140,19 +140,19 @@ impl Store {
         concerned.into_iter().map(|key| Subject { kind: Kind::PodGroup, key }).collect()
     }
 
-    /// The pods in whose chain of controllers an object is.
-    fn below(&self, uid: &str) -> Vec<Key> {
+    /// The pods of a namespace in whose chain of controllers an object is.
+    fn below(&self, namespace: &str, uid: &str) -> Vec<Key> {
         let (mut pods, mut seen) = (Vec::new(), BTreeSet::new());
         let mut rest = vec![uid.to_owned()];
         while let Some(uid) = rest.pop() {
             if !seen.insert(uid.clone()) {
                 continue;
             }
-            for (key, uid) in self.plain.names_controlled_by(&uid) {
+            for (key, uid) in self.plain.names_controlled_by(namespace, &uid) {
                 pods.push(key.clone());
                 rest.push(uid.to_owned());
             }
-            let owners = self.owners.known.values().flat_map(|table| table.names_controlled_by(&uid));
+            let owners = self.owners.known.values().flat_map(|table| table.names_controlled_by(namespace, &uid));
             rest.extend(owners.map(|(_, uid)| uid.to_owned()));
         }
         pods

@@ -320,7 +320,7 @@ impl Machine {
     /// The addresses of the pods of a task: all of them, or none while one has no address.
     fn targets(&self, namespace: &str, probe: &ProbeRequest) -> Vec<IpAddr> {
         let uid = self.store.jobs.uid(&Key::new(namespace, &probe.job)).unwrap_or_default();
-        let pods = self.store.pods.controlled_by(uid).filter(|seen| seen.pod.task == probe.task);
+        let pods = self.store.pods.controlled_by(namespace, uid).filter(|seen| seen.pod.task == probe.task);
         pods.map(|seen| seen.ip).collect::<Option<Vec<IpAddr>>>().unwrap_or_default()
     }
 

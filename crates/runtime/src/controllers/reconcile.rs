@@ -64,7 +64,10 @@ impl Store {
     /// How many objects a reconciliation of the subject goes through.
     pub(super) fn size(&self, subject: &Subject) -> usize {
         match subject.kind {
-            Kind::Job => self.jobs.uid(&subject.key).map_or(0, |uid| self.pods.controlled_by(uid).count()),
+            Kind::Job => {
+                let pods = |uid| self.pods.controlled_by(&subject.key.namespace, uid);
+                self.jobs.uid(&subject.key).map_or(0, |uid| pods(uid).count())
+            }
             Kind::Queue => self.groups.len(),
             Kind::PodGroup => self.members.of(&subject.key).count(),
             _ => 0,
@@ -79,7 +82,7 @@ impl Store {
             let named = unknown.into_iter().map(|(kind, name)| (kind, Key::new(&key.namespace, &name)));
             return Some(Need::Read(uid.to_owned(), named.collect()));
         }
-        let pods: Vec<JobPod> = self.pods.controlled_by(uid).map(|seen| seen.pod.clone()).collect();
+        let pods: Vec<JobPod> = self.pods.controlled_by(&key.namespace, uid).map(|seen| seen.pod.clone()).collect();
         let queue = self.queues.get(&Key::new("", &job.spec.queue));
         let seen = job::Observed {
             job,
@@ -154,14 +157,14 @@ impl Store {
 
     fn cron(&self, key: &Key, now: Timestamp) -> Option<Need> {
         let (cron, uid) = (self.crons.get(key)?, self.crons.uid(key)?);
-        let jobs: Vec<_> = self.jobs.controlled_by(uid).cloned().collect();
+        let jobs: Vec<_> = self.jobs.controlled_by(&key.namespace, uid).cloned().collect();
         let seen = cron::Observed { cron, jobs: &jobs, zone: cron::zone(cron) };
         Some(Need::Changes(cron::reconcile(&seen, now)))
     }
 
     fn flow(&self, key: &Key, given: &Given<'_>, now: Timestamp) -> Option<Need> {
         let (flow, uid) = (self.flows.get(key)?, self.flows.uid(key)?);
-        let jobs: Vec<_> = self.jobs.controlled_by(uid).cloned().collect();
+        let jobs: Vec<_> = self.jobs.controlled_by(&key.namespace, uid).cloned().collect();
         let templates: BTreeMap<String, _> = self
             .templates
             .in_namespace(&key.namespace)

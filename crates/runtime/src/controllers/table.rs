@@ -40,6 +40,11 @@ impl Identity {
     pub(super) fn controller_uid(&self) -> Option<&str> {
         self.controller.as_ref().map(|owner| owner.uid.as_str())
     }
+
+    /// Where objects of the same controller are listed.
+    fn controlled_at(&self) -> Option<Key> {
+        Some(Key::new(&self.key.namespace, self.controller_uid()?))
+    }
 }
 
 /// UIDs of objects that were deleted lately.
@@ -71,8 +76,8 @@ impl Gone {
 #[derive(Debug)]
 pub(super) struct Table<T> {
     objects: BTreeMap<Key, (Identity, T)>,
-    /// Names by the UID of the controller.
-    controlled: BTreeMap<String, BTreeSet<Key>>,
+    /// Names by namespace and UID of the controller. Who may write in one namespace could name a controller of another.
+    controlled: BTreeMap<Key, BTreeSet<Key>>,
     /// While a list is read: objects that were known before it was asked for, and that it has not brought yet.
     unlisted: BTreeSet<Key>,
 }
@@ -99,8 +104,8 @@ impl<T> Table<T> {
         {
             gone.add(&before.uid);
         }
-        if let Some(uid) = id.controller_uid() {
-            self.controlled.entry(uid.to_owned()).or_default().insert(id.key.clone());
+        if let Some(controller) = id.controlled_at() {
+            self.controlled.entry(controller).or_default().insert(id.key.clone());
         }
         self.objects.insert(id.key.clone(), (id, object));
         true
@@ -112,12 +117,12 @@ impl<T> Table<T> {
             return None;
         }
         let (id, object) = self.objects.remove(key)?;
-        if let Some(uid) = id.controller_uid()
-            && let Some(names) = self.controlled.get_mut(uid)
+        if let Some(controller) = id.controlled_at()
+            && let Some(names) = self.controlled.get_mut(&controller)
         {
             names.remove(key);
             if names.is_empty() {
-                self.controlled.remove(uid);
+                self.controlled.remove(&controller);
             }
         }
         Some((id, object))
@@ -153,14 +158,18 @@ impl<T> Table<T> {
         (id.controller_uid() == Some(controller)).then_some(object)
     }
 
-    /// The objects that this one controls.
-    pub(super) fn controlled_by(&self, uid: &str) -> impl Iterator<Item = &T> {
-        self.controlled.get(uid).into_iter().flatten().filter_map(|key| self.get(key))
+    /// The objects of a namespace that the one with this UID controls.
+    pub(super) fn controlled_by(&self, namespace: &str, uid: &str) -> impl Iterator<Item = &T> {
+        self.names_controlled_by(namespace, uid).filter_map(|(key, _)| self.get(key))
     }
 
-    /// The names and UIDs of the objects that this one controls.
-    pub(super) fn names_controlled_by(&self, uid: &str) -> impl Iterator<Item = (&Key, &str)> {
-        let names = self.controlled.get(uid).into_iter().flatten();
+    /// The names and UIDs of the objects of a namespace that the one with this UID controls.
+    pub(super) fn names_controlled_by(
+        &self,
+        namespace: &str,
+        uid: &str,
+    ) -> impl Iterator<Item = (&Key, &str)> {
+        let names = self.controlled.get(&Key::new(namespace, uid)).into_iter().flatten();
         names.filter_map(|key| Some((key, self.uid(key)?)))
     }
 

@@ -233,6 +233,22 @@ fn pods_are_made_in_parallel_and_other_changes_in_order() {
     assert_eq!(shorts(&world.all()), Vec::<String>::new(), "the count waits");
 }
 
+/// Who may make pods in one namespace could break a job of another one.
+#[test]
+fn a_pod_of_another_namespace_that_names_the_job_as_its_controller_is_none_of_its_pods() {
+    let Ticket::For(_, Ask::Write(Change::Create(Object::Pod(pod)))) = &World::admitted(job(2)).all()[0] else {
+        panic!("a pod")
+    };
+    let mut forged = json!(pod);
+    forged["metadata"]["namespace"] = json!("other");
+    forged["metadata"]["uid"] = json!("forged");
+    forged["metadata"]["resourceVersion"] = json!("1");
+    forged["status"] = json!({"phase": "Failed"});
+    let mut world = World::admitted(job(2));
+    world.seen(pod_of(&forged));
+    assert_eq!(shorts(&world.all()), ["create Pod", "create Pod"]);
+}
+
 #[test]
 fn no_more_requests_are_in_flight_than_allowed() {
     let mut world = World::admitted(job(200));
