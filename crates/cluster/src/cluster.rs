@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Dims};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::changed::ChangeLog;
 use crate::check::{OF_NODES, OF_STATUSES};
@@ -137,10 +137,13 @@ pub struct NodeSums {
 }
 
 /// What is known of other processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct OtherProcesses {
-    /// A PodGroup was seen that a PodGroup controller made.
+    /// A PodGroup controller was seen.
     pub(crate) group_controller: bool,
+    /// Namespaces in which a PodGroup was seen that a PodGroup controller made. Who may create PodGroups in a namespace
+    /// could forge one, and delays pods of that namespace alone.
+    pub(crate) namespaces_with_made_groups: FxHashSet<Arc<str>>,
     /// Another scheduler process leads: statuses are read from the objects.
     pub(crate) standby: bool,
 }

@@ -5,6 +5,7 @@
 //! metadata of an owner is read once, when a pod of it waits without a PodGroup. One owner is read after the other, and
 //! not at once: a PodGroup controller may be at work that has not made its first PodGroup yet.
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject};
@@ -37,7 +38,9 @@ const KINDS: [(&str, &str); 4] =
 pub enum Seen {
     /// The owner of a pod that waits without a PodGroup.
     Owner(Regarding),
-    /// A PodGroup that a PodGroup controller made.
+    /// A PodGroup that a PodGroup controller made, in this namespace.
+    MadeGroup(Arc<str>),
+    /// A PodGroup controller.
     Controller,
 }
 
@@ -66,9 +69,11 @@ pub fn owner(pod: &slim::Pod, names: &Names) -> Option<Seen> {
     })
 }
 
-/// Reads owners and passes annotations without effect to `tell`, until a PodGroup controller is seen.
+/// Reads owners and passes annotations without effect to `tell`, until a PodGroup controller is seen; those of a
+/// namespace until a PodGroup is seen there that such a controller made.
 pub async fn follow(client: Client, mut seen: UnboundedReceiver<Seen>, tell: impl Fn(Note)) {
-    let (mut known, mut waiting) = (FxHashSet::default(), VecDeque::new());
+    let (mut known, mut waiting) = (FxHashSet::default(), VecDeque::<(Instant, Regarding)>::new());
+    let mut served = FxHashSet::default();
     let mut readable = true;
     loop {
         let due = waiting.front().map(|(at, _)| *at);
@@ -83,10 +88,16 @@ pub async fn follow(client: Client, mut seen: UnboundedReceiver<Seen>, tell: imp
                         waiting.push_back((Instant::now() + LATER, owner));
                     }
                 }
+                Some(Seen::MadeGroup(namespace)) => {
+                    served.insert(namespace);
+                }
                 Some(Seen::Controller) | None => return,
             },
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                 let Some((_, owner)) = waiting.pop_front() else { continue };
+                if served.contains(&owner.key.namespace) {
+                    continue;
+                }
                 readable &= look(&client, owner, readable, &tell).await;
             }
         }

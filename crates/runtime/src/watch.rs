@@ -195,7 +195,8 @@ impl Watched for PodGroup {
     const CRD: Option<&'static str> = Some("podgroups.scheduling.volcano.sh");
 
     fn grouping(&self, _: &Names) -> Option<owners::Seen> {
-        is_made_for_pods(&self.metadata).then_some(owners::Seen::Controller)
+        let namespace = || self.metadata.namespace.as_deref().unwrap_or_default().into();
+        is_made_for_pods(&self.metadata).then(|| owners::Seen::MadeGroup(namespace()))
     }
 }
 

@@ -70,7 +70,7 @@ impl Cluster {
 
     pub(super) fn apply_group(&mut self, info: PodGroupInfo) -> bool {
         if info.made_for_pods {
-            self.see_group_controller();
+            self.see_made_group(&info.key.namespace);
         }
         let name = if info.queue.is_empty() { &self.options.default_queue } else { &info.queue }.clone();
         let id = self.ensure_job(JobKind::Group, info.key.clone(), &name);

@@ -1,6 +1,6 @@
 //! Pods without a PodGroup beside a controller that puts them into one, as Volcano's does.
 use phalanx_cluster::GroupWait;
-use phalanx_cluster::event::{Dequeue, Event, PodGroupInfo, PodInfo, QueueInfo, Time};
+use phalanx_cluster::event::{Dequeue, Event, Key, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::RetryLimits;
 use phalanx_core::decision::Decision;
 
@@ -54,6 +54,16 @@ fn pods_wait_until_the_controller_has_created_their_podgroup() {
         assert_eq!(test.cycle().bound.len(), 0, "there is room for 6");
         test.add(node("more", "cpu=2"));
         assert_eq!(test.cycle().units, [8]);
+    }
+}
+
+/// Who may create PodGroups in one namespace could forge one.
+#[test]
+fn a_podgroup_of_another_namespace_makes_no_pod_wait() {
+    for mut test in clusters(GroupWait::IfSeen(WAIT)) {
+        let key = Key::new("other", "podgroup-x");
+        test.nodes(1, "cpu=6").add(PodGroupInfo { key, ..made("podgroup-x", 1) }).add(plain("web", 0));
+        assert_eq!(test.cycle().bound.len(), 1);
     }
 }
 

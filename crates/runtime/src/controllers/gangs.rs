@@ -152,7 +152,8 @@ impl Store {
                 pods.push(key.clone());
                 rest.push(uid.to_owned());
             }
-            let owners = self.owners.known.values().flat_map(|table| table.names_controlled_by(namespace, &uid));
+            let owners =
+                self.owners.known.values().flat_map(|table| table.names_controlled_by(namespace, &uid));
             rest.extend(owners.map(|(_, uid)| uid.to_owned()));
         }
         pods

@@ -82,7 +82,8 @@ impl Store {
             let named = unknown.into_iter().map(|(kind, name)| (kind, Key::new(&key.namespace, &name)));
             return Some(Need::Read(uid.to_owned(), named.collect()));
         }
-        let pods: Vec<JobPod> = self.pods.controlled_by(&key.namespace, uid).map(|seen| seen.pod.clone()).collect();
+        let pods: Vec<JobPod> =
+            self.pods.controlled_by(&key.namespace, uid).map(|seen| seen.pod.clone()).collect();
         let queue = self.queues.get(&Key::new("", &job.spec.queue));
         let seen = job::Observed {
             job,

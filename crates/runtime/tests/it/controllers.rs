@@ -236,7 +236,8 @@ fn pods_are_made_in_parallel_and_other_changes_in_order() {
 /// Who may make pods in one namespace could break a job of another one.
 #[test]
 fn a_pod_of_another_namespace_that_names_the_job_as_its_controller_is_none_of_its_pods() {
-    let Ticket::For(_, Ask::Write(Change::Create(Object::Pod(pod)))) = &World::admitted(job(2)).all()[0] else {
+    let Ticket::For(_, Ask::Write(Change::Create(Object::Pod(pod)))) = &World::admitted(job(2)).all()[0]
+    else {
         panic!("a pod")
     };
     let mut forged = json!(pod);
