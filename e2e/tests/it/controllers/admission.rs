@@ -111,6 +111,7 @@ async fn store(cluster: &Cluster) -> Result<()> {
     api.create(&PostParams::default(), &typed("Queue", &placed)?).await?;
     let stored = json!({"metadata": {"name": "stored"}, "spec": job_spec(&json!({}))});
     cluster.volcano("Job").create(&PostParams::default(), &typed("Job", &stored)?).await?;
+    cluster.pod_group("stored", json!({"minMember": 1})).await?;
     Ok(())
 }
 
@@ -220,12 +221,16 @@ fn places() -> Table {
 fn new_jobs() -> Table {
     let job = |queue: &str| Create("Job", json!({"spec": job_spec(&json!({ "queue": queue }))}));
     let group = |queue: &str| Create("PodGroup", json!({"spec": {"minMember": 1, "queue": queue}}));
-    let owner = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "u"});
-    let of_job = json!({"metadata": {"name": "x", "ownerReferences": [owner]}, "spec": {"queue": "closing"}});
     let refused = vec![
         (job("closed"), "spec.queue: queue closed is Closed, expected Open"),
         (job("closing"), "spec.queue: queue closing is Closing, expected Open"),
         (group("closed"), "spec.queue: queue closed is Closed, expected Open"),
+        // Only the controllers make PodGroups of vcjobs.
+        (Create("PodGroup", of_vcjob()), "spec.queue: queue closing is Closing, expected Open"),
+        (
+            Change("PodGroup", "stored", json!({"spec": {"queue": "closed"}})),
+            "spec.queue: queue closed is Closed, expected Open",
+        ),
         (job("root"), "spec.queue: jobs cannot be in queue root"),
         (
             job("company"),
@@ -239,9 +244,15 @@ fn new_jobs() -> Table {
         job(""),
         job("missing"),
         group("company"),
-        Create("PodGroup", of_job),
+        Change("PodGroup", "stored", json!({"spec": {"minMember": 2}})),
     ];
     (refused, accepted)
+}
+
+/// The PodGroup of a vcjob in a queue that is closing.
+fn of_vcjob() -> Value {
+    let owner = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "u"});
+    json!({"metadata": {"name": "x", "ownerReferences": [owner]}, "spec": {"minMember": 1, "queue": "closing"}})
 }
 
 fn changes_of_jobs() -> Table {
@@ -322,17 +333,28 @@ async fn policies_refuse_what_the_webhooks_of_volcano_refuse() -> Result<()> {
     by_controllers(&cluster.client).await
 }
 
-/// The controllers of Volcano write names of claims into a job.
+/// The controllers of Volcano write names of claims into a job, and a job that restarts gets its PodGroup.
 async fn by_controllers(client: &Client) -> Result<()> {
+    let by = |request: http::request::Builder, account: &str, content: &str, body: &Value| {
+        let request = request
+            .header(http::header::CONTENT_TYPE, content)
+            .header("Impersonate-User", format!("system:serviceaccount:volcano-system:{account}"))
+            .header("Impersonate-Group", "system:masters");
+        Ok::<_, anyhow::Error>(request.body(serde_json::to_vec(body)?)?)
+    };
     let volumes = json!([{"mountPath": "/a", "volumeClaimName": "a"}]);
+    let path = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/stored?dryRun=All";
+    let body = json!({"spec": {"volumes": volumes}});
     let request =
-        http::Request::patch("/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/stored?dryRun=All")
-            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
-            .header("Impersonate-User", "system:serviceaccount:volcano-system:volcano-controllers")
-            .header("Impersonate-Group", "system:masters")
-            .body(serde_json::to_vec(&json!({"spec": {"volumes": volumes}}))?)?;
+        by(http::Request::patch(path), "volcano-controllers", "application/merge-patch+json", &body)?;
     let changed: Value = client.request(request).await?;
     assert_eq!(changed["spec"]["volumes"], volumes);
+    let path = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups?dryRun=All";
+    let mut group = of_vcjob();
+    group["apiVersion"] = json!(api_version("PodGroup"));
+    group["kind"] = json!("PodGroup");
+    let request = by(http::Request::post(path), "phalanx-controllers", "application/json", &group)?;
+    client.request::<Value>(request).await?;
     Ok(())
 }
 

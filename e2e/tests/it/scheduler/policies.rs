@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::api::scheduling::v1alpha2::PodGroup;
 use kube::{
     Api,
@@ -55,6 +56,20 @@ impl Cluster {
         });
         let groups: Api<PodGroup> = Api::namespaced(self.client.clone(), "team");
         refusal(groups.create(&PostParams::default(), &serde_json::from_value(group)?).await)
+    }
+
+    /// Lets a user do this in all namespaces.
+    async fn create_role(&self, user: &str, rules: Value) -> Result<()> {
+        let metadata = json!({"name": user});
+        let role: ClusterRole = serde_json::from_value(json!({"metadata": metadata, "rules": rules}))?;
+        Api::all(self.client.clone()).create(&PostParams::default(), &role).await?;
+        let binding: ClusterRoleBinding = serde_json::from_value(json!({
+            "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        }))?;
+        Api::all(self.client.clone()).create(&PostParams::default(), &binding).await?;
+        Ok(())
     }
 
     async fn refuses_pod(&self, namespace: &str, name: &str, annotations: Value) -> Result<Option<String>> {
@@ -113,8 +128,10 @@ async fn a_namespace_that_names_its_queues_uses_no_other() -> Result<()> {
     ensure!(cluster.refuses_pod("team", "leaves", member).await?.is_none());
     let alone = json!({"metadata": {"annotations": {"scheduling.k8s.io/group-name": null}}});
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "team");
-    let left = pods.patch("leaves", &PatchParams::default(), &Patch::Merge(alone)).await;
+    let left = pods.patch("leaves", &PatchParams::default(), &Patch::Merge(&alone)).await;
     ensure!(refusal(left)?.is_some_and(|why| why.contains("queue other is not one")));
+    let left = pods.patch_status("leaves", &PatchParams::default(), &Patch::Merge(&alone)).await;
+    ensure!(refusal(left)?.is_some_and(|why| why.contains("queue other is not one")), "by its status");
 
     // What was there before goes on: the scheduler writes statuses, and nobody may move it to a foreign queue.
     let annotation = json!({"metadata": {"annotations": {"scheduling.volcano.sh/queues": "team-b"}}});
@@ -131,6 +148,50 @@ async fn a_namespace_that_names_its_queues_uses_no_other() -> Result<()> {
     ensure!(patch(json!({"status": {"phase": "Inqueue"}})).await?.is_none());
     ensure!(patch(json!({"spec": {"queue": "other"}})).await?.is_some());
     ensure!(patch(json!({"spec": {"queue": "team-b"}})).await?.is_none());
+    Ok(())
+}
+
+/// Who may make Commands in a namespace closes no queue by one, unless the queue may be updated.
+#[tokio::test]
+async fn a_queue_is_closed_by_who_may_update_it() -> Result<()> {
+    let cluster = with_policies(manifests()?).await?;
+    cluster.queue("team-a", json!({})).await?;
+    for (name, rules) in [
+        (
+            "tenant",
+            json!([{"apiGroups": ["bus.volcano.sh"], "resources": ["commands"], "verbs": ["create"]}]),
+        ),
+        (
+            "operator",
+            json!([
+                {"apiGroups": ["bus.volcano.sh"], "resources": ["commands"], "verbs": ["create"]},
+                {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": ["update"]},
+            ]),
+        ),
+    ] {
+        cluster.create_role(name, rules).await?;
+    }
+    let command = |kind: &str| {
+        json!({
+            "apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "metadata": {"generateName": "c-"},
+            "action": "CloseQueue", "target": {"apiVersion": "v1", "kind": kind, "name": "team-a", "uid": ""},
+        })
+    };
+    let asks = async |user: &str, kind: &str| {
+        let request = http::Request::post("/apis/bus.volcano.sh/v1alpha1/namespaces/team/commands")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .header("Impersonate-User", user)
+            .body(serde_json::to_vec(&command(kind))?)?;
+        refusal(cluster.client.request::<Value>(request).await)
+    };
+    wait::until(SOON, "the policy to be in force", async || {
+        let why = asks("tenant", "Queue").await?.context("it is not refused")?;
+        ensure!(why.contains("tenant may not update queue team-a"), "{why}");
+        Ok(())
+    })
+    .await?;
+    ensure!(asks("operator", "Queue").await?.is_none());
+    ensure!(asks("tenant", "Job").await?.is_none());
     Ok(())
 }
 
@@ -176,6 +237,17 @@ async fn where_queues_are_required_a_namespace_without_any_uses_none() -> Result
     let expected = "namespace free may use no queue: it has no annotation scheduling.volcano.sh/queues";
     ensure!(why.contains(expected), "{why}");
     ensure!(cluster.refuses("team", "mine", json!({"minMember": 1, "queue": "team-a"})).await?.is_none());
+    // Pods of other schedulers, and pods that name their node, would have no queue.
+    let mine = json!({"scheduling.volcano.sh/queue-name": "team-a"});
+    ensure!(cluster.refuses_pod("team", "mine", mine).await?.is_none());
+    for (field, value) in [("schedulerName", "default-scheduler"), ("nodeName", "node-0")] {
+        let mut pod = PodSpec::cpu(1).single("elsewhere");
+        pod["metadata"]["annotations"] = json!({"scheduling.volcano.sh/queue-name": "team-a"});
+        pod["spec"][field] = json!(value);
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "team");
+        let refused = refusal(pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await)?;
+        ensure!(refused.as_ref().is_some_and(|why| why.contains(&format!("spec.{field}"))), "{refused:?}");
+    }
     let label = json!({"metadata": {"labels": {"scheduling.volcano.sh/any-queue": "true"}}});
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     namespaces.patch("free", &PatchParams::default(), &Patch::Merge(label)).await?;
