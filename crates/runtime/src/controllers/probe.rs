@@ -25,6 +25,7 @@ pub(super) async fn ask(probe: &ProbeRequest, pods: &[IpAddr]) -> bool {
 
 /// What a JobFlow asks for comes from its author: only pods are asked, no service of the node or of the cloud.
 fn is_of_a_pod(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
     let link_local = match ip {
         IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
@@ -75,7 +76,15 @@ mod tests {
     #[tokio::test]
     async fn only_addresses_of_pods_are_asked() {
         let probe = ProbeRequest { job: String::new(), task: String::new(), port: 80, http: None };
-        for address in ["127.0.0.1", "::1", "169.254.169.254", "0.0.0.0", "224.0.0.1"] {
+        for address in [
+            "127.0.0.1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "169.254.169.254",
+            "::ffff:169.254.169.254",
+            "0.0.0.0",
+            "224.0.0.1",
+        ] {
             assert!(!ask(&probe, &[address.parse().expect("an address")]).await, "{address}");
         }
     }

@@ -278,9 +278,16 @@ fn identity(value: &Value) -> Option<Identity> {
 
 impl From<&Pod> for SeenPod {
     fn from(pod: &Pod) -> Self {
-        let ip = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()?.parse::<IpAddr>().ok());
-        Self { pod: JobPod::from(pod), ip }
+        Self { pod: JobPod::from(pod), ip: own_address(pod) }
     }
+}
+
+/// The address of a pod. One in the network of its node has none of its own.
+fn own_address(pod: &Pod) -> Option<IpAddr> {
+    let of_node = pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
+    let status = pod.status.as_ref().filter(|_| !of_node)?;
+    let ip = status.pod_ip.as_ref().filter(|ip| Some(*ip) != status.host_ip.as_ref())?;
+    ip.parse().ok()
 }
 
 #[cfg(test)]
@@ -291,6 +298,18 @@ mod tests {
         let request = request(change).expect("a good name").expect("a write");
         let body = serde_json::from_slice(request.body()).expect("JSON");
         (format!("{} {}", request.method(), request.uri()), body)
+    }
+
+    #[test]
+    fn a_pod_in_the_network_of_its_node_has_no_address() {
+        let address = |host_network: bool, host: &str| {
+            let status = json!({"podIP": "10.0.0.1", "hostIP": host});
+            let spec = json!({"containers": [], "hostNetwork": host_network});
+            let pod = json!({"metadata": {"name": "x"}, "spec": spec, "status": status});
+            SeenPod::from(&serde_json::from_value::<Pod>(pod).expect("a pod")).ip
+        };
+        assert!(address(false, "10.0.0.2").is_some());
+        assert_eq!((address(true, "10.0.0.2"), address(false, "10.0.0.1")), (None, None));
     }
 
     fn metadata(namespace: Option<&str>) -> ObjectMeta {
