@@ -13,8 +13,8 @@ use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, LeftOut, NodeTerm, S
 use crate::id::{ClaimId, JobId, NodeId};
 use crate::{Cluster, Hold};
 
-/// Steps that the shapes of a namespace may take before a cycle: some hundredths of a second.
-const SESSION_STEPS: u64 = 1_000_000;
+/// Steps that the shapes of a namespace may take before a cycle: about a hundredth of a second.
+const SESSION_STEPS: u64 = 400_000;
 
 impl Slice {
     pub(super) fn name_of(&self, device: &DeviceInfo) -> DeviceName {
