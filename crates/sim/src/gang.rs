@@ -16,6 +16,12 @@ use serde_json::{Value, json};
 /// The names of PodGroups by namespace and name of the pods that join them.
 type Joins = BTreeMap<(String, String), String>;
 
+/// Whether an object of this kind may state the minimum of a gang.
+pub(crate) fn states_minimum(kind: &str, api_version: &str) -> bool {
+    let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
+    OwnerTable::builtin().row_of(&OwnerReference { api_version, kind, ..OwnerReference::default() }).is_some()
+}
+
 /// Puts the pods of a workload into a PodGroup, which is returned, where the workload states a minimum. `reference` is
 /// what its pods say of it.
 pub(crate) fn of_workload(reference: &OwnerReference, workload: &Value, pods: &mut [Value]) -> Option<Value> {

@@ -7,6 +7,7 @@ use phalanx_api::names::QUEUE_NAME_ANNOTATION;
 use phalanx_cluster::event::{PodPhase, SliceNodes};
 
 use crate::bad_input::BadInput;
+use crate::gang;
 use crate::kind::{Kind, near};
 use crate::manifests::Object;
 use crate::place::Place;
@@ -267,6 +268,13 @@ fn why_ignored(kind: &str) -> String {
     let made = ["DaemonSet (apps/", "CronJob (batch/", "ReplicationController (v1"];
     if made.iter().any(|made| single.starts_with(made)) {
         return "whose pods its controller makes, expected those: kubectl get pods -A -o yaml".to_owned();
+    }
+    if let Some((name, version)) = single.split_once(" (")
+        && gang::states_minimum(name, version.strip_suffix(')').unwrap_or(version))
+    {
+        return "but for the minimum of its gang; its controller makes its pods, expected those: \
+                kubectl get pods -A -o yaml"
+            .to_owned();
     }
     let near = kind.split_once(" (").and_then(|(name, version)| near(name, version.strip_suffix(')')?));
     let hint = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
