@@ -193,7 +193,7 @@ fn decided(view: &JobView<'_>, action: &Action, scopes: &[Scope]) -> JobStatus {
     }
     status.state.reason = action.to_string();
     status.state.message = String::new();
-    count(&mut status, view.seen.pods);
+    count(&mut status, &view.job.spec, view.seen.pods);
     status
 }
 

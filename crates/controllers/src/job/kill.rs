@@ -12,7 +12,7 @@ pub(crate) fn kill(view: &JobView<'_>, outcome: &mut Outcome) {
     group::delete(view, outcome);
     plugin::delete(view, outcome);
     let mut status = view.status().clone();
-    count(&mut status, view.seen.pods);
+    count(&mut status, &view.job.spec, view.seen.pods);
     plugin::forget(&view.job, &mut status);
     let commands = view.seen.commands;
     marker::forget_commands(&mut status, |name| {

@@ -1,11 +1,11 @@
 //! A Job that lives: what is missing is made, what is too much is deleted, the pods are counted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use phalanx_api::batch::{JobPhase, JobStatus, TaskSpec};
 
 use super::marker::{self, is_discarded};
-use super::status::{count, enter, transition};
+use super::status::{count, enter, is_surplus, transition};
 use super::{JobPod, JobView, PodPhase, check, create, depends, group, pod_name, volumes};
 use crate::change::{Change, Kind, Object, Outcome, Target};
 use crate::meta::text;
@@ -48,12 +48,10 @@ fn make(view: &JobView<'_>, outcome: &mut Outcome) -> Result<(), Waits> {
 
 /// Pods that are discarded or beyond the replicas of their task, the highest index first.
 fn delete_pods(view: &JobView<'_>, outcome: &mut Outcome) {
-    let replicas: BTreeMap<&str, i32> =
-        view.job.spec.tasks.iter().map(|task| (task.name.as_str(), task.replicas)).collect();
-    let surplus = |pod: &JobPod| {
-        replicas.get(pod.task.as_str()).is_none_or(|count| pod.index >= *count || pod.index < 0)
+    let (spec, status) = (&view.job.spec, view.status());
+    let gone = |pod: &&JobPod| {
+        !pod.is_terminating() && (is_discarded(status, pod) || is_surplus(spec, status, pod))
     };
-    let gone = |pod: &&JobPod| !pod.is_terminating() && (is_discarded(view.status(), pod) || surplus(pod));
     let mut pods: Vec<&JobPod> = view.seen.pods.iter().filter(gone).collect();
     pods.sort_by(|a, b| (&a.task, b.index).cmp(&(&b.task, a.index)));
     outcome.changes.extend(pods.into_iter().map(|pod| delete(view, pod)));
@@ -89,7 +87,7 @@ fn create_pods(view: &JobView<'_>, task: &TaskSpec, outcome: &mut Outcome) {
 fn new_status(view: &JobView<'_>, waits: Option<&Waits>) -> Option<JobStatus> {
     let mut status = view.status().clone();
     status.min_available = view.job.spec.min_available;
-    count(&mut status, view.seen.pods);
+    count(&mut status, &view.job.spec, view.seen.pods);
     record(view, &mut status);
     // A restart is over when all that it discards is being deleted.
     let deleting = view.seen.pods.iter().all(|pod| pod.is_terminating() || !is_discarded(&status, pod));
