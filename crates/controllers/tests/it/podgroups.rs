@@ -111,7 +111,15 @@ impl World {
         let members: Vec<&PlainPod> = pods.iter().collect();
         let gang = |pod: &PlainPod| self.gang(pod);
         let queue = self.queue;
-        let seen = Observed { namespace: "ns", name: &name, members: &members, gang: &gang, group, queue };
+        let seen = Observed {
+            namespace: "ns",
+            name: &name,
+            members: &members,
+            gang: &gang,
+            group,
+            scheduler: "volcano",
+            queue,
+        };
         reconcile(&seen).changes
     }
 
@@ -259,6 +267,25 @@ fn a_podgroup_is_deleted_when_no_pod_is_left_that_belongs_to_it() {
     assert!(world.reconcile(&[], Some(&others)).is_empty(), "somebody else made it");
 }
 
+/// Volcano, or Phalanx for other schedulers, works beside: the pods of such a PodGroup are not seen here.
+#[test]
+fn a_podgroup_of_pods_of_another_scheduler_is_left_alone() {
+    let world = World::new(vec![owner("ReplicaSet/web", json!({}), None)]);
+    let pods = [pod("a", Some("ReplicaSet/web"), json!({}))];
+    let ours = world.made(&pods);
+    let mut volcanos = ours.clone();
+    volcanos.metadata.annotations = None;
+    assert!(world.reconcile(&[], Some(&volcanos)).is_empty(), "without a mark");
+    let mut theirs = ours.clone();
+    let marks = theirs.metadata.annotations.get_or_insert_default();
+    marks.insert("phalanx.sh/managed-by".to_owned(), "another".to_owned());
+    assert!(world.reconcile(&[], Some(&theirs)).is_empty(), "with the mark of another scheduler");
+    // A PodGroup that Volcano made for pods of this scheduler is taken over.
+    let changes = world.reconcile(&pods, Some(&volcanos));
+    let Some(Change::Replace(Object::PodGroup(taken))) = changes.first() else { panic!("{changes:?}") };
+    assert_eq!(short(&world.reconcile(&[], Some(taken))), ["delete podgroup-u-web"]);
+}
+
 #[test]
 fn the_queue_is_that_of_the_pod_or_the_owner_or_the_namespace() {
     let below = Some("ReplicaSet/web");
@@ -292,6 +319,7 @@ fn annotations_of_the_pod_go_before_those_of_the_owner() {
     let group = world.made(&[pod("a", Some("ReplicaSet/web"), change)]);
     let expected = json!({
         "volcano.sh/custom": "x", "volcano.sh/jdb-min-available": "1", "volcano.sh/preemptable": "true",
+        "phalanx.sh/managed-by": "volcano",
     });
     assert_eq!(json!(group.metadata.annotations), expected);
     assert_eq!(json!(group.metadata.labels), json!({"volcano.sh/cooldown-time": "60s"}));
@@ -315,7 +343,7 @@ fn a_podgroup_follows_its_owner_and_keeps_what_others_wrote() {
     assert_eq!(changed.spec.queue, "moved");
     assert_eq!(
         json!(changed.metadata.annotations),
-        json!({"example.com/mine": "x", "volcano.sh/custom": "y"})
+        json!({"example.com/mine": "x", "volcano.sh/custom": "y", "phalanx.sh/managed-by": "volcano"})
     );
 }
 

@@ -18,7 +18,7 @@ use super::store::Store;
 /// What a reconciliation is given beside the objects.
 #[derive(Debug)]
 pub(super) struct Given<'a> {
-    /// The scheduler of pods that name none.
+    /// The scheduler of pods that name none, and of pods for which PodGroups are made.
     pub(super) scheduler_name: &'a str,
     /// A fresh key pair.
     pub(super) ssh_key: Option<SshKey>,
@@ -49,7 +49,7 @@ impl Store {
             Kind::CronJob => self.cron(&subject.key, now),
             Kind::JobFlow => self.flow(&subject.key, given, now),
             Kind::JobTemplate => self.template(&subject.key),
-            Kind::PodGroup => self.pod_group(&subject.key),
+            Kind::PodGroup => self.pod_group(&subject.key, given),
             Kind::Pod
             | Kind::Service
             | Kind::Secret
@@ -172,7 +172,7 @@ impl Store {
         Some(Need::Probes(outcome, probes))
     }
 
-    fn pod_group(&self, key: &Key) -> Option<Need> {
+    fn pod_group(&self, key: &Key, given: &Given<'_>) -> Option<Need> {
         let members: Vec<&PlainPod> = self.members.of(key).filter_map(|pod| self.plain.get(pod)).collect();
         let group = self.groups.get(key);
         if members.is_empty() && group.is_none() {
@@ -185,6 +185,7 @@ impl Store {
             members: &members,
             gang: &|pod| self.gang(&key.namespace, pod),
             group,
+            scheduler: given.scheduler_name,
             queue: namespace.and_then(|namespace| namespace.0.as_deref()),
         };
         Some(Need::Changes(podgroup::reconcile(&seen)))
