@@ -28,23 +28,24 @@ fn the_group_says_what_the_job_needs() {
     );
 }
 
+/// The scheduler keeps `minSubGroups` of a gang all of whose pods are required, and of no other.
 #[test]
 fn partitions_are_subgroups() {
-    let mut cluster = Cluster::new(
-        "tasks: [{name: w, replicas: 4, partitionPolicy: {totalPartitions: 2, partitionSize: 2, minPartitions: 1, \
-         networkTopology: {highestTierName: rack}}}]",
-    );
-    cluster.settle();
-    let spec = &group(&cluster)["spec"];
-    assert_eq!((&spec["minMember"], &spec["minTaskMember"]), (&json!(2), &json!({"w": 2})));
-    assert_eq!(
-        spec["subGroupPolicy"],
-        json!([{
-            "name": "w", "subGroupSize": 2, "minSubGroups": 1, "matchLabelKeys": ["volcano.sh/partition-id"],
-            "labelSelector": {"matchLabels": {"volcano.sh/task-spec": "w"}},
-            "networkTopology": {"mode": "hard", "highestTierName": "rack"},
-        }])
-    );
+    for (minimum, members, sub_groups) in [(2, 4, json!(2)), (1, 2, json!(0))] {
+        let mut cluster = Cluster::new(&format!(
+            "tasks: [{{name: w, replicas: 4, partitionPolicy: {{totalPartitions: 2, partitionSize: 2, minPartitions: \
+             {minimum}, networkTopology: {{highestTierName: rack}}}}}}]"
+        ));
+        cluster.settle();
+        let spec = &group(&cluster)["spec"];
+        assert_eq!((&spec["minMember"], &spec["minTaskMember"]), (&json!(members), &json!({"w": members})));
+        let policy = &spec["subGroupPolicy"][0];
+        assert_eq!(policy["minSubGroups"], sub_groups, "minPartitions {minimum}");
+        assert_eq!((&policy["name"], &policy["subGroupSize"]), (&json!("w"), &json!(2)));
+        assert_eq!(policy["matchLabelKeys"], json!(["volcano.sh/partition-id"]));
+        assert_eq!(policy["labelSelector"], json!({"matchLabels": {"volcano.sh/task-spec": "w"}}));
+        assert_eq!(policy["networkTopology"], json!({"mode": "hard", "highestTierName": "rack"}));
+    }
 }
 
 #[test]
