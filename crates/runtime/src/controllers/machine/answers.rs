@@ -109,7 +109,8 @@ impl Machine {
         }
     }
 
-    /// Where an object was to be made stands another one: as good, if the same object controls it. Claims are shared.
+    /// Where an object was to be made stands another one: as good, if the same object controls it. Claims are shared,
+    /// and, as in Volcano, somebody's Service or NetworkPolicy does for the pods.
     fn compare(&mut self, subject: &Subject, wanted: &Object, brought: Brought, now: Moment) {
         let wanted_id = Identity::of(wanted.metadata());
         let id = match &brought {
@@ -125,7 +126,10 @@ impl Machine {
         let message =
             format!("{kind} {} is there already, and is not controlled by this object", id.key.name);
         self.tell_subject(subject, "FailedCreate", message, now.instant);
-        self.fail(subject, Failure::Passing, None);
+        match wanted.kind() {
+            Kind::Service | Kind::NetworkPolicy => self.bring(subject, brought, now),
+            _ => self.stumble(subject, Failure::Passing),
+        }
     }
 
     /// What a plugin made, if it made it for this Job. After the last of these the Job is reconciled.
@@ -146,7 +150,16 @@ impl Machine {
             Change::Replace(_) | Change::Status { .. } | Change::Join(..) | Change::Note(_) => "FailedUpdate",
         };
         self.tell_subject(subject, reason, message.to_owned(), now.instant);
-        self.fail(subject, Failure::Refused, None);
+        self.stumble(subject, Failure::Refused);
+    }
+
+    /// One change failed for what stands in it. The others of a JobFlow go on: its steps need not wait for each other.
+    fn stumble(&mut self, subject: &Subject, failure: Failure) {
+        match self.errands.get_mut(subject) {
+            Some(errand) if subject.kind == Kind::JobFlow => errand.failure = errand.failure.max(Some(failure)),
+            Some(errand) => errand.fail(failure),
+            None => {}
+        }
     }
 
     fn fail(&mut self, subject: &Subject, failure: Failure, after: Option<Duration>) {
