@@ -4,6 +4,7 @@
 //! stopped between any two changes; see `crates/design/controllers.md`.
 
 mod change;
+pub mod command;
 pub mod cron;
 pub mod flow;
 pub mod job;
