@@ -399,3 +399,26 @@ fn a_table_is_extended_row_by_row_and_mistakes_are_told_by_row_and_field() {
     }
     assert!(OwnerTable::builtin().with(&json!({})).is_err());
 }
+
+/// The training operator serves MPIJob as v1, the MPI operator as v2beta1; a cluster has one of them.
+#[test]
+fn an_owner_is_read_in_the_version_of_the_reference_if_the_table_has_it() {
+    let version = |api_version: &str, kind: &str| {
+        let reference = OwnerReference {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            ..OwnerReference::default()
+        };
+        let table = OwnerTable::builtin();
+        table.row_of(&reference).map(|row| table.rows()[row].api_version.clone())
+    };
+    for (of, kind, expected) in [
+        ("kubeflow.org/v1", "MPIJob", Some("kubeflow.org/v1")),
+        ("kubeflow.org/v2beta1", "MPIJob", Some("kubeflow.org/v2beta1")),
+        ("ray.io/v1", "RayJob", Some("ray.io/v1")),
+        ("batch/v9", "Job", Some("batch/v1")),
+        ("example.com/v1", "MPIJob", None),
+    ] {
+        assert_eq!(version(of, kind).as_deref(), expected, "{of} {kind}");
+    }
+}
