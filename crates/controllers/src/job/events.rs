@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use phalanx_api::batch::{JobPhase, TaskSpec};
+use phalanx_api::batch::TaskSpec;
 use phalanx_api::bus::Event;
 use phalanx_api::v1beta1::PodGroupPhase;
 
@@ -135,14 +135,10 @@ fn failed<'a>(view: &'a JobView<'_>, task: &'a TaskSpec) -> Option<Happened<'a>>
     failed.then(|| of_pod(Event::TaskFailed, last.ended_at, task, last))
 }
 
-/// Some pods run while others have no place. A PodGroup of an earlier version tells nothing; one without a version is
-/// Volcano's, and a restart does not end its phase.
+/// Some pods run while others have no place. A PodGroup of an earlier version tells nothing.
 fn unknown<'a>(view: &JobView<'_>) -> Option<Happened<'a>> {
     let group = view.seen.group?;
-    let current = match group::version(group) {
-        Some(version) => version >= view.status().version,
-        None => *view.phase() != JobPhase::Restarting,
-    };
+    let current = group::version(group).is_some_and(|version| version >= view.status().version);
     let status = group.status.as_ref()?;
     let times = status.conditions.iter().filter_map(|condition| condition.last_transition_time.as_ref());
     let at = times.map(|time| time.0).max();

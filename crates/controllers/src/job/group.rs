@@ -1,13 +1,13 @@
 //! The PodGroup of a Job.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use phalanx_api::batch::{API_VERSION, JobSpec, TaskSpec};
+use phalanx_api::batch::{API_VERSION, JobPhase, JobSpec, TaskSpec};
 use phalanx_api::names;
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec};
 
 use super::JobView;
 use super::requests::min_resources;
-use super::status::replicas;
+use super::status::{is_live, replicas};
 use crate::change::{Change, Kind, Object, Outcome, Target};
 use crate::meta::{annotation, controller, map, text};
 
@@ -52,7 +52,22 @@ pub(crate) fn delete(view: &JobView<'_>, outcome: &mut Outcome) {
     outcome.changes.extend(there.map(|group| Change::Delete(Target::of(Kind::PodGroup, &group.metadata))));
 }
 
-/// The version of the job that it was made for. Volcano does not say.
+/// Writes into a PodGroup that Volcano made for which version of the job that was: for the last one, if the job
+/// restarts. Returns whether there is one.
+pub(crate) fn adopt(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
+    let stays = |group: &&PodGroup| is_live(view.phase()) && group.metadata.deletion_timestamp.is_none();
+    let Some(group) = view.seen.group.filter(stays).filter(|group| version(group).is_none()) else {
+        return false;
+    };
+    let mut group = group.clone();
+    let version = view.status().version - i32::from(*view.phase() == JobPhase::Restarting);
+    let annotations = group.metadata.annotations.get_or_insert_default();
+    annotations.insert(names::JOB_VERSION.to_owned(), version.to_string());
+    outcome.changes.push(Change::Replace(Object::PodGroup(Box::new(group))));
+    true
+}
+
+/// The version of the job that it was made for.
 pub(crate) fn version(group: &PodGroup) -> Option<i32> {
     annotation(&group.metadata, names::JOB_VERSION)?.parse().ok()
 }

@@ -44,7 +44,8 @@ pub fn reconcile(seen: &Observed<'_>, now: Timestamp) -> Outcome {
     }
     let status = seen.job.status.clone().unwrap_or_default();
     let view = JobView { seen, job: with_defaults(seen.job, seen.scheduler_name), status, now };
-    if !expire(&view, &mut outcome) && !decide::decide(&view, &mut outcome) {
+    let begun = expire(&view, &mut outcome) || group::adopt(&view, &mut outcome);
+    if !begun && !decide::decide(&view, &mut outcome) {
         if status::is_live(view.phase()) {
             sync::sync(&view, &mut outcome);
         } else {

@@ -1,5 +1,7 @@
 //! The PodGroup of a job.
 
+use phalanx_api::batch::JobPhase;
+use phalanx_api::v1beta1::PodGroupPhase;
 use serde_json::{Value, json};
 
 use super::{running, spec};
@@ -94,15 +96,41 @@ fn the_minimum_is_that_of_the_first_pods() {
     }
 }
 
-#[test]
-fn a_group_of_volcano_without_a_version_is_kept() {
-    let mut cluster = running("");
+/// A job of Volcano that runs: its PodGroup has no version.
+fn taken_over(more: &str) -> Cluster {
+    let mut cluster = running(more);
     let group = cluster.group.as_mut().unwrap();
     group.metadata.annotations = None;
     group.metadata.name = Some("train".to_owned());
-    cluster.command("RestartJob");
+    cluster
+}
+
+#[test]
+fn a_group_of_volcano_is_kept_until_the_job_restarts() {
+    let mut cluster = taken_over("");
     cluster.settle();
     assert_eq!(cluster.group.as_ref().unwrap().metadata.name.as_deref(), Some("train"));
-    let annotations = cluster.pod("worker-0").metadata.annotations.as_ref().unwrap();
-    assert_eq!(annotations["scheduling.k8s.io/group-name"], "train");
+    cluster.admits = false;
+    cluster.command("RestartJob");
+    cluster.settle();
+    assert_eq!(group(&cluster)["metadata"]["name"], "train-j1", "the job is queued again");
+    assert_eq!((cluster.names().len(), cluster.status().retry_count), (0, 1));
+    let mut cluster = taken_over("");
+    cluster.command("RestartJob");
+    cluster.settle();
+    assert_eq!(group(&cluster)["metadata"]["name"], "train-j1", "restarted before it was looked at");
+}
+
+#[test]
+fn a_group_of_volcano_in_phase_unknown_restarts_the_job_once() {
+    for restarting in [false, true] {
+        let mut cluster = taken_over("policies: [{event: Unknown, action: RestartJob}]");
+        cluster.group.as_mut().unwrap().status.as_mut().unwrap().phase = Some(PodGroupPhase::Unknown);
+        if restarting {
+            let status = cluster.job.as_mut().unwrap().status.as_mut().unwrap();
+            (status.state.phase, status.version, status.retry_count) = (Some(JobPhase::Restarting), 1, 1);
+        }
+        cluster.settle();
+        assert_eq!((cluster.phase(), cluster.status().retry_count), (JobPhase::Pending, 1), "{restarting}");
+    }
 }
