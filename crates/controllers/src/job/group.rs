@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use phalanx_api::batch::{API_VERSION, JobPhase, JobSpec, TaskSpec};
 use phalanx_api::names;
-use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec};
+use phalanx_api::v1beta1::{PodGroup, PodGroupConditionType, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec};
 
 use super::JobView;
 use super::requests::min_resources;
@@ -44,6 +44,21 @@ pub(crate) fn ensure(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
     }
     let phase = group.status.as_ref().and_then(|status| status.phase.as_ref());
     phase.is_some_and(|phase| *phase != PodGroupPhase::Pending)
+}
+
+/// Tells why the PodGroup waits, in Volcano's words: by the newest condition, unless it has its nodes since.
+pub(crate) fn tell(view: &JobView<'_>, outcome: &mut Outcome) {
+    let status = view.seen.group.and_then(|group| group.status.as_ref());
+    let conditions = status.into_iter().flat_map(|status| &status.conditions);
+    let newest = conditions
+        .filter(|one| one.status == "True")
+        .max_by_key(|one| (one.last_transition_time.clone(), one.type_ == PodGroupConditionType::Scheduled));
+    let Some(newest) = newest.filter(|one| one.type_ != PodGroupConditionType::Scheduled) else { return };
+    let of = &view.job.metadata;
+    let job = format!("{}:{}", text(of.namespace.as_ref()), text(of.name.as_ref()));
+    let kind = newest.type_.to_string().to_lowercase();
+    let message = format!("PodGroup {job} {kind}, reason: {}", newest.message);
+    outcome.changes.push(view.note(true, "PodGroupPending", message));
 }
 
 /// Deletes the PodGroup of a job that makes no pods any more.

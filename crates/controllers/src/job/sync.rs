@@ -21,6 +21,7 @@ const WAITS: [&str; 2] = ["InvalidJob", "PVCError"];
 
 pub(crate) fn sync(view: &JobView<'_>, outcome: &mut Outcome) {
     let waits = make(view, outcome).err();
+    group::tell(view, outcome);
     if let Some(status) = new_status(view, waits.as_ref()) {
         if let Some(waits) = waits.filter(|waits| view.status().state.message != waits.message) {
             outcome.changes.push(view.note(true, waits.reason, waits.message));

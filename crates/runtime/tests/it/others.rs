@@ -172,7 +172,8 @@ fn a_job_of_somebody_else_holds_up_its_own_step_of_a_jobflow_only() {
     let flows = json!([{"name": "a"}, {"name": "b"}]);
     world.see::<JobFlow>(json!({"metadata": {"name": "f", "uid": "f"}, "spec": {"flows": flows}}));
     let done = world.settle(A_WHILE);
-    assert!(has(&done, "create Job f-b"), "{done:?}");
+    assert!(has(&done, "create Job f-b") && has(&done, "created Job f-b"), "{done:?}");
+    assert!(!has(&done, "created Job f-a"), "{done:?}");
     assert!(has(&done, "status JobFlow f"), "{done:?}");
     assert!(has(&done, "Job f-a is there already, and is not controlled by this object"), "{done:?}");
 }
