@@ -304,6 +304,25 @@ fn the_queue_is_that_of_the_pod_or_the_owner_or_the_namespace() {
     }
 }
 
+/// The owner of the gang goes before the others of the chain, and of these the nearest.
+#[test]
+fn an_owner_above_or_below_that_of_the_gang_may_name_the_queue() {
+    let with_min = |queue: Option<&str>| queue.map_or(min("2"), |queue| json!({MIN: "2", QUEUE: queue}));
+    let queue = |queue: Option<&str>| queue.map_or(json!({}), |queue| json!({QUEUE: queue}));
+    for (case, of_set, of_job, expected) in [
+        ("above", queue(Some("set")), queue(None), "set"),
+        ("above a gang", queue(Some("set")), with_min(None), "set"),
+        ("both", queue(Some("set")), with_min(Some("job")), "job"),
+        ("below a gang", with_min(None), queue(Some("job")), "job"),
+        ("both, the gang above", with_min(Some("set")), queue(Some("job")), "set"),
+        ("none", with_min(None), queue(None), "default"),
+    ] {
+        let owners = vec![owner("JobSet/set", of_set, None), owner("Job/job", of_job, Some("JobSet/set"))];
+        let group = World::new(owners).made(&[pod("a", Some("Job/job"), json!({}))]);
+        assert_eq!(group.spec.queue, expected, "{case}");
+    }
+}
+
 #[test]
 fn annotations_of_the_pod_go_before_those_of_the_owner() {
     let inherited =
