@@ -13,5 +13,6 @@ pub mod plugin;
 pub mod podgroup;
 pub mod queue;
 mod requests;
+mod ring;
 
 pub use change::{Change, Kind, Note, Object, Outcome, Target};

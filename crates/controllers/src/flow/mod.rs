@@ -145,14 +145,13 @@ fn new_job(of: &JobFlow, flow: &Flow, template: &JobTemplate) -> Result<Job, Str
     Ok(Job { metadata, spec: patch::patched(&template.spec, changes)?, status: None })
 }
 
+fn targets(flow: &Flow) -> &[String] {
+    flow.depends_on.as_ref().map_or(&[], |depends_on| &depends_on.targets)
+}
+
 /// Steps that wait for each other, or for steps that are not there.
 fn ring(spec: &JobFlowSpec) -> Option<String> {
-    let targets = |flow: &Flow| flow.depends_on.clone().unwrap_or_default().targets;
-    let mut left: Vec<&Flow> = spec.flows.iter().collect();
-    let mut free: BTreeSet<String> = BTreeSet::new();
-    while let Some(at) = left.iter().position(|flow| targets(flow).iter().all(|name| free.contains(name))) {
-        free.insert(left.remove(at).name.clone());
-    }
+    let left = crate::ring::ring(&spec.flows, |flow| &flow.name, targets);
     let names: Vec<&str> = left.iter().map(|flow| flow.name.as_str()).collect();
     (!left.is_empty()).then(|| {
         format!("spec.flows: these wait for each other or for what is not there: {}", names.join(", "))

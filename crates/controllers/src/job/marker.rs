@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use phalanx_api::batch::JobStatus;
+use phalanx_api::bus::Command;
 
 use super::JobPod;
 use super::status::is_live;
@@ -90,8 +91,9 @@ pub(crate) fn is_carried_out(status: &JobStatus, name: &str, uid: &str) -> bool 
 }
 
 /// Forgets Commands that are gone.
-pub(crate) fn forget_commands(status: &mut JobStatus, exists: impl Fn(&str) -> bool) {
-    status.controlled_resources.retain(|key, _| key.strip_prefix(COMMAND).is_none_or(&exists));
+pub(crate) fn forget_commands(status: &mut JobStatus, left: &[Command]) {
+    let exists = |name: &str| left.iter().any(|command| command.metadata.name.as_deref() == Some(name));
+    status.controlled_resources.retain(|key, _| key.strip_prefix(COMMAND).is_none_or(exists));
 }
 
 /// The pod was evicted at this time, and the policy of it has a timeout.

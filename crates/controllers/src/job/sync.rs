@@ -114,10 +114,7 @@ fn record(view: &JobView<'_>, status: &mut JobStatus) {
     plugin::record(&view.job, status);
     volumes::record(&view.job, status);
     marker::forget_restarts(status, view.seen.pods);
-    let commands = view.seen.commands;
-    marker::forget_commands(status, |name| {
-        commands.iter().any(|command| command.metadata.name.as_deref() == Some(name))
-    });
+    marker::forget_commands(status, view.seen.commands);
     let runs = |name: &str| {
         let mut pods = view.seen.pods.iter().filter(|pod| pod.name == name && !pod.is_terminating());
         pods.any(|pod| pod.phase == PodPhase::Running)

@@ -23,7 +23,7 @@ use super::write::{Answer, type_of};
 use crate::outbox::request::Moment;
 use crate::recorder::{Note, Posting, Recorder, Regarding};
 
-/// A subject is left alone for as long for each object that a reconciliation of it goes through.
+/// After a reconciliation a subject rests this long for each pod, or PodGroup of a Queue, that it went through.
 const REST_PER_OBJECT: Duration = Duration::from_micros(10);
 /// How long after probes that failed the pods are asked again.
 const PROBE_AGAIN: Duration = Duration::from_secs(2);

@@ -127,6 +127,17 @@ fn any_event_is_answered() {
     }
 }
 
+/// As in Volcano, which takes such a policy.
+#[test]
+fn a_policy_without_a_timeout_answers_its_other_events_than_pod_pending() {
+    for event in ["PodFailed", "PodPending"] {
+        let mut cluster = running("policies: [{events: [PodFailed, PodPending], action: AbortJob}]");
+        happen(&mut cluster, event);
+        cluster.settle();
+        assert_eq!(cluster.phase() == JobPhase::Aborted, event == "PodFailed", "{event}");
+    }
+}
+
 #[test]
 fn internal_events_are_answered_by_no_policy() {
     for event in ["PodRunning", "OutOfSync", "CommandIssued", "JobUpdated"] {
