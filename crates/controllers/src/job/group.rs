@@ -3,7 +3,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use phalanx_api::batch::{API_VERSION, JobPhase, JobSpec, TaskSpec};
 use phalanx_api::names;
-use phalanx_api::v1beta1::{PodGroup, PodGroupConditionType, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec};
+use phalanx_api::v1beta1::{
+    PodGroup, PodGroupConditionType, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec,
+};
 
 use super::JobView;
 use super::requests::min_resources;

@@ -1,5 +1,7 @@
 //! What the controller remembers in `status.controlledResources`, and which pods are discarded by it.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use phalanx_api::batch::JobStatus;
 use phalanx_api::bus::Command;
@@ -69,7 +71,7 @@ fn is_restarted(status: &JobStatus, pod: &JobPod) -> bool {
 
 /// Forgets restarts all of whose pods are made anew or gone, but for that of the whole job, which is one entry.
 pub(crate) fn forget_restarts(status: &mut JobStatus, pods: &[JobPod]) {
-    let needed: Vec<String> = pods
+    let needed: BTreeSet<String> = pods
         .iter()
         .filter(|pod| is_restarted(status, pod))
         .flat_map(Scope::around)

@@ -6,7 +6,7 @@ use phalanx_api::batch::{JobPhase, JobStatus, TaskSpec};
 
 use super::marker::{self, is_discarded};
 use super::status::{count, enter, is_surplus, transition};
-use super::{JobPod, JobView, PodPhase, check, create, depends, group, pod_name, volumes};
+use super::{JobPod, JobView, PodPhase, check, create, depends, group, index_of, pod_name, volumes};
 use crate::change::{Change, Kind, Object, Outcome, Target};
 use crate::meta::text;
 use crate::plugin;
@@ -41,8 +41,9 @@ fn make(view: &JobView<'_>, outcome: &mut Outcome) -> Result<(), Waits> {
     if outcome.wants_ssh_key || !group::ensure(view, outcome) {
         return Ok(());
     }
+    let there: BTreeSet<&str> = view.seen.pods.iter().map(|pod| pod.name.as_str()).collect();
     for task in &view.job.spec.tasks {
-        create_pods(view, task, outcome);
+        create_pods(view, task, &there, outcome);
     }
     Ok(())
 }
@@ -50,9 +51,8 @@ fn make(view: &JobView<'_>, outcome: &mut Outcome) -> Result<(), Waits> {
 /// Pods that are discarded or beyond the replicas of their task, the highest index first.
 fn delete_pods(view: &JobView<'_>, outcome: &mut Outcome) {
     let (spec, status) = (&view.job.spec, view.status());
-    let gone = |pod: &&JobPod| {
-        !pod.is_terminating() && (is_discarded(status, pod) || is_surplus(spec, status, pod))
-    };
+    let gone =
+        |pod: &&JobPod| !pod.is_terminating() && (is_discarded(status, pod) || is_surplus(spec, status, pod));
     let mut pods: Vec<&JobPod> = view.seen.pods.iter().filter(gone).collect();
     pods.sort_by(|a, b| (&a.task, b.index).cmp(&(&b.task, a.index)));
     outcome.changes.extend(pods.into_iter().map(|pod| delete(view, pod)));
@@ -68,11 +68,10 @@ pub(crate) fn delete(view: &JobView<'_>, pod: &JobPod) -> Change {
     })
 }
 
-fn create_pods(view: &JobView<'_>, task: &TaskSpec, outcome: &mut Outcome) {
+fn create_pods(view: &JobView<'_>, task: &TaskSpec, there: &BTreeSet<&str>, outcome: &mut Outcome) {
     if *view.phase() == JobPhase::Restarting && view.status().retry_count >= view.job.spec.max_retry {
         return;
     }
-    let there: BTreeSet<&str> = view.seen.pods.iter().map(|pod| pod.name.as_str()).collect();
     let mut missing = (0..task.replicas)
         .filter(|index| !there.contains(pod_name(&view.job, task, *index).as_str()))
         .peekable();
@@ -120,11 +119,12 @@ fn record(view: &JobView<'_>, status: &mut JobStatus) {
         pods.any(|pod| pod.phase == PodPhase::Running)
     };
     let exists = |name: &str| {
+        let of = |task: &TaskSpec| index_of(&view.job, task, name);
         view.job
             .spec
             .tasks
             .iter()
-            .any(|task| (0..task.replicas).any(|index| pod_name(&view.job, task, index) == name))
+            .any(|task| of(task).is_some_and(|index| (0..task.replicas).contains(&index)))
     };
     marker::forget_evictions(status, |pod| runs(pod) || !exists(pod));
 }

@@ -104,8 +104,7 @@ impl World {
                 value["metadata"]["uid"] = json!(format!("u{version}"));
             }
             if let Some(owner) = owner {
-                value["metadata"]["ownerReferences"] =
-                    json!([{"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": owner, "controller": true}]);
+                value["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": owner, "controller": true}]);
             }
             value
         };
@@ -191,9 +190,10 @@ fn vcjob(uid: &str) -> Value {
 
 #[test]
 fn a_command_for_what_is_not_there_is_deleted_after_a_minute_with_an_event() {
-    for target in
-        [vcjob(""), json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": "q", "uid": ""})]
-    {
+    for target in [
+        vcjob(""),
+        json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": "q", "uid": ""}),
+    ] {
         let mut world = World::new(&[]);
         world.see::<Command>(abort(&target, "2026-01-01T00:00:00Z"));
         assert_eq!(world.settle(Duration::from_secs(59)), Vec::<String>::new(), "its object may come yet");

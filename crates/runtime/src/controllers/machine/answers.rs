@@ -166,7 +166,9 @@ impl Machine {
     /// One change failed for what stands in it. The others of a JobFlow go on: its steps need not wait for each other.
     fn stumble(&mut self, subject: &Subject, failure: Failure) {
         match self.errands.get_mut(subject) {
-            Some(errand) if subject.kind == Kind::JobFlow => errand.failure = errand.failure.max(Some(failure)),
+            Some(errand) if subject.kind == Kind::JobFlow => {
+                errand.failure = errand.failure.max(Some(failure))
+            }
             Some(errand) => errand.fail(failure),
             None => {}
         }
