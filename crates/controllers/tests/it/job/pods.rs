@@ -103,14 +103,16 @@ fn surplus_pods_go_from_the_highest_index() {
 #[test]
 fn surplus_pods_do_not_count_for_the_phase() {
     for (surplus, minimum) in [("Succeeded", 4), ("Failed", 4), ("Pending", 4), ("Succeeded", 2)] {
-        let mut cluster = Cluster::new(&format!("minAvailable: {minimum}\ntasks: [{{name: w, replicas: 4}}]"));
+        let mut cluster =
+            Cluster::new(&format!("minAvailable: {minimum}\ntasks: [{{name: w, replicas: 4}}]"));
         cluster.settle();
         cluster.set_all("Running");
         cluster.settle();
         let before = cluster.clone();
         cluster.set(&["w-2", "w-3"], surplus);
         let job = cluster.job.as_mut().unwrap();
-        (job.spec.min_available, job.spec.tasks[0].replicas, job.spec.tasks[0].min_available) = (2, 2, Some(2));
+        (job.spec.min_available, job.spec.tasks[0].replicas, job.spec.tasks[0].min_available) =
+            (2, 2, Some(2));
         let case = format!("{surplus}, minAvailable was {minimum}");
         for change in cluster.reconcile().changes {
             cluster.apply(change);
