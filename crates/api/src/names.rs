@@ -163,6 +163,10 @@ pub const EXIT_CODES: &str = "phalanx.sh/exit-codes";
 /// Command: after how many seconds of the simulation it is given, fractions allowed. Without it, at the start.
 pub const AFTER_SECONDS: &str = "phalanx.sh/after-seconds";
 
+/// PodGroup of pods that had none: the first scheduler name of the controllers that keep it in step, and delete it when
+/// no pod is left that belongs to it.
+pub const MANAGED_BY: &str = "phalanx.sh/managed-by";
+
 /// All keys of this module.
 pub const ALL: &[&str] = &[
     GROUP_NAME_ANNOTATION,
@@ -234,6 +238,7 @@ pub const ALL: &[&str] = &[
     RUN_SECONDS,
     EXIT_CODES,
     AFTER_SECONDS,
+    MANAGED_BY,
 ];
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! stopped between any two changes; see `crates/design/controllers.md`.
 
 mod change;
+pub mod command;
 pub mod cron;
 pub mod flow;
 pub mod job;
@@ -12,5 +13,6 @@ pub mod plugin;
 pub mod podgroup;
 pub mod queue;
 mod requests;
+mod ring;
 
 pub use change::{Change, Kind, Note, Object, Outcome, Target};

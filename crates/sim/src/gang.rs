@@ -123,7 +123,8 @@ fn made(
     joins: &mut Joins,
 ) -> Option<Value> {
     let Gang { name, .. } = find(members.first()?).filter(|gang| gang.minimum != Minimum::Unstated)?;
-    let seen = Observed { namespace, name: &name, members, gang: find, group: None, queue: None };
+    let scheduler = "volcano";
+    let seen = Observed { namespace, name: &name, members, gang: find, group: None, scheduler, queue: None };
     let mut made = None;
     for change in reconcile(&seen).changes {
         match change {

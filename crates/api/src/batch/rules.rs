@@ -63,11 +63,6 @@ pub(crate) fn policy() -> Value {
             "rule": "has(self.exitCode) || has(self.action)",
             "message": "an event needs an action",
         },
-        {
-            "rule": "!((has(self.event) && self.event == 'PodPending') || (has(self.events) && 'PodPending' in self.events)) \
-                     || has(self.timeout)",
-            "message": "PodPending needs a timeout",
-        },
     ])
 }
 

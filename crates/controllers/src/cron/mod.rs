@@ -151,7 +151,12 @@ fn start(
     let Some(due) = due else { return Ok(None) };
     if !status.active.is_empty() {
         match spec.concurrency_policy {
-            ConcurrencyPolicy::Forbid => return Ok(None),
+            ConcurrencyPolicy::Forbid => {
+                let message =
+                    format!("the Job that was due at {due} waits until the one that runs has ended");
+                outcome.changes.push(note(seen, true, "ForbidConcurrent", message));
+                return Ok(None);
+            }
             ConcurrencyPolicy::Replace => {
                 outcome.changes.extend(seen.jobs.iter().filter(|job| !is_finished(job)).map(delete));
             }

@@ -87,7 +87,8 @@ fn job<'a>(seen: &Observed<'a>, name: &str) -> Option<&'a Job> {
 
 /// Makes the Job of a step whose dependencies are met.
 fn make(seen: &Observed<'_>, flow: &Flow, flow_outcome: &mut FlowOutcome) {
-    if job(seen, &flow.name).is_some() || !is_ready(seen, flow, flow_outcome) {
+    let was_made = job(seen, &flow.name).is_some() || has_completed(seen, &flow.name);
+    if was_made || !is_ready(seen, flow, flow_outcome) {
         return;
     }
     let made = match seen.templates.get(&flow.name) {
@@ -100,19 +101,29 @@ fn make(seen: &Observed<'_>, flow: &Flow, flow_outcome: &mut FlowOutcome) {
     });
 }
 
-/// All targets have completed or, with a probe, passed it.
+/// Whether the Job of a step has completed; it may have been deleted since, by its TTL.
+fn has_completed(seen: &Observed<'_>, name: &str) -> bool {
+    if let Some(job) = job(seen, name) {
+        return job.status.as_ref().is_some_and(|one| one.state.phase == Some(JobPhase::Completed));
+    }
+    let name = job_name(seen.flow, name);
+    let mut known = seen.flow.status.iter().flat_map(|status| &status.job_status_list);
+    known.any(|one| one.name == name && one.state == Some(JobPhase::Completed))
+}
+
+/// Each target has completed or, where there is a probe, passed it.
 fn is_ready(seen: &Observed<'_>, flow: &Flow, flow_outcome: &mut FlowOutcome) -> bool {
     let Some(depends_on) = &flow.depends_on else { return true };
-    let targets: Vec<Option<&Job>> = depends_on.targets.iter().map(|name| job(seen, name)).collect();
-    let Some(probe) = &depends_on.probe else {
-        let completed =
-            |job: &Job| job.status.as_ref().is_some_and(|one| one.state.phase == Some(JobPhase::Completed));
-        return targets.into_iter().all(|job| job.is_some_and(completed));
+    let targets = &depends_on.targets;
+    let left: Vec<&String> = targets.iter().filter(|name| !has_completed(seen, name)).collect();
+    let Some(probe) = depends_on.probe.as_ref().filter(|_| !left.is_empty()) else {
+        return left.is_empty();
     };
-    let Some(targets) = targets.into_iter().collect::<Option<Vec<&Job>>>() else { return false };
-    let asked = probe::requests(probe, &targets);
-    let missing: Vec<ProbeRequest> = asked.into_iter().filter(|one| !seen.passed.contains(one)).collect();
-    let ready = missing.is_empty() && probe::phases_are_right(probe, &targets);
+    let asked = left.iter().map(|name| job(seen, name)).collect::<Option<Vec<&Job>>>();
+    let Some(asked) = asked else { return false };
+    let requests = probe::requests(probe, &asked);
+    let missing: Vec<ProbeRequest> = requests.into_iter().filter(|one| !seen.passed.contains(one)).collect();
+    let ready = missing.is_empty() && probe::phases_are_right(probe, &asked, left.len() < targets.len());
     flow_outcome.probes.extend(missing);
     ready
 }
@@ -134,14 +145,13 @@ fn new_job(of: &JobFlow, flow: &Flow, template: &JobTemplate) -> Result<Job, Str
     Ok(Job { metadata, spec: patch::patched(&template.spec, changes)?, status: None })
 }
 
+fn targets(flow: &Flow) -> &[String] {
+    flow.depends_on.as_ref().map_or(&[], |depends_on| &depends_on.targets)
+}
+
 /// Steps that wait for each other, or for steps that are not there.
 fn ring(spec: &JobFlowSpec) -> Option<String> {
-    let targets = |flow: &Flow| flow.depends_on.clone().unwrap_or_default().targets;
-    let mut left: Vec<&Flow> = spec.flows.iter().collect();
-    let mut free: BTreeSet<String> = BTreeSet::new();
-    while let Some(at) = left.iter().position(|flow| targets(flow).iter().all(|name| free.contains(name))) {
-        free.insert(left.remove(at).name.clone());
-    }
+    let left = crate::ring::ring(&spec.flows, |flow| &flow.name, targets);
     let names: Vec<&str> = left.iter().map(|flow| flow.name.as_str()).collect();
     (!left.is_empty()).then(|| {
         format!("spec.flows: these wait for each other or for what is not there: {}", names.join(", "))

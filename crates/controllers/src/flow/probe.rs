@@ -51,11 +51,12 @@ pub(super) fn requests(probe: &Probe, targets: &[&Job]) -> Vec<ProbeRequest> {
     found
 }
 
-/// As many pods of each task as it needs are in the phase that is wanted. A task that no target has is in none.
-pub(super) fn phases_are_right(probe: &Probe, targets: &[&Job]) -> bool {
+/// As many pods of each task as it needs are in the phase that is wanted. A task that no target has is in none, unless
+/// some of the targets have completed: it may have been theirs.
+pub(super) fn phases_are_right(probe: &Probe, targets: &[&Job], some_completed: bool) -> bool {
     probe.task_status_list.iter().all(|one| {
         let tasks = tasks(targets, &one.task_name);
-        !tasks.is_empty()
+        (some_completed || !tasks.is_empty())
             && tasks.into_iter().all(|(job, task)| {
                 count(job, task, &one.phase) >= task.min_available.unwrap_or(task.replicas)
             })

@@ -19,6 +19,11 @@ pub(super) fn of(seen: &Observed<'_>, now: Timestamp, invalid: bool) -> JobFlowS
     for job in jobs {
         add(&mut status, job, now);
     }
+    let gone =
+        |one: &&FlowJobStatus| !seen.jobs.iter().any(|job| job.metadata.name.as_ref() == Some(&one.name));
+    let completed = status.job_status_list.iter().filter(|one| one.state == Some(JobPhase::Completed));
+    status.completed_jobs.extend(completed.filter(gone).map(|one| one.name.clone()));
+    status.completed_jobs.sort();
     let phase = if invalid { FlowPhase::Failed } else { phase(seen, &status, before.state.phase.as_ref()) };
     status.state = FlowState { phase: Some(phase) };
     status

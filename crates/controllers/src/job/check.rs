@@ -1,7 +1,5 @@
 //! What is wrong with a Job that slipped past the API server's checks.
 
-use std::collections::BTreeSet;
-
 use phalanx_api::batch::{Job, PLUGINS, TaskSpec};
 
 use crate::meta::text;
@@ -51,22 +49,10 @@ fn depends_on(task: &TaskSpec) -> &[String] {
     task.depends_on.as_ref().map_or(&[], |depends_on| &depends_on.name)
 }
 
-/// Tasks that wait for each other: taken away are those that depend only on tasks that are taken away.
 fn ring(job: &Job) -> Option<String> {
-    let mut left: Vec<(usize, &TaskSpec)> = job.spec.tasks.iter().enumerate().collect();
-    let mut free: BTreeSet<&str> = BTreeSet::new();
-    loop {
-        let (ready, rest): (Vec<_>, Vec<_>) = left
-            .iter()
-            .partition(|(_, task)| depends_on(task).iter().all(|name| free.contains(name.as_str())));
-        if ready.is_empty() {
-            break;
-        }
-        free.extend(ready.iter().map(|(_, task)| task.name.as_str()));
-        left = rest;
-    }
-    let names: Vec<&str> = left.iter().map(|(_, task)| task.name.as_str()).collect();
-    let (at, _) = left.first()?;
+    let left = crate::ring::ring(&job.spec.tasks, |task| &task.name, depends_on);
+    let names: Vec<&str> = left.iter().map(|task| task.name.as_str()).collect();
+    let at = job.spec.tasks.iter().position(|task| names.first() == Some(&task.name.as_str()))?;
     Some(format!("spec.tasks[{at}].dependsOn: tasks wait for each other: {}", names.join(", ")))
 }
 

@@ -11,8 +11,9 @@ use super::{JobView, partition, pod_name, volumes};
 use crate::meta::{annotation, controller, text};
 use crate::plugin;
 
-/// Annotations of a job that its pods have too. Of the last two, the first that is there.
+/// Annotations of a job that its pods have too.
 const INHERITED: [&str; 3] = [names::PREEMPTABLE, names::COOLDOWN_TIME, names::REVOCABLE_ZONE];
+/// Of these the pods have the first one that the job has.
 const BUDGETS: [&str; 2] = [names::JDB_MIN_AVAILABLE, names::JDB_MAX_UNAVAILABLE];
 const INHERITED_LABELS: [&str; 2] = [names::PREEMPTABLE, names::COOLDOWN_TIME];
 

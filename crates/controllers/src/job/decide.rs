@@ -6,7 +6,7 @@ use phalanx_api::bus::{Action, Command, Event};
 
 use super::events::{Happened, happened};
 use super::marker::{self, Scope, is_discarded};
-use super::policy::answer;
+use super::policy::{Answer, answer};
 use super::status::{count, enter, is_live};
 use super::{FAILURES_MAX, JobView, index_of, partition};
 use crate::change::{Change, Kind, Outcome, Target};
@@ -106,7 +106,9 @@ fn policies(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
 fn wanted(view: &JobView<'_>, outcome: &mut Outcome) -> (Vec<Wanted>, Option<JobStatus>) {
     let (mut wanted, mut remembered) = (Vec::new(), None);
     for one in happened(view) {
-        let Some(answer) = answer(&view.job.spec, &one) else { continue };
+        let answer = answer(&view.job.spec, &one);
+        let acts = |answer: &Answer| phase_after(view.phase(), &answer.action).is_some();
+        let Some(answer) = answer.filter(acts) else { continue };
         let Some(scope) = scope(&answer.action, &one) else { continue };
         let due = answer.after.map(|after| later(one.at.unwrap_or(view.now), after));
         match due.filter(|due| *due > view.now) {
@@ -193,7 +195,7 @@ fn decided(view: &JobView<'_>, action: &Action, scopes: &[Scope]) -> JobStatus {
     }
     status.state.reason = action.to_string();
     status.state.message = String::new();
-    count(&mut status, view.seen.pods);
+    count(&mut status, &view.job.spec, view.seen.pods);
     status
 }
 

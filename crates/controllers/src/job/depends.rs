@@ -19,13 +19,11 @@ pub(crate) fn may_start(view: &JobView<'_>, task: &TaskSpec) -> bool {
 /// As many pods of a task as it needs are ready or succeeded.
 fn runs(view: &JobView<'_>, name: &str) -> bool {
     let task = view.job.spec.tasks.iter().find(|task| task.name == name);
-    let ready =
-        view.seen.pods.iter().filter(|pod| pod.task == name && !is_discarded(view.status(), pod)).filter(
-            |pod| {
-                pod.phase == PodPhase::Succeeded
-                    || (pod.phase == PodPhase::Running && pod.ready && !pod.is_terminating())
-            },
-        );
+    let counts = view.pods_of(name).iter().filter(|pod| !is_discarded(view.status(), pod));
+    let ready = counts.filter(|pod| {
+        pod.phase == PodPhase::Succeeded
+            || (pod.phase == PodPhase::Running && pod.ready && !pod.is_terminating())
+    });
     let ready = i32::try_from(ready.count()).unwrap_or(i32::MAX);
     task.and_then(|task| task.min_available).is_some_and(|needed| ready >= needed)
 }

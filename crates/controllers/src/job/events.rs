@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use phalanx_api::batch::{JobPhase, TaskSpec};
+use phalanx_api::batch::TaskSpec;
 use phalanx_api::bus::Event;
 use phalanx_api::v1beta1::PodGroupPhase;
 
@@ -41,11 +41,8 @@ pub(crate) fn happened<'a>(view: &'a JobView<'_>) -> Vec<Happened<'a>> {
 /// The pods of a task that count, in order.
 fn counting<'a>(view: &'a JobView<'_>, task: &TaskSpec) -> Vec<&'a JobPod> {
     let status = view.status();
-    let own =
-        |pod: &&JobPod| pod.task == task.name && pod.index < task.replicas && !is_discarded(status, pod);
-    let mut pods: Vec<&JobPod> = view.seen.pods.iter().filter(own).collect();
-    pods.sort_by_key(|pod| pod.index);
-    pods
+    let own = |pod: &&JobPod| pod.index < task.replicas && !is_discarded(status, pod);
+    view.pods_of(&task.name).iter().copied().filter(own).collect()
 }
 
 fn of_pods<'a>(view: &'a JobView<'_>, task: &'a TaskSpec) -> Vec<Happened<'a>> {
@@ -88,8 +85,7 @@ fn evicted<'a>(view: &'a JobView<'_>, task: &'a TaskSpec) -> Vec<Happened<'a>> {
         let name = pod_name(&view.job, task, index);
         told.iter().find(|(pod, _)| *pod == name).map(|(_, at)| gone(index, Some(*at)))
     });
-    let there: BTreeSet<i32> =
-        view.seen.pods.iter().filter(|pod| pod.task == task.name).map(|pod| pod.index).collect();
+    let there: BTreeSet<i32> = view.pods_of(&task.name).iter().map(|pod| pod.index).collect();
     let missing = indexes.filter(|index| !there.contains(index));
     let unknown =
         missing.filter(|index| !told.iter().any(|(pod, _)| *pod == pod_name(&view.job, task, *index)));
@@ -102,7 +98,7 @@ fn vanished(view: &JobView<'_>, task: &TaskSpec) -> usize {
     let status = view.status();
     let Some(counted) = status.task_status_count.get(&task.name) else { return 0 };
     let there: Vec<&JobPod> =
-        view.seen.pods.iter().filter(|pod| pod.task == task.name && !is_discarded(status, pod)).collect();
+        view.pods_of(&task.name).iter().copied().filter(|pod| !is_discarded(status, pod)).collect();
     let ended = |name| counted.phase.get(name).copied().unwrap_or(0);
     let finished = ended("Succeeded") + ended("Failed") - count(there.iter().filter(|pod| pod.is_finished()));
     let all = counted.phase.values().sum::<i32>() - count(there.iter());
@@ -135,14 +131,10 @@ fn failed<'a>(view: &'a JobView<'_>, task: &'a TaskSpec) -> Option<Happened<'a>>
     failed.then(|| of_pod(Event::TaskFailed, last.ended_at, task, last))
 }
 
-/// Some pods run while others have no place. A PodGroup of an earlier version tells nothing; one without a version is
-/// Volcano's, and a restart does not end its phase.
+/// Some pods run while others have no place. A PodGroup of an earlier version tells nothing.
 fn unknown<'a>(view: &JobView<'_>) -> Option<Happened<'a>> {
     let group = view.seen.group?;
-    let current = match group::version(group) {
-        Some(version) => version >= view.status().version,
-        None => *view.phase() != JobPhase::Restarting,
-    };
+    let current = group::version(group).is_some_and(|version| version >= view.status().version);
     let status = group.status.as_ref()?;
     let times = status.conditions.iter().filter_map(|condition| condition.last_transition_time.as_ref());
     let at = times.map(|time| time.0).max();

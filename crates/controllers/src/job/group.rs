@@ -1,12 +1,15 @@
 //! The PodGroup of a Job.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use phalanx_api::batch::{API_VERSION, TaskSpec};
+use phalanx_api::batch::{API_VERSION, JobPhase, JobSpec, TaskSpec};
 use phalanx_api::names;
-use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec};
+use phalanx_api::v1beta1::{
+    PodGroup, PodGroupConditionType, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec,
+};
 
 use super::JobView;
 use super::requests::min_resources;
+use super::status::{is_live, replicas};
 use crate::change::{Change, Kind, Object, Outcome, Target};
 use crate::meta::{annotation, controller, map, text};
 
@@ -45,13 +48,43 @@ pub(crate) fn ensure(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
     phase.is_some_and(|phase| *phase != PodGroupPhase::Pending)
 }
 
+/// Tells why the PodGroup waits, in Volcano's words: by the newest condition, unless it has its nodes since.
+pub(crate) fn tell(view: &JobView<'_>, outcome: &mut Outcome) {
+    let status = view.seen.group.and_then(|group| group.status.as_ref());
+    let conditions = status.into_iter().flat_map(|status| &status.conditions);
+    let newest = conditions
+        .filter(|one| one.status == "True")
+        .max_by_key(|one| (one.last_transition_time.clone(), one.type_ == PodGroupConditionType::Scheduled));
+    let Some(newest) = newest.filter(|one| one.type_ != PodGroupConditionType::Scheduled) else { return };
+    let of = &view.job.metadata;
+    let job = format!("{}:{}", text(of.namespace.as_ref()), text(of.name.as_ref()));
+    let kind = newest.type_.to_string().to_lowercase();
+    let message = format!("PodGroup {job} {kind}, reason: {}", newest.message);
+    outcome.changes.push(view.note(true, "PodGroupPending", message));
+}
+
 /// Deletes the PodGroup of a job that makes no pods any more.
 pub(crate) fn delete(view: &JobView<'_>, outcome: &mut Outcome) {
     let there = view.seen.group.filter(|group| group.metadata.deletion_timestamp.is_none());
     outcome.changes.extend(there.map(|group| Change::Delete(Target::of(Kind::PodGroup, &group.metadata))));
 }
 
-/// The version of the job that it was made for. Volcano does not say.
+/// Writes into a PodGroup that Volcano made for which version of the job that was: for the last one, if the job
+/// restarts. Returns whether there is one.
+pub(crate) fn adopt(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
+    let stays = |group: &&PodGroup| is_live(view.phase()) && group.metadata.deletion_timestamp.is_none();
+    let Some(group) = view.seen.group.filter(stays).filter(|group| version(group).is_none()) else {
+        return false;
+    };
+    let mut group = group.clone();
+    let version = view.status().version - i32::from(*view.phase() == JobPhase::Restarting);
+    let annotations = group.metadata.annotations.get_or_insert_default();
+    annotations.insert(names::JOB_VERSION.to_owned(), version.to_string());
+    outcome.changes.push(Change::Replace(Object::PodGroup(Box::new(group))));
+    true
+}
+
+/// The version of the job that it was made for.
 pub(crate) fn version(group: &PodGroup) -> Option<i32> {
     annotation(&group.metadata, names::JOB_VERSION)?.parse().ok()
 }
@@ -87,18 +120,20 @@ fn spec(view: &JobView<'_>) -> PodGroupSpec {
         priority_class_name: spec.priority_class_name.clone(),
         min_resources: Some(min_resources(&view.job, view.seen.priorities)),
         network_topology: spec.network_topology.clone(),
-        sub_group_policy: spec.tasks.iter().filter_map(sub_group).collect(),
+        sub_group_policy: spec.tasks.iter().filter_map(|task| sub_group(spec, task)).collect(),
     }
 }
 
-fn sub_group(task: &TaskSpec) -> Option<SubGroupPolicySpec> {
+/// The scheduler refuses optional pods beside `minSubGroups`; without, any of the pods are the required ones.
+fn sub_group(job: &JobSpec, task: &TaskSpec) -> Option<SubGroupPolicySpec> {
     let policy = task.partition_policy.as_ref()?;
+    let all_required = job.min_available >= replicas(job);
     let labels = map([(names::TASK_SPEC, &task.name)]);
     Some(SubGroupPolicySpec {
         name: Some(task.name.clone()),
         network_topology: policy.network_topology.clone(),
         sub_group_size: policy.partition_size,
-        min_sub_groups: policy.min_partitions,
+        min_sub_groups: if all_required { policy.min_partitions } else { 0 },
         label_selector: Some(LabelSelector { match_labels: Some(labels), match_expressions: None }),
         match_label_keys: vec![names::PARTITION_ID.to_owned()],
     })

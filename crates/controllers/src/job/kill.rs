@@ -12,12 +12,9 @@ pub(crate) fn kill(view: &JobView<'_>, outcome: &mut Outcome) {
     group::delete(view, outcome);
     plugin::delete(view, outcome);
     let mut status = view.status().clone();
-    count(&mut status, view.seen.pods);
+    count(&mut status, &view.job.spec, view.seen.pods);
     plugin::forget(&view.job, &mut status);
-    let commands = view.seen.commands;
-    marker::forget_commands(&mut status, |name| {
-        commands.iter().any(|command| command.metadata.name.as_deref() == Some(name))
-    });
+    marker::forget_commands(&mut status, view.seen.commands);
     if let Some(next) = transition(&view.job.spec, &status, view.phase()) {
         enter(&mut status, next, &view.job, view.now);
     }

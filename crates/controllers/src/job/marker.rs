@@ -1,7 +1,10 @@
 //! What the controller remembers in `status.controlledResources`, and which pods are discarded by it.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use phalanx_api::batch::JobStatus;
+use phalanx_api::bus::Command;
 
 use super::JobPod;
 use super::status::is_live;
@@ -68,7 +71,7 @@ fn is_restarted(status: &JobStatus, pod: &JobPod) -> bool {
 
 /// Forgets restarts all of whose pods are made anew or gone, but for that of the whole job, which is one entry.
 pub(crate) fn forget_restarts(status: &mut JobStatus, pods: &[JobPod]) {
-    let needed: Vec<String> = pods
+    let needed: BTreeSet<String> = pods
         .iter()
         .filter(|pod| is_restarted(status, pod))
         .flat_map(Scope::around)
@@ -90,8 +93,9 @@ pub(crate) fn is_carried_out(status: &JobStatus, name: &str, uid: &str) -> bool 
 }
 
 /// Forgets Commands that are gone.
-pub(crate) fn forget_commands(status: &mut JobStatus, exists: impl Fn(&str) -> bool) {
-    status.controlled_resources.retain(|key, _| key.strip_prefix(COMMAND).is_none_or(&exists));
+pub(crate) fn forget_commands(status: &mut JobStatus, left: &[Command]) {
+    let exists = |name: &str| left.iter().any(|command| command.metadata.name.as_deref() == Some(name));
+    status.controlled_resources.retain(|key, _| key.strip_prefix(COMMAND).is_none_or(exists));
 }
 
 /// The pod was evicted at this time, and the policy of it has a timeout.

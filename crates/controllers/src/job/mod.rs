@@ -20,6 +20,8 @@ mod status;
 mod sync;
 mod volumes;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use jiff::ToSpan as _;
 use phalanx_api::batch::{Job, JobPhase, JobStatus};
@@ -43,8 +45,10 @@ pub fn reconcile(seen: &Observed<'_>, now: Timestamp) -> Outcome {
         return outcome;
     }
     let status = seen.job.status.clone().unwrap_or_default();
-    let view = JobView { seen, job: with_defaults(seen.job, seen.scheduler_name), status, now };
-    if !expire(&view, &mut outcome) && !decide::decide(&view, &mut outcome) {
+    let job = with_defaults(seen.job, seen.scheduler_name);
+    let view = JobView { seen, job, status, now, by_task: by_task(seen.pods) };
+    let begun = expire(&view, &mut outcome) || group::adopt(&view, &mut outcome);
+    if !begun && !decide::decide(&view, &mut outcome) {
         if status::is_live(view.phase()) {
             sync::sync(&view, &mut outcome);
         } else {
@@ -54,15 +58,31 @@ pub fn reconcile(seen: &Observed<'_>, now: Timestamp) -> Outcome {
     outcome
 }
 
+/// Pods by task, in the order of their numbers.
+fn by_task(pods: &[JobPod]) -> BTreeMap<&str, Vec<&JobPod>> {
+    let mut tasks: BTreeMap<&str, Vec<&JobPod>> = BTreeMap::new();
+    for pod in pods {
+        tasks.entry(&pod.task).or_default().push(pod);
+    }
+    tasks.values_mut().for_each(|pods| pods.sort_by_key(|pod| pod.index));
+    tasks
+}
+
 /// What was observed, and the Job with its defaults.
 pub(crate) struct JobView<'a> {
     pub(crate) seen: &'a Observed<'a>,
     pub(crate) job: Job,
     status: JobStatus,
     pub(crate) now: Timestamp,
+    by_task: BTreeMap<&'a str, Vec<&'a JobPod>>,
 }
 
-impl JobView<'_> {
+impl<'a> JobView<'a> {
+    /// The pods of a task, in the order of their numbers.
+    fn pods_of(&self, task: &str) -> &[&'a JobPod] {
+        self.by_task.get(task).map_or(&[], Vec::as_slice)
+    }
+
     fn phase(&self) -> &JobPhase {
         self.status().state.phase.as_ref().unwrap_or(&JobPhase::Pending)
     }

@@ -20,7 +20,7 @@ pub struct Observed<'a> {
     pub group: Option<&'a PodGroup>,
     /// Commands that name it, in the order of their creation.
     pub commands: &'a [Command],
-    /// Services, Secrets, ConfigMaps and NetworkPolicies whose controller it is.
+    /// Services, Secrets, ConfigMaps and NetworkPolicies whose controller it is, or that do for it.
     pub made: &'a [Object],
     /// The PersistentVolumeClaims of its namespace.
     pub claims: &'a BTreeSet<String>,

@@ -24,7 +24,7 @@ pub(crate) fn answer(spec: &JobSpec, happened: &Happened<'_>) -> Option<Answer> 
     let policy = task.chain(&spec.policies).find(|policy| answers(policy, happened))?;
     let action = policy.action.clone().unwrap_or_default();
     let after = policy.timeout.map(Duration::from).filter(|after| !after.is_zero());
-    (action != Action::SyncJob).then_some(Answer { action, after })
+    Some(Answer { action, after })
 }
 
 fn answers(policy: &LifecyclePolicy, happened: &Happened<'_>) -> bool {

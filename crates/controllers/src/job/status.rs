@@ -20,13 +20,20 @@ pub(crate) fn is_finished(phase: &JobPhase) -> bool {
     matches!(phase, JobPhase::Completed | JobPhase::Failed | JobPhase::Terminated)
 }
 
-/// Counts the pods into the status: those that are discarded as terminating.
-pub(crate) fn count(status: &mut JobStatus, pods: &[JobPod]) {
+/// Whether a Job that lives has no such pod, or no longer: the pod is to be deleted.
+pub(crate) fn is_surplus(spec: &JobSpec, status: &JobStatus, pod: &JobPod) -> bool {
+    let live = status.state.phase.as_ref().is_none_or(is_live);
+    let task = spec.tasks.iter().find(|task| task.name == pod.task);
+    live && task.is_none_or(|task| !(0..task.replicas).contains(&pod.index))
+}
+
+/// Counts the pods into the status: discarded and surplus ones as terminating.
+pub(crate) fn count(status: &mut JobStatus, spec: &JobSpec, pods: &[JobPod]) {
     let mut counts: BTreeMap<PodPhase, i32> = BTreeMap::new();
     let mut tasks: BTreeMap<String, TaskState> = BTreeMap::new();
     status.terminating = 0;
     for pod in pods {
-        if pod.is_terminating() || is_discarded(status, pod) {
+        if pod.is_terminating() || is_discarded(status, pod) || is_surplus(spec, status, pod) {
             status.terminating += 1;
             continue;
         }

@@ -1,12 +1,12 @@
 //! A Job that lives: what is missing is made, what is too much is deleted, the pods are counted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use phalanx_api::batch::{JobPhase, JobStatus, TaskSpec};
 
 use super::marker::{self, is_discarded};
-use super::status::{count, enter, transition};
-use super::{JobPod, JobView, PodPhase, check, create, depends, group, pod_name, volumes};
+use super::status::{count, enter, is_surplus, transition};
+use super::{JobPod, JobView, PodPhase, check, create, depends, group, index_of, pod_name, volumes};
 use crate::change::{Change, Kind, Object, Outcome, Target};
 use crate::meta::text;
 use crate::plugin;
@@ -21,6 +21,7 @@ const WAITS: [&str; 2] = ["InvalidJob", "PVCError"];
 
 pub(crate) fn sync(view: &JobView<'_>, outcome: &mut Outcome) {
     let waits = make(view, outcome).err();
+    group::tell(view, outcome);
     if let Some(status) = new_status(view, waits.as_ref()) {
         if let Some(waits) = waits.filter(|waits| view.status().state.message != waits.message) {
             outcome.changes.push(view.note(true, waits.reason, waits.message));
@@ -40,20 +41,18 @@ fn make(view: &JobView<'_>, outcome: &mut Outcome) -> Result<(), Waits> {
     if outcome.wants_ssh_key || !group::ensure(view, outcome) {
         return Ok(());
     }
+    let there: BTreeSet<&str> = view.seen.pods.iter().map(|pod| pod.name.as_str()).collect();
     for task in &view.job.spec.tasks {
-        create_pods(view, task, outcome);
+        create_pods(view, task, &there, outcome);
     }
     Ok(())
 }
 
 /// Pods that are discarded or beyond the replicas of their task, the highest index first.
 fn delete_pods(view: &JobView<'_>, outcome: &mut Outcome) {
-    let replicas: BTreeMap<&str, i32> =
-        view.job.spec.tasks.iter().map(|task| (task.name.as_str(), task.replicas)).collect();
-    let surplus = |pod: &JobPod| {
-        replicas.get(pod.task.as_str()).is_none_or(|count| pod.index >= *count || pod.index < 0)
-    };
-    let gone = |pod: &&JobPod| !pod.is_terminating() && (is_discarded(view.status(), pod) || surplus(pod));
+    let (spec, status) = (&view.job.spec, view.status());
+    let gone =
+        |pod: &&JobPod| !pod.is_terminating() && (is_discarded(status, pod) || is_surplus(spec, status, pod));
     let mut pods: Vec<&JobPod> = view.seen.pods.iter().filter(gone).collect();
     pods.sort_by(|a, b| (&a.task, b.index).cmp(&(&b.task, a.index)));
     outcome.changes.extend(pods.into_iter().map(|pod| delete(view, pod)));
@@ -69,11 +68,10 @@ pub(crate) fn delete(view: &JobView<'_>, pod: &JobPod) -> Change {
     })
 }
 
-fn create_pods(view: &JobView<'_>, task: &TaskSpec, outcome: &mut Outcome) {
+fn create_pods(view: &JobView<'_>, task: &TaskSpec, there: &BTreeSet<&str>, outcome: &mut Outcome) {
     if *view.phase() == JobPhase::Restarting && view.status().retry_count >= view.job.spec.max_retry {
         return;
     }
-    let there: BTreeSet<&str> = view.seen.pods.iter().map(|pod| pod.name.as_str()).collect();
     let mut missing = (0..task.replicas)
         .filter(|index| !there.contains(pod_name(&view.job, task, *index).as_str()))
         .peekable();
@@ -89,7 +87,7 @@ fn create_pods(view: &JobView<'_>, task: &TaskSpec, outcome: &mut Outcome) {
 fn new_status(view: &JobView<'_>, waits: Option<&Waits>) -> Option<JobStatus> {
     let mut status = view.status().clone();
     status.min_available = view.job.spec.min_available;
-    count(&mut status, view.seen.pods);
+    count(&mut status, &view.job.spec, view.seen.pods);
     record(view, &mut status);
     // A restart is over when all that it discards is being deleted.
     let deleting = view.seen.pods.iter().all(|pod| pod.is_terminating() || !is_discarded(&status, pod));
@@ -115,20 +113,18 @@ fn record(view: &JobView<'_>, status: &mut JobStatus) {
     plugin::record(&view.job, status);
     volumes::record(&view.job, status);
     marker::forget_restarts(status, view.seen.pods);
-    let commands = view.seen.commands;
-    marker::forget_commands(status, |name| {
-        commands.iter().any(|command| command.metadata.name.as_deref() == Some(name))
-    });
+    marker::forget_commands(status, view.seen.commands);
     let runs = |name: &str| {
         let mut pods = view.seen.pods.iter().filter(|pod| pod.name == name && !pod.is_terminating());
         pods.any(|pod| pod.phase == PodPhase::Running)
     };
     let exists = |name: &str| {
+        let of = |task: &TaskSpec| index_of(&view.job, task, name);
         view.job
             .spec
             .tasks
             .iter()
-            .any(|task| (0..task.replicas).any(|index| pod_name(&view.job, task, index) == name))
+            .any(|task| of(task).is_some_and(|index| (0..task.replicas).contains(&index)))
     };
     marker::forget_evictions(status, |pod| runs(pod) || !exists(pod));
 }

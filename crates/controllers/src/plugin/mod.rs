@@ -17,6 +17,7 @@ use phalanx_api::batch::{Job, JobPhase, JobStatus, TaskSpec};
 
 use crate::change::{Change, Kind, Object, Outcome};
 use crate::job::{JobView, SshKey, is_finished, with_defaults};
+use crate::meta::controller_of;
 
 /// A job plugin.
 struct Plugin {
@@ -102,9 +103,12 @@ pub(crate) fn ensure(view: &JobView<'_>, outcome: &mut Outcome) {
     }
 }
 
-/// Deletes what plugins made.
+/// Deletes what plugins made, and nothing of somebody else that was taken as it is.
 pub(crate) fn delete(view: &JobView<'_>, outcome: &mut Outcome) {
-    let there = view.seen.made.iter().filter(|object| object.metadata().deletion_timestamp.is_none());
+    let uid = view.job.metadata.uid.as_deref();
+    let is_own = |object: &&Object| controller_of(object.metadata()).map(|owner| owner.uid.as_str()) == uid;
+    let there = view.seen.made.iter().filter(is_own);
+    let there = there.filter(|object| object.metadata().deletion_timestamp.is_none());
     outcome.changes.extend(there.map(|object| Change::Delete(object.target())));
 }
 

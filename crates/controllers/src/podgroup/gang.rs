@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use phalanx_api::names::QUEUE_NAME_ANNOTATION;
 
 use super::owners::{Minimum, Owner, OwnerRow};
 use super::pod::PlainPod;
@@ -21,7 +22,7 @@ pub struct Gang {
     pub owner: OwnerReference,
     /// What that owner states.
     pub minimum: Minimum,
-    /// Annotations of that owner.
+    /// Annotations of that owner; where it names no queue, that of the nearest owner of the pod that does.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -42,7 +43,7 @@ pub enum Link<'a> {
 pub fn gang<'a>(pod: &PlainPod, find: impl Fn(&OwnerReference) -> Link<'a>) -> Option<Gang> {
     let Some(direct) = &pod.controller else { return Some(Gang::alone(pod)) };
     let mut best = Gang::of(direct, None, Minimum::Unstated, BTreeMap::new());
-    let mut next = Some(direct.clone());
+    let (mut next, mut queue) = (Some(direct.clone()), None);
     for at in 0..CHAIN_MAX {
         let Some(reference) = next else { break };
         next = match find(&reference) {
@@ -50,6 +51,7 @@ pub fn gang<'a>(pod: &PlainPod, find: impl Fn(&OwnerReference) -> Link<'a>) -> O
             Link::Awaited => return None,
             Link::Pod(owner) => owner.controller.clone(),
             Link::Owner(owner, row) => {
+                queue = queue.or(owner.annotations.get(QUEUE_NAME_ANNOTATION));
                 if owner.minimum != Minimum::Unstated || at == 0 {
                     let part = row.per.as_ref().filter(|_| owner.minimum != Minimum::Unstated);
                     let part = part.and_then(|label| pod.labels.get(label));
@@ -59,6 +61,9 @@ pub fn gang<'a>(pod: &PlainPod, find: impl Fn(&OwnerReference) -> Link<'a>) -> O
                 owner.controller.clone()
             }
         };
+    }
+    if let Some(queue) = queue {
+        best.annotations.entry(QUEUE_NAME_ANNOTATION.to_owned()).or_insert_with(|| queue.clone());
     }
     Some(best)
 }

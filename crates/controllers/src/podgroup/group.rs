@@ -9,6 +9,7 @@ use phalanx_api::v1beta1::{NetworkTopologyMode, NetworkTopologySpec, PodGroup, P
 use super::Observed;
 use super::gang::Gang;
 use super::pod::PlainPod;
+use crate::meta::map;
 use crate::requests::times;
 
 type Texts = BTreeMap<String, String>;
@@ -24,11 +25,11 @@ pub(super) fn new(seen: &Observed<'_>, pod: &PlainPod, gang: &Gang) -> PodGroup 
         owner_references: Some(vec![gang.owner.clone()]),
         ..ObjectMeta::default()
     };
-    changed(&PodGroup { metadata, spec, status: None }, pod, gang)
+    changed(seen, &PodGroup { metadata, spec, status: None }, pod, gang)
 }
 
 /// The PodGroup in step with its owner and the pod. What others add to it stays.
-pub(super) fn changed(group: &PodGroup, pod: &PlainPod, gang: &Gang) -> PodGroup {
+pub(super) fn changed(seen: &Observed<'_>, group: &PodGroup, pod: &PlainPod, gang: &Gang) -> PodGroup {
     let mut group = group.clone();
     let members = gang.minimum.members();
     group.spec.min_member = members;
@@ -39,6 +40,7 @@ pub(super) fn changed(group: &PodGroup, pod: &PlainPod, gang: &Gang) -> PodGroup
     }
     group.spec.network_topology = network_topology(&pod.annotations).or(group.spec.network_topology);
     extend(&mut group.metadata.annotations, annotations(pod, gang));
+    extend(&mut group.metadata.annotations, map([(names::MANAGED_BY, seen.scheduler)]));
     extend(&mut group.metadata.labels, only(&pod.labels, &[names::PREEMPTABLE, names::COOLDOWN_TIME]));
     group
 }

@@ -7,9 +7,11 @@ mod group;
 mod owners;
 mod pod;
 
+use phalanx_api::names::MANAGED_BY;
 use phalanx_api::v1beta1::{PodGroup, is_made_for_pods};
 
 use crate::change::{Change, Kind, Note, Object, Outcome, Target};
+use crate::meta::annotation;
 
 pub use gang::{Gang, Link, gang};
 pub use owners::{Minimum, Owner, OwnerRow, OwnerTable};
@@ -29,6 +31,8 @@ pub struct Observed<'a> {
     pub gang: &'a dyn Fn(&PlainPod) -> Option<Gang>,
     /// The PodGroup, if it is there.
     pub group: Option<&'a PodGroup>,
+    /// The scheduler of the pods that are seen; where it has several names, the first.
+    pub scheduler: &'a str,
     /// The queue that the annotation of the namespace names.
     pub queue: Option<&'a str>,
 }
@@ -57,14 +61,17 @@ fn make(seen: &Observed<'_>, outcome: &mut Outcome) -> bool {
     true
 }
 
-/// Keeps the PodGroup in step with its owner and pods, or deletes it; returns whether it stays.
+/// Keeps the PodGroup in step with its owner and pods, or deletes it; returns whether pods may join it.
 fn keep(seen: &Observed<'_>, group: &PodGroup, outcome: &mut Outcome) -> bool {
     if seen.members.is_empty() {
-        outcome.changes.push(Change::Delete(Target::of(Kind::PodGroup, &group.metadata)));
+        // The pods of another scheduler are not seen.
+        if annotation(&group.metadata, MANAGED_BY) == Some(seen.scheduler) {
+            outcome.changes.push(Change::Delete(Target::of(Kind::PodGroup, &group.metadata)));
+        }
         return false;
     }
     if let Some((pod, gang)) = model(seen) {
-        let changed = group::changed(group, pod, &gang);
+        let changed = group::changed(seen, group, pod, &gang);
         if changed != *group {
             outcome.changes.push(Change::Replace(Object::PodGroup(Box::new(changed))));
             note(seen, pod, &gang, outcome);

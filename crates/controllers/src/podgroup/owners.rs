@@ -29,7 +29,7 @@ pub struct OwnerRow {
 pub struct OwnerTable(Vec<OwnerRow>);
 
 /// Rows with the annotation only.
-const ANNOTATED: [(&str, &str); 8] = [
+const ANNOTATED: [(&str, &str); 9] = [
     ("apps/v1", "ReplicaSet"),
     ("apps/v1", "StatefulSet"),
     ("apps/v1", "DaemonSet"),
@@ -37,16 +37,18 @@ const ANNOTATED: [(&str, &str); 8] = [
     ("jobset.x-k8s.io/v1alpha2", "JobSet"),
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"),
     ("ray.io/v1", "RayCluster"),
+    ("ray.io/v1", "RayJob"),
     ("sparkoperator.k8s.io/v1beta2", "SparkApplication"),
 ];
 
-/// Jobs of Kubeflow's training operator.
-const KUBEFLOW: [(&str, &str); 6] = [
+/// Jobs of Kubeflow's training operator, and of its MPI operator, whose definition of MPIJob has another version.
+const KUBEFLOW: [(&str, &str); 7] = [
     ("kubeflow.org/v1", "PyTorchJob"),
     ("kubeflow.org/v1", "TFJob"),
     ("kubeflow.org/v1", "XGBoostJob"),
     ("kubeflow.org/v1", "PaddleJob"),
     ("kubeflow.org/v1", "JAXJob"),
+    ("kubeflow.org/v1", "MPIJob"),
     ("kubeflow.org/v2beta1", "MPIJob"),
 ];
 
@@ -92,10 +94,13 @@ impl OwnerTable {
         &self.0
     }
 
-    /// The row of an owner: its version does not count, for the API server offers an object in each version.
+    /// The row of an owner: that of its version, or else of another one, for the API server offers an object in each
+    /// version that it has.
     pub fn row_of(&self, owner: &OwnerReference) -> Option<usize> {
         let group = group_of(&owner.api_version);
-        self.0.iter().position(|row| row.group() == group && row.kind == owner.kind)
+        let is_same = |row: &OwnerRow| row.api_version == owner.api_version && row.kind == owner.kind;
+        let same = self.0.iter().position(is_same);
+        same.or_else(|| self.0.iter().position(|row| row.group() == group && row.kind == owner.kind))
     }
 }
 

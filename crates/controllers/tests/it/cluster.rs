@@ -83,7 +83,7 @@ impl Cluster {
     pub(crate) fn settle(&mut self) {
         for _ in 0..200 {
             let outcome = self.reconcile();
-            let quiet = outcome.changes.is_empty();
+            let quiet = outcome.changes.iter().all(|change| matches!(change, Change::Note(_)));
             let mut writes = 0;
             for change in outcome.changes {
                 writes += usize::from(!matches!(change, Change::Note(_)));

@@ -132,6 +132,13 @@ fn jobs_at_the_same_time() {
     {
         let mut clock = Clock::new(&format!("schedule: '*/10 * * * *', concurrencyPolicy: {policy}"));
         assert_eq!(clock.wait(10).wait(11).times(), expected, "{policy}");
+        let told = "the Job that was due at 2026-11-23T00:20:00Z waits until the one that runs has ended";
+        assert_eq!(
+            clock.notes.last().is_some_and(|note| note == told),
+            policy == "Forbid",
+            "{:?}",
+            clock.notes
+        );
         if policy == "Forbid" {
             clock.end(&JobPhase::Completed);
             assert_eq!(clock.wait(1).times(), ["00:10", "00:20"], "what was left out starts late");

@@ -163,6 +163,50 @@ fn a_probe_asks_for_phases_of_pods() {
     }
 }
 
+/// Pods of a target that has completed answer no more.
+#[test]
+fn a_target_that_has_completed_needs_no_probe() {
+    for probe in [
+        "{tcpSocketList: [{taskName: t, port: 80}]}",
+        "{taskStatusList: [{taskName: t, phase: Running}]}",
+        "{taskStatusList: [{taskName: none, phase: Running}]}",
+    ] {
+        let mut flows = Flows::new(&format!(
+            "flows: [{{name: a}}, {{name: b, dependsOn: {{targets: [a], probe: {probe}}}}}]"
+        ));
+        assert_eq!(flows.settle().names(), ["f-a"], "{probe}");
+        assert_eq!(flows.set("f-a", JobPhase::Completed).names(), ["f-a", "f-b"], "{probe}");
+        assert!(flows.probes.is_empty(), "{probe}");
+    }
+}
+
+#[test]
+fn of_two_targets_one_may_have_completed_while_the_other_passes_the_probe() {
+    let probe = "{tcpSocketList: [{taskName: t, port: 80}]}";
+    let mut flows = Flows::new(&format!(
+        "flows: [{{name: a}}, {{name: b}}, {{name: c, dependsOn: {{targets: [a, b], probe: {probe}}}}}]"
+    ));
+    flows.settle();
+    flows.set("f-a", JobPhase::Completed).set("f-b", JobPhase::Running);
+    assert_eq!((flows.probes.len(), flows.names().len()), (1, 2));
+    flows.passed = flows.probes.clone();
+    assert_eq!(flows.settle().names(), ["f-a", "f-b", "f-c"]);
+}
+
+/// Jobs of a template with `ttlSecondsAfterFinished` are deleted while the flow goes on.
+#[test]
+fn a_job_that_completed_and_is_gone_is_not_made_again() {
+    let mut flows = Flows::new(CHAIN);
+    for (name, next) in [("f-a", "f-b"), ("f-b", "f-c")] {
+        flows.settle().set(name, JobPhase::Completed);
+        flows.jobs.retain(|job| job.metadata.name.as_deref() != Some(name));
+        assert_eq!(flows.settle().names(), [next]);
+    }
+    flows.set("f-c", JobPhase::Completed);
+    assert_eq!(flows.phase(), FlowPhase::Succeed);
+    assert_eq!(flows.flow.status.clone().unwrap().completed_jobs, ["f-a", "f-b", "f-c"]);
+}
+
 #[test]
 fn a_flow_that_goes_round_fails_and_says_why() {
     for spec in [

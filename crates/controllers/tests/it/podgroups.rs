@@ -111,7 +111,15 @@ impl World {
         let members: Vec<&PlainPod> = pods.iter().collect();
         let gang = |pod: &PlainPod| self.gang(pod);
         let queue = self.queue;
-        let seen = Observed { namespace: "ns", name: &name, members: &members, gang: &gang, group, queue };
+        let seen = Observed {
+            namespace: "ns",
+            name: &name,
+            members: &members,
+            gang: &gang,
+            group,
+            scheduler: "volcano",
+            queue,
+        };
         reconcile(&seen).changes
     }
 
@@ -259,6 +267,25 @@ fn a_podgroup_is_deleted_when_no_pod_is_left_that_belongs_to_it() {
     assert!(world.reconcile(&[], Some(&others)).is_empty(), "somebody else made it");
 }
 
+/// Volcano, or Phalanx for other schedulers, works beside: the pods of such a PodGroup are not seen here.
+#[test]
+fn a_podgroup_of_pods_of_another_scheduler_is_left_alone() {
+    let world = World::new(vec![owner("ReplicaSet/web", json!({}), None)]);
+    let pods = [pod("a", Some("ReplicaSet/web"), json!({}))];
+    let ours = world.made(&pods);
+    let mut volcanos = ours.clone();
+    volcanos.metadata.annotations = None;
+    assert!(world.reconcile(&[], Some(&volcanos)).is_empty(), "without a mark");
+    let mut theirs = ours.clone();
+    let marks = theirs.metadata.annotations.get_or_insert_default();
+    marks.insert("phalanx.sh/managed-by".to_owned(), "another".to_owned());
+    assert!(world.reconcile(&[], Some(&theirs)).is_empty(), "with the mark of another scheduler");
+    // A PodGroup that Volcano made for pods of this scheduler is taken over.
+    let changes = world.reconcile(&pods, Some(&volcanos));
+    let Some(Change::Replace(Object::PodGroup(taken))) = changes.first() else { panic!("{changes:?}") };
+    assert_eq!(short(&world.reconcile(&[], Some(taken))), ["delete podgroup-u-web"]);
+}
+
 #[test]
 fn the_queue_is_that_of_the_pod_or_the_owner_or_the_namespace() {
     let below = Some("ReplicaSet/web");
@@ -277,6 +304,25 @@ fn the_queue_is_that_of_the_pod_or_the_owner_or_the_namespace() {
     }
 }
 
+/// The owner of the gang goes before the others of the chain, and of these the nearest.
+#[test]
+fn an_owner_above_or_below_that_of_the_gang_may_name_the_queue() {
+    let with_min = |queue: Option<&str>| queue.map_or(min("2"), |queue| json!({MIN: "2", QUEUE: queue}));
+    let queue = |queue: Option<&str>| queue.map_or(json!({}), |queue| json!({QUEUE: queue}));
+    for (case, of_set, of_job, expected) in [
+        ("above", queue(Some("set")), queue(None), "set"),
+        ("above a gang", queue(Some("set")), with_min(None), "set"),
+        ("both", queue(Some("set")), with_min(Some("job")), "job"),
+        ("below a gang", with_min(None), queue(Some("job")), "job"),
+        ("both, the gang above", with_min(Some("set")), queue(Some("job")), "set"),
+        ("none", with_min(None), queue(None), "default"),
+    ] {
+        let owners = vec![owner("JobSet/set", of_set, None), owner("Job/job", of_job, Some("JobSet/set"))];
+        let group = World::new(owners).made(&[pod("a", Some("Job/job"), json!({}))]);
+        assert_eq!(group.spec.queue, expected, "{case}");
+    }
+}
+
 #[test]
 fn annotations_of_the_pod_go_before_those_of_the_owner() {
     let inherited =
@@ -292,6 +338,7 @@ fn annotations_of_the_pod_go_before_those_of_the_owner() {
     let group = world.made(&[pod("a", Some("ReplicaSet/web"), change)]);
     let expected = json!({
         "volcano.sh/custom": "x", "volcano.sh/jdb-min-available": "1", "volcano.sh/preemptable": "true",
+        "phalanx.sh/managed-by": "volcano",
     });
     assert_eq!(json!(group.metadata.annotations), expected);
     assert_eq!(json!(group.metadata.labels), json!({"volcano.sh/cooldown-time": "60s"}));
@@ -315,7 +362,7 @@ fn a_podgroup_follows_its_owner_and_keeps_what_others_wrote() {
     assert_eq!(changed.spec.queue, "moved");
     assert_eq!(
         json!(changed.metadata.annotations),
-        json!({"example.com/mine": "x", "volcano.sh/custom": "y"})
+        json!({"example.com/mine": "x", "volcano.sh/custom": "y", "phalanx.sh/managed-by": "volcano"})
     );
 }
 
@@ -370,4 +417,27 @@ fn a_table_is_extended_row_by_row_and_mistakes_are_told_by_row_and_field() {
         assert!(mistake.starts_with(field), "{mistake}: {field}");
     }
     assert!(OwnerTable::builtin().with(&json!({})).is_err());
+}
+
+/// The training operator serves MPIJob as v1, the MPI operator as v2beta1; a cluster has one of them.
+#[test]
+fn an_owner_is_read_in_the_version_of_the_reference_if_the_table_has_it() {
+    let version = |api_version: &str, kind: &str| {
+        let reference = OwnerReference {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            ..OwnerReference::default()
+        };
+        let table = OwnerTable::builtin();
+        table.row_of(&reference).map(|row| table.rows()[row].api_version.clone())
+    };
+    for (of, kind, expected) in [
+        ("kubeflow.org/v1", "MPIJob", Some("kubeflow.org/v1")),
+        ("kubeflow.org/v2beta1", "MPIJob", Some("kubeflow.org/v2beta1")),
+        ("ray.io/v1", "RayJob", Some("ray.io/v1")),
+        ("batch/v9", "Job", Some("batch/v1")),
+        ("example.com/v1", "MPIJob", None),
+    ] {
+        assert_eq!(version(of, kind).as_deref(), expected, "{of} {kind}");
+    }
 }

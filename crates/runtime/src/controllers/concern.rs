@@ -2,10 +2,11 @@
 use std::sync::Arc;
 
 use phalanx_api::batch;
+use phalanx_api::bus::Command;
 use phalanx_api::flow::{self, CREATED_BY_JOB_TEMPLATE};
 use phalanx_api::v1beta1::is_made_for_pods;
 use phalanx_cluster::event::Key;
-use phalanx_controllers::Kind;
+use phalanx_controllers::{Kind, command};
 
 use super::queue::Subject;
 use super::store::{Fact, Seen, Store};
@@ -71,11 +72,7 @@ fn controller(id: &Identity) -> Option<Subject> {
 }
 
 /// What a Command names.
-fn target(namespace: &str, command: &phalanx_api::bus::Command) -> Option<Subject> {
-    let target = command.target.as_ref()?;
-    match target.kind.as_str() {
-        "Job" => Some(Subject::new(Kind::Job, namespace, &target.name)),
-        "Queue" => Some(Subject::new(Kind::Queue, "", &target.name)),
-        _ => None,
-    }
+pub(super) fn target(namespace: &str, command: &Command) -> Option<Subject> {
+    let (kind, name) = command::target(command)?;
+    Some(Subject::new(kind, if kind == Kind::Queue { "" } else { namespace }, name))
 }

@@ -50,7 +50,7 @@ impl Ask {
     }
 }
 
-/// Why the rest of an outcome was dropped, the worst reason last.
+/// Why an outcome was not carried out as a whole, the worst reason last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Failure {
     /// What was known was old, or the API server is busy: it is tried again.

@@ -23,7 +23,7 @@ use super::write::{Answer, type_of};
 use crate::outbox::request::Moment;
 use crate::recorder::{Note, Posting, Recorder, Regarding};
 
-/// A subject is left alone for as long for each object that a reconciliation of it goes through.
+/// After a reconciliation a subject rests this long for each pod, or PodGroup of a Queue, that it went through.
 const REST_PER_OBJECT: Duration = Duration::from_micros(10);
 /// How long after probes that failed the pods are asked again.
 const PROBE_AGAIN: Duration = Duration::from_secs(2);
@@ -369,7 +369,18 @@ impl Machine {
     }
 
     /// Of a PodGroup that is not there, a pod is told that waits for it.
-    fn tell_subject(&mut self, subject: &Subject, reason: &'static str, message: String, now: Instant) {
+    fn warn(&mut self, subject: &Subject, reason: &'static str, message: String, now: Instant) {
+        self.tell_subject(subject, true, reason, message, now);
+    }
+
+    fn tell_subject(
+        &mut self,
+        subject: &Subject,
+        warning: bool,
+        reason: &'static str,
+        message: String,
+        now: Instant,
+    ) {
         let uid = self.store.uid(subject);
         let pod = self.store.waits_for(subject).filter(|_| uid.is_none());
         let (kind, key, uid) = pod
@@ -383,7 +394,7 @@ impl Machine {
             uid: uid.to_owned(),
             foreground: false,
         };
-        self.tell(&target, true, reason, message, now);
+        self.tell(&target, warning, reason, message, now);
     }
 
     fn tell(&mut self, on: &Target, warning: bool, reason: &'static str, text: String, now: Instant) {

@@ -2,6 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::batch::Job;
 use phalanx_api::bus::Command;
 use phalanx_api::flow::CREATED_BY_JOB_TEMPLATE;
@@ -10,7 +11,7 @@ use phalanx_cluster::event::Key;
 use phalanx_controllers::flow::ProbeRequest;
 use phalanx_controllers::job::{JobPod, SshKey};
 use phalanx_controllers::podgroup::PlainPod;
-use phalanx_controllers::{Kind, Outcome, cron, flow, job, plugin, podgroup, queue};
+use phalanx_controllers::{Kind, Outcome, command, cron, flow, job, plugin, podgroup, queue};
 
 use super::queue::Subject;
 use super::store::Store;
@@ -18,7 +19,7 @@ use super::store::Store;
 /// What a reconciliation is given beside the objects.
 #[derive(Debug)]
 pub(super) struct Given<'a> {
-    /// The scheduler of pods that name none.
+    /// The scheduler of pods that name none, and of pods for which PodGroups are made.
     pub(super) scheduler_name: &'a str,
     /// A fresh key pair.
     pub(super) ssh_key: Option<SshKey>,
@@ -44,12 +45,12 @@ pub(super) enum Need {
 impl Store {
     pub(super) fn reconcile(&self, subject: &Subject, given: &Given<'_>, now: Timestamp) -> Need {
         let need = match subject.kind {
-            Kind::Job => self.job(&subject.key, given, now),
-            Kind::Queue => self.queue(&subject.key),
+            Kind::Job => self.job(subject, given, now),
+            Kind::Queue => self.queue(subject, now),
             Kind::CronJob => self.cron(&subject.key, now),
             Kind::JobFlow => self.flow(&subject.key, given, now),
             Kind::JobTemplate => self.template(&subject.key),
-            Kind::PodGroup => self.pod_group(&subject.key),
+            Kind::PodGroup => self.pod_group(&subject.key, given),
             Kind::Pod
             | Kind::Service
             | Kind::Secret
@@ -74,8 +75,12 @@ impl Store {
         }
     }
 
-    fn job(&self, key: &Key, given: &Given<'_>, now: Timestamp) -> Option<Need> {
-        let (job, uid) = (self.jobs.get(key)?, self.jobs.uid(key)?);
+    fn job(&self, subject: &Subject, given: &Given<'_>, now: Timestamp) -> Option<Need> {
+        let key = &subject.key;
+        let (commands, stale) = self.commands(subject, self.jobs.get(key).map(|job| &job.metadata));
+        let Some((job, uid)) = self.jobs.get(key).zip(self.jobs.uid(key)) else {
+            return without_object(&stale, now);
+        };
         let made = self.made.get(uid);
         let unknown = if made.is_none() { plugin::left(job) } else { Vec::new() };
         if !unknown.is_empty() {
@@ -89,7 +94,7 @@ impl Store {
             job,
             pods: &pods,
             group: self.group(key, uid),
-            commands: &self.commands(&key.namespace, "Job", &key.name, uid),
+            commands: &commands,
             made: made.map_or(&[], Vec::as_slice),
             claims: &self.claims_of(job, &key.namespace),
             priorities: &self
@@ -102,7 +107,9 @@ impl Store {
             forwards: queue.is_some_and(|queue| !queue.spec.extend_clusters.is_empty()),
             failures: given.failures,
         };
-        Some(Need::Changes(job::reconcile(&seen, now)))
+        let mut outcome = job::reconcile(&seen, now);
+        command::drop_stale(&stale, now, &mut outcome);
+        Some(Need::Changes(outcome))
     }
 
     /// The PodGroup of a Job: `NAME-UID` or, made by Volcano before 1.5, `NAME`.
@@ -118,32 +125,21 @@ impl Store {
         self.claims.in_namespace(namespace).map(|(key, _)| key.name.to_string()).collect()
     }
 
-    /// Commands that name an object, in the order of their creation. One with the UID of an earlier object of this
-    /// name is not for this one.
-    fn commands(&self, namespace: &str, kind: &str, name: &str, uid: &str) -> Vec<Command> {
-        let names = |command: &&Command| {
-            command.target.as_ref().is_some_and(|target| {
-                let same = target.uid.is_empty() || target.uid == uid;
-                target.kind == kind && target.name == name && same
-            })
-        };
-        let all: Vec<&Command> = if kind == "Queue" {
-            self.commands.iter().map(|(_, command)| command).collect()
-        } else {
-            self.commands.in_namespace(namespace).map(|(_, command)| command).collect()
-        };
-        let mut found: Vec<Command> = all.into_iter().filter(names).cloned().collect();
-        found.sort_by(|a, b| {
-            let order = |command: &Command| {
-                (command.metadata.creation_timestamp.clone(), command.metadata.name.clone())
-            };
-            order(a).cmp(&order(b))
+    /// Commands that name an object, in the order of their creation: those for it, and the others.
+    fn commands(&self, subject: &Subject, object: Option<&ObjectMeta>) -> (Vec<Command>, Vec<Command>) {
+        let named = self.commands.iter().filter(|(key, command)| {
+            super::concern::target(&key.namespace, command).as_ref() == Some(subject)
         });
-        found
+        let mut found: Vec<Command> = named.map(|(_, command)| command.clone()).collect();
+        let order = |one: &Command| (one.metadata.creation_timestamp.clone(), one.metadata.name.clone());
+        found.sort_by_cached_key(order);
+        found.into_iter().partition(|one| object.is_some_and(|object| command::is_for(one, object)))
     }
 
-    fn queue(&self, key: &Key) -> Option<Need> {
-        let (queue, uid) = (self.queues.get(key)?, self.queues.uid(key)?);
+    fn queue(&self, subject: &Subject, now: Timestamp) -> Option<Need> {
+        let key = &subject.key;
+        let (commands, stale) = self.commands(subject, self.queues.get(key).map(|queue| &queue.metadata));
+        let Some(queue) = self.queues.get(key) else { return without_object(&stale, now) };
         let in_queue = self.groups.iter().filter(|(_, group)| group.spec.queue == *key.name);
         let phase = |group: &PodGroup| group.status.as_ref().and_then(|status| status.phase.clone());
         // A PodGroup that the scheduler has not seen yet is in no phase.
@@ -151,9 +147,10 @@ impl Store {
             .map(|(_, group)| phase(group).unwrap_or_else(|| PodGroupPhase::from(String::new())))
             .collect();
         let parent = queue.spec.parent.as_ref().and_then(|name| self.queues.get(&Key::new("", name)));
-        let commands = self.commands("", "Queue", &key.name, uid);
         let seen = queue::Observed { queue, parent, groups: &groups, commands: &commands };
-        Some(Need::Changes(queue::reconcile(&seen)))
+        let mut outcome = queue::reconcile(&seen);
+        command::drop_stale(&stale, now, &mut outcome);
+        Some(Need::Changes(outcome))
     }
 
     fn cron(&self, key: &Key, now: Timestamp) -> Option<Need> {
@@ -176,7 +173,7 @@ impl Store {
         Some(Need::Probes(outcome, probes))
     }
 
-    fn pod_group(&self, key: &Key) -> Option<Need> {
+    fn pod_group(&self, key: &Key, given: &Given<'_>) -> Option<Need> {
         let members: Vec<&PlainPod> = self.members.of(key).filter_map(|pod| self.plain.get(pod)).collect();
         let group = self.groups.get(key);
         if members.is_empty() && group.is_none() {
@@ -189,6 +186,7 @@ impl Store {
             members: &members,
             gang: &|pod| self.gang(&key.namespace, pod),
             group,
+            scheduler: given.scheduler_name,
             queue: namespace.and_then(|namespace| namespace.0.as_deref()),
         };
         Some(Need::Changes(podgroup::reconcile(&seen)))
@@ -205,4 +203,11 @@ impl Store {
         let jobs: Vec<_> = jobs.filter(made_from_it).cloned().collect();
         Some(Need::Changes(flow::reconcile_template(template, &jobs)))
     }
+}
+
+/// Nothing is to be done without the object, but for Commands that name it.
+fn without_object(stale: &[Command], now: Timestamp) -> Option<Need> {
+    let mut outcome = Outcome::default();
+    command::drop_stale(stale, now, &mut outcome);
+    (!stale.is_empty()).then_some(Need::Changes(outcome))
 }

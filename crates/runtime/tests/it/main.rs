@@ -11,6 +11,7 @@ mod fake;
 mod fence;
 mod lease;
 mod loopback;
+mod others;
 mod outbox;
 mod outbox_events;
 mod outbox_gone;

@@ -125,7 +125,7 @@ impl Jobs {
         for key in keys {
             for _ in 0..RECONCILIATIONS_MAX {
                 let outcome = self.reconcile(&key, commands, api_server, now);
-                if outcome.changes.is_empty() {
+                if outcome.changes.iter().all(|change| matches!(change, Change::Note(_))) {
                     break;
                 }
                 worked = true;

@@ -15,7 +15,7 @@ use crate::scheduler::deploy::{apply, as_service_account, granted, manifests, ma
 const ACCOUNT: &str = "system:serviceaccount:volcano-system:phalanx-controllers";
 
 /// What the controllers ask for in situations that the test does not bring about.
-const SOMETIMES: [(&str, &str); 32] = [
+const SOMETIMES: [(&str, &str); 33] = [
     ("get batch.volcano.sh/jobs", "after a conflict"),
     ("get batch.volcano.sh/cronjobs", "after a conflict"),
     ("get flow.volcano.sh/jobflows", "after a conflict"),
@@ -49,6 +49,7 @@ const SOMETIMES: [(&str, &str); 32] = [
     ("watch kubeflow.org/mpijobs", "where the definition is installed"),
     ("watch trainer.kubeflow.org/trainjobs", "where the definition is installed"),
     ("watch ray.io/rayclusters", "where the definition is installed"),
+    ("watch ray.io/rayjobs", "where the definition is installed"),
     ("watch sparkoperator.k8s.io/sparkapplications", "where the definition is installed"),
     ("watch coordination.k8s.io/leases", "where another replica leads"),
 ];

@@ -201,16 +201,13 @@ fn policies() -> Vec<Case> {
         json!([exit(137), exit(-1), {"exitCode": 3}]),
         json!([{"event": "*", "events": ["*", "*"], "action": "AbortJob"}, exit(1)]),
         json!([events(&["PodFailed", "PodFailed"])]),
+        json!([events(&["PodFailed", "PodPending"])]),
     ];
     let bad = [
         (json!([{"action": "AbortJob"}]), one),
         (json!([{"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}]), one),
         (json!([exit(0)]), "spec.policies[0].exitCode: Invalid value: 0 is not an exit code of a failure"),
         (json!([{"event": "PodFailed"}]), "spec.policies[0]: Invalid value: an event needs an action"),
-        (
-            json!([{"event": "PodPending", "action": "AbortJob"}]),
-            "spec.policies[0]: Invalid value: PodPending needs a timeout",
-        ),
         (json!([events(&["PodRunning"])]), "spec.policies[0].events[0]: Unsupported value: \"PodRunning\""),
         (
             json!([{"event": "PodFailed", "action": "SyncJob"}]),

@@ -1,5 +1,7 @@
 //! The PodGroup of a job.
 
+use phalanx_api::batch::JobPhase;
+use phalanx_api::v1beta1::PodGroupPhase;
 use serde_json::{Value, json};
 
 use super::{running, spec};
@@ -28,23 +30,24 @@ fn the_group_says_what_the_job_needs() {
     );
 }
 
+/// The scheduler keeps `minSubGroups` of a gang all of whose pods are required, and of no other.
 #[test]
 fn partitions_are_subgroups() {
-    let mut cluster = Cluster::new(
-        "tasks: [{name: w, replicas: 4, partitionPolicy: {totalPartitions: 2, partitionSize: 2, minPartitions: 1, \
-         networkTopology: {highestTierName: rack}}}]",
-    );
-    cluster.settle();
-    let spec = &group(&cluster)["spec"];
-    assert_eq!((&spec["minMember"], &spec["minTaskMember"]), (&json!(2), &json!({"w": 2})));
-    assert_eq!(
-        spec["subGroupPolicy"],
-        json!([{
-            "name": "w", "subGroupSize": 2, "minSubGroups": 1, "matchLabelKeys": ["volcano.sh/partition-id"],
-            "labelSelector": {"matchLabels": {"volcano.sh/task-spec": "w"}},
-            "networkTopology": {"mode": "hard", "highestTierName": "rack"},
-        }])
-    );
+    for (minimum, members, sub_groups) in [(2, 4, json!(2)), (1, 2, json!(0))] {
+        let mut cluster = Cluster::new(&format!(
+            "tasks: [{{name: w, replicas: 4, partitionPolicy: {{totalPartitions: 2, partitionSize: 2, minPartitions: \
+             {minimum}, networkTopology: {{highestTierName: rack}}}}}}]"
+        ));
+        cluster.settle();
+        let spec = &group(&cluster)["spec"];
+        assert_eq!((&spec["minMember"], &spec["minTaskMember"]), (&json!(members), &json!({"w": members})));
+        let policy = &spec["subGroupPolicy"][0];
+        assert_eq!(policy["minSubGroups"], sub_groups, "minPartitions {minimum}");
+        assert_eq!((&policy["name"], &policy["subGroupSize"]), (&json!("w"), &json!(2)));
+        assert_eq!(policy["matchLabelKeys"], json!(["volcano.sh/partition-id"]));
+        assert_eq!(policy["labelSelector"], json!({"matchLabels": {"volcano.sh/task-spec": "w"}}));
+        assert_eq!(policy["networkTopology"], json!({"mode": "hard", "highestTierName": "rack"}));
+    }
 }
 
 #[test]
@@ -93,15 +96,41 @@ fn the_minimum_is_that_of_the_first_pods() {
     }
 }
 
-#[test]
-fn a_group_of_volcano_without_a_version_is_kept() {
-    let mut cluster = running("");
+/// A job of Volcano that runs: its PodGroup has no version.
+fn taken_over(more: &str) -> Cluster {
+    let mut cluster = running(more);
     let group = cluster.group.as_mut().unwrap();
     group.metadata.annotations = None;
     group.metadata.name = Some("train".to_owned());
-    cluster.command("RestartJob");
+    cluster
+}
+
+#[test]
+fn a_group_of_volcano_is_kept_until_the_job_restarts() {
+    let mut cluster = taken_over("");
     cluster.settle();
     assert_eq!(cluster.group.as_ref().unwrap().metadata.name.as_deref(), Some("train"));
-    let annotations = cluster.pod("worker-0").metadata.annotations.as_ref().unwrap();
-    assert_eq!(annotations["scheduling.k8s.io/group-name"], "train");
+    cluster.admits = false;
+    cluster.command("RestartJob");
+    cluster.settle();
+    assert_eq!(group(&cluster)["metadata"]["name"], "train-j1", "the job is queued again");
+    assert_eq!((cluster.names().len(), cluster.status().retry_count), (0, 1));
+    let mut cluster = taken_over("");
+    cluster.command("RestartJob");
+    cluster.settle();
+    assert_eq!(group(&cluster)["metadata"]["name"], "train-j1", "restarted before it was looked at");
+}
+
+#[test]
+fn a_group_of_volcano_in_phase_unknown_restarts_the_job_once() {
+    for restarting in [false, true] {
+        let mut cluster = taken_over("policies: [{event: Unknown, action: RestartJob}]");
+        cluster.group.as_mut().unwrap().status.as_mut().unwrap().phase = Some(PodGroupPhase::Unknown);
+        if restarting {
+            let status = cluster.job.as_mut().unwrap().status.as_mut().unwrap();
+            (status.state.phase, status.version, status.retry_count) = (Some(JobPhase::Restarting), 1, 1);
+        }
+        cluster.settle();
+        assert_eq!((cluster.phase(), cluster.status().retry_count), (JobPhase::Pending, 1), "{restarting}");
+    }
 }

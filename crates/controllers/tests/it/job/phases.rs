@@ -35,6 +35,32 @@ fn a_job_waits_for_its_group_then_makes_its_pods_then_runs_then_completes() {
     assert_eq!(worker.phase.iter().collect::<Vec<_>>(), [(&"Succeeded".to_owned(), &2)]);
 }
 
+/// Conditions of its PodGroup, and what an event on the job says.
+#[test]
+fn a_job_tells_why_its_group_waits() {
+    let condition = |kind: &str, status: &str, second: u8| {
+        format!(
+            "{{type: {kind}, status: '{status}', message: {kind} at {second}, lastTransitionTime: '2026-11-23T00:00:0{second}Z'}}"
+        )
+    };
+    let waits = "PodGroupPending: PodGroup vision:train unschedulable, reason: Unschedulable at 2";
+    for (conditions, expected) in [
+        (vec![condition("Unschedulable", "True", 2)], Some(waits)),
+        (vec![condition("Unschedulable", "True", 2), condition("Scheduled", "True", 1)], Some(waits)),
+        (vec![condition("Unschedulable", "True", 2), condition("Scheduled", "True", 3)], None),
+        (vec![condition("Unschedulable", "False", 2)], None),
+        (vec![], None),
+    ] {
+        let mut cluster = Cluster::new(&spec(""));
+        cluster.admits = false;
+        cluster.settle();
+        let status = format!("{{phase: Pending, conditions: [{}]}}", conditions.join(", "));
+        cluster.group.as_mut().unwrap().status = Some(serde_yaml::from_str(&status).unwrap());
+        cluster.settle();
+        assert_eq!(cluster.notes.last().map(String::as_str), expected, "{status}");
+    }
+}
+
 /// Phases of pods, and what becomes of a job that runs.
 #[test]
 fn a_job_ends_as_its_pods_do() {

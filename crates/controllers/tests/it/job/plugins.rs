@@ -253,3 +253,18 @@ fn ranks_of_hccl() {
         assert_eq!(super::ALL.map(rank), expected, "{plugins}");
     }
 }
+
+#[test]
+fn a_service_of_somebody_else_stays_when_the_job_ends() {
+    let mut cluster = cluster("plugins: {svc: []}");
+    let Some(Object::Service(service)) =
+        cluster.made.iter_mut().find(|object| object.kind() == Kind::Service)
+    else {
+        panic!("a Service")
+    };
+    service.metadata.owner_references = None;
+    cluster.command("AbortJob");
+    cluster.settle();
+    let kinds: Vec<Kind> = cluster.made.iter().map(Object::kind).collect();
+    assert_eq!(kinds, [Kind::Service]);
+}

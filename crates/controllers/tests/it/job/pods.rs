@@ -99,6 +99,49 @@ fn surplus_pods_go_from_the_highest_index() {
     assert_eq!(deleted, ["train-worker-1", "train-worker-0"]);
 }
 
+/// Pods beyond the replicas are deleted, so they say nothing about the pods that stay.
+#[test]
+fn surplus_pods_do_not_count_for_the_phase() {
+    for (surplus, minimum) in [("Succeeded", 4), ("Failed", 4), ("Pending", 4), ("Succeeded", 2)] {
+        let mut cluster =
+            Cluster::new(&format!("minAvailable: {minimum}\ntasks: [{{name: w, replicas: 4}}]"));
+        cluster.settle();
+        cluster.set_all("Running");
+        cluster.settle();
+        let before = cluster.clone();
+        cluster.set(&["w-2", "w-3"], surplus);
+        let job = cluster.job.as_mut().unwrap();
+        (job.spec.min_available, job.spec.tasks[0].replicas, job.spec.tasks[0].min_available) =
+            (2, 2, Some(2));
+        let case = format!("{surplus}, minAvailable was {minimum}");
+        for change in cluster.reconcile().changes {
+            cluster.apply(change);
+        }
+        assert_eq!(cluster.phase(), JobPhase::Running, "{case}: with the surplus pods still there");
+        cluster.settle();
+        assert_eq!((cluster.phase(), cluster.status().running), (JobPhase::Running, 2), "{case}");
+        for name in ["w-0", "w-1"] {
+            assert_eq!(cluster.pod(name).metadata.uid, before.pod(name).metadata.uid, "{case}: {name}");
+        }
+    }
+}
+
+/// The pods that the smaller job does not have were deleted by the controller, and not evicted.
+#[test]
+fn a_job_that_is_scaled_down_and_up_at_once_was_not_evicted() {
+    let mut cluster = running("minAvailable: 1\npolicies: [{event: PodEvicted, action: AbortJob}]");
+    let scale = |cluster: &mut Cluster, replicas| {
+        let task = &mut cluster.job.as_mut().unwrap().spec.tasks[1];
+        (task.replicas, task.min_available) = (replicas, Some(0));
+        cluster.reconcile().changes.into_iter().for_each(|change| cluster.apply(change));
+    };
+    scale(&mut cluster, 0);
+    cluster.reap();
+    scale(&mut cluster, 2);
+    cluster.settle();
+    assert_eq!((cluster.phase(), cluster.names().len()), (JobPhase::Running, 3));
+}
+
 /// Tasks a and b, and c that depends on them.
 fn dependent(iteration: &str) -> Cluster {
     let mut cluster = Cluster::new(&format!(

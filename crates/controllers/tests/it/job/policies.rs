@@ -77,6 +77,32 @@ fn each_event_makes_each_action_happen() {
     }
 }
 
+/// `SyncJob` is what is done always, and only a Job that was aborted can be resumed.
+#[test]
+fn an_action_that_a_live_job_does_not_know_holds_nothing_up() {
+    let worker = "{name: worker, replicas: 2, policies: [{event: PodFailed, action: RestartTask}]}";
+    for action in ["ResumeJob", "SyncJob"] {
+        for event in EVENTS {
+            let mut cluster = running(&policy(event, action));
+            let before = cluster.clone();
+            happen(&mut cluster, event);
+            cluster.settle();
+            let expected: &[&str] = if event.starts_with("PodEvicted") { &["worker-0"] } else { &[] };
+            assert_eq!(renewed(&cluster, &before), expected, "{event}: {action}");
+            assert_eq!(cluster.status().retry_count, 0, "{event}: {action}");
+        }
+        let other = format!("policies: [{{event: Unknown, action: {action}}}]");
+        let mut cluster = Cluster::new(&format!("tasks: [{worker}]\n{other}"));
+        cluster.settle();
+        cluster.set_all("Running");
+        cluster.settle();
+        happen(&mut cluster, "Unknown");
+        happen(&mut cluster, "PodFailed");
+        cluster.settle();
+        assert_eq!(cluster.status().retry_count, 1, "RestartTask beside {action}");
+    }
+}
+
 #[test]
 fn an_event_without_a_policy_makes_evicted_pods_anew_and_nothing_else() {
     for event in EVENTS {
@@ -98,6 +124,17 @@ fn any_event_is_answered() {
         happen(&mut cluster, event);
         cluster.settle();
         assert_eq!(cluster.phase() == JobPhase::Aborted, event != "PodPending", "{event}");
+    }
+}
+
+/// As in Volcano, which takes such a policy.
+#[test]
+fn a_policy_without_a_timeout_answers_its_other_events_than_pod_pending() {
+    for event in ["PodFailed", "PodPending"] {
+        let mut cluster = running("policies: [{events: [PodFailed, PodPending], action: AbortJob}]");
+        happen(&mut cluster, event);
+        cluster.settle();
+        assert_eq!(cluster.phase() == JobPhase::Aborted, event == "PodFailed", "{event}");
     }
 }
 

@@ -55,6 +55,10 @@ impl Machine {
             (Change::Delete(target), Answer::Done(_) | Answer::NotFound(_) | Answer::Conflict(_)) => {
                 self.gone(subject, &target, now);
             }
+            (Change::Create(Object::Job(job)), Answer::Done(brought)) => {
+                self.tell_created(subject, job.metadata.name.as_deref().unwrap_or_default(), now);
+                self.bring(subject, brought, now);
+            }
             (_, Answer::Done(brought)) => self.bring(subject, brought, now),
             (Change::Join(pod, _), Answer::NotFound(_)) => self.gone(subject, &pod, now),
             // The API server was busy with the pod, or another one has its name: a watch will tell.
@@ -79,6 +83,12 @@ impl Machine {
                 self.refused(subject, &change, &message, now);
             }
         }
+    }
+
+    /// A CronJob or a JobFlow has made a Job.
+    fn tell_created(&mut self, subject: &Subject, job: &str, now: Moment) {
+        let reason = if subject.kind == Kind::CronJob { "SuccessfulCreate" } else { "Created" };
+        self.tell_subject(subject, false, reason, format!("created Job {job}"), now.instant);
     }
 
     /// Takes in what an answer says.
@@ -109,7 +119,8 @@ impl Machine {
         }
     }
 
-    /// Where an object was to be made stands another one: as good, if the same object controls it. Claims are shared.
+    /// Where an object was to be made stands another one: as good, if the same object controls it. Claims are shared,
+    /// and, as in Volcano, somebody's Service or NetworkPolicy does for the pods.
     fn compare(&mut self, subject: &Subject, wanted: &Object, brought: Brought, now: Moment) {
         let wanted_id = Identity::of(wanted.metadata());
         let id = match &brought {
@@ -124,8 +135,11 @@ impl Machine {
         let (_, kind) = type_of(wanted.kind());
         let message =
             format!("{kind} {} is there already, and is not controlled by this object", id.key.name);
-        self.tell_subject(subject, "FailedCreate", message, now.instant);
-        self.fail(subject, Failure::Passing, None);
+        self.warn(subject, "FailedCreate", message, now.instant);
+        match wanted.kind() {
+            Kind::Service | Kind::NetworkPolicy => self.bring(subject, brought, now),
+            _ => self.stumble(subject, Failure::Passing),
+        }
     }
 
     /// What a plugin made, if it made it for this Job. After the last of these the Job is reconciled.
@@ -145,8 +159,19 @@ impl Machine {
             Change::Delete(_) => "FailedDelete",
             Change::Replace(_) | Change::Status { .. } | Change::Join(..) | Change::Note(_) => "FailedUpdate",
         };
-        self.tell_subject(subject, reason, message.to_owned(), now.instant);
-        self.fail(subject, Failure::Refused, None);
+        self.warn(subject, reason, message.to_owned(), now.instant);
+        self.stumble(subject, Failure::Refused);
+    }
+
+    /// One change failed for what stands in it. The others of a JobFlow go on: its steps need not wait for each other.
+    fn stumble(&mut self, subject: &Subject, failure: Failure) {
+        match self.errands.get_mut(subject) {
+            Some(errand) if subject.kind == Kind::JobFlow => {
+                errand.failure = errand.failure.max(Some(failure))
+            }
+            Some(errand) => errand.fail(failure),
+            None => {}
+        }
     }
 
     fn fail(&mut self, subject: &Subject, failure: Failure, after: Option<Duration>) {
