@@ -146,6 +146,11 @@ pub(crate) fn job() -> Value {
             "fieldPath": ".minAvailable",
         },
         {
+            "rule": "!has(self.tasks) || self.tasks.map(t, has(t.replicas) ? t.replicas : 0).sum() <= 100000",
+            "message": "a job has at most 100000 pods",
+            "fieldPath": ".tasks",
+        },
+        {
             "rule": "!has(self.tasks) || self.tasks.all(t, !has(t.name) || self.tasks.exists_one(o, has(o.name) && o.name == t.name))",
             "message": "names of tasks must be unique",
             "fieldPath": ".tasks",

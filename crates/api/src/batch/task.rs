@@ -20,7 +20,7 @@ pub struct TaskSpec {
     pub name: String,
     /// How many pods it has.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = 100_000))]
     pub replicas: i32,
     /// Pods of the task that are needed before the job starts; absent means all.
     #[serde(skip_serializing_if = "Option::is_none")]

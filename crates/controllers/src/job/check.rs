@@ -7,6 +7,18 @@ use crate::plugin;
 
 /// The longest name of a pod: it is its host name too.
 const POD_NAME_MAX: usize = 63;
+/// The most pods of a Job: it is looked at whole, with each of its pods.
+const PODS_MAX: i64 = 100_000;
+
+/// Whether a Job has more pods than can be looked at.
+pub(super) fn too_many_pods(job: &Job) -> Option<String> {
+    let total = total(job);
+    (total > PODS_MAX).then(|| format!("spec.tasks: {total} pods in all, expected at most {PODS_MAX}"))
+}
+
+fn total(job: &Job) -> i64 {
+    job.spec.tasks.iter().map(|task| i64::from(task.replicas)).sum()
+}
 
 /// The first problem, with the path of the field. The Job has its defaults.
 pub fn check(job: &Job) -> Option<String> {
@@ -14,7 +26,7 @@ pub fn check(job: &Job) -> Option<String> {
         return Some("spec.tasks: none given".to_owned());
     }
     let tasks = job.spec.tasks.iter().enumerate();
-    let total: i64 = job.spec.tasks.iter().map(|task| i64::from(task.replicas)).sum();
+    let total = total(job);
     let few = i64::from(job.spec.min_available) > total;
     few.then(|| {
         format!(

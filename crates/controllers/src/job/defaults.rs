@@ -10,7 +10,7 @@ pub fn with_defaults(job: &Job, scheduler_name: &str) -> Job {
     }
     let spec = &mut job.spec;
     if spec.min_available == 0 {
-        spec.min_available = spec.tasks.iter().map(TaskMinimum::minimum).sum();
+        spec.min_available = spec.tasks.iter().map(TaskMinimum::minimum).fold(0, i32::saturating_add);
     }
     if spec.scheduler_name.is_empty() {
         scheduler_name.clone_into(&mut spec.scheduler_name);

@@ -47,6 +47,10 @@ pub fn reconcile(seen: &Observed<'_>, now: Timestamp) -> Outcome {
     let status = seen.job.status.clone().unwrap_or_default();
     let job = with_defaults(seen.job, seen.scheduler_name);
     let view = JobView { seen, job, status, now, by_task: by_task(seen.pods) };
+    if let Some(problem) = check::too_many_pods(&view.job) {
+        sync::leave_alone(&view, problem, &mut outcome);
+        return outcome;
+    }
     let begun = expire(&view, &mut outcome) || group::adopt(&view, &mut outcome);
     if !begun && !decide::decide(&view, &mut outcome) {
         if status::is_live(view.phase()) {
@@ -64,7 +68,9 @@ fn by_task(pods: &[JobPod]) -> BTreeMap<&str, Vec<&JobPod>> {
     for pod in pods {
         tasks.entry(&pod.task).or_default().push(pod);
     }
-    tasks.values_mut().for_each(|pods| pods.sort_by_key(|pod| pod.index));
+    for pods in tasks.values_mut() {
+        pods.sort_by_key(|pod| pod.index);
+    }
     tasks
 }
 

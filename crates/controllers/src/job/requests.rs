@@ -26,7 +26,7 @@ fn counts<'a>(job: &'a Job, priorities: &BTreeMap<String, i32>) -> Vec<(&'a Task
     tasks.sort_by_key(|task| {
         Reverse(class(task).and_then(|name| priorities.get(&name).copied()).unwrap_or(0))
     });
-    let needed: i32 = tasks.iter().filter_map(|task| task.min_available).sum();
+    let needed = tasks.iter().filter_map(|task| task.min_available).fold(0, i32::saturating_add);
     let mut left = job.spec.min_available;
     let mut take = |most: i32| {
         let taken = most.clamp(0, left.max(0));

@@ -19,6 +19,20 @@ struct Waits {
 
 const WAITS: [&str; 2] = ["InvalidJob", "PVCError"];
 
+/// The most pods that are made at once: the next ones follow when these are there.
+const CREATIONS_MAX: usize = 2_000;
+
+/// Says what is wrong with a Job of which nothing else can be looked at. Its pods stay.
+pub(crate) fn leave_alone(view: &JobView<'_>, problem: String, outcome: &mut Outcome) {
+    let mut status = view.status().clone();
+    status.state.phase.get_or_insert(JobPhase::Pending);
+    if status.state.message != problem {
+        outcome.changes.push(view.note(true, "InvalidJob", problem.clone()));
+        (status.state.reason, status.state.message) = ("InvalidJob".to_owned(), problem);
+        outcome.changes.push(view.write(status, true));
+    }
+}
+
 pub(crate) fn sync(view: &JobView<'_>, outcome: &mut Outcome) {
     let waits = make(view, outcome).err();
     group::tell(view, outcome);
@@ -42,8 +56,9 @@ fn make(view: &JobView<'_>, outcome: &mut Outcome) -> Result<(), Waits> {
         return Ok(());
     }
     let there: BTreeSet<&str> = view.seen.pods.iter().map(|pod| pod.name.as_str()).collect();
+    let mut room = CREATIONS_MAX;
     for task in &view.job.spec.tasks {
-        create_pods(view, task, &there, outcome);
+        room -= create_pods(view, task, &there, room, outcome);
     }
     Ok(())
 }
@@ -68,19 +83,28 @@ pub(crate) fn delete(view: &JobView<'_>, pod: &JobPod) -> Change {
     })
 }
 
-fn create_pods(view: &JobView<'_>, task: &TaskSpec, there: &BTreeSet<&str>, outcome: &mut Outcome) {
+/// Makes pods of a task, `most` of them at most; returns how many.
+fn create_pods(
+    view: &JobView<'_>,
+    task: &TaskSpec,
+    there: &BTreeSet<&str>,
+    most: usize,
+    outcome: &mut Outcome,
+) -> usize {
     if *view.phase() == JobPhase::Restarting && view.status().retry_count >= view.job.spec.max_retry {
-        return;
+        return 0;
     }
     let mut missing = (0..task.replicas)
         .filter(|index| !there.contains(pod_name(&view.job, task, *index).as_str()))
         .peekable();
     if missing.peek().is_none() || !depends::may_start(view, task) {
-        return;
+        return 0;
     }
-    for index in missing {
+    let before = outcome.changes.len();
+    for index in missing.take(most) {
         outcome.changes.push(Change::Create(Object::Pod(Box::new(create::pod(view, task, index)))));
     }
+    outcome.changes.len() - before
 }
 
 /// The status that the objects show, if it is another one.

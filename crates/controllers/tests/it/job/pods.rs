@@ -1,6 +1,7 @@
 //! The pods of a job: their contents, scaling, dependencies, volumes.
 
 use phalanx_api::batch::JobPhase;
+use phalanx_controllers::Change;
 
 use super::{running, spec};
 use crate::cluster::Cluster;
@@ -226,4 +227,16 @@ fn pods_that_volcano_marked_for_deletion_are_made_anew() {
     cluster.settle();
     assert_ne!(cluster.pod("worker-0").metadata.uid, before);
     assert_eq!(cluster.status().retry_count, 0);
+}
+
+/// The objects of all pods of a large job would take much memory.
+#[test]
+fn pods_of_a_large_job_are_made_some_at_a_time() {
+    let mut cluster = Cluster::new("minAvailable: 1\ntasks: [{name: a, replicas: 1}]");
+    cluster.settle();
+    cluster.job.as_mut().unwrap().spec.tasks[0].replicas = 3_000;
+    let changes = cluster.reconcile().changes;
+    assert_eq!(changes.iter().filter(|change| matches!(change, Change::Create(_))).count(), 2_000);
+    cluster.settle();
+    assert_eq!(cluster.names().len(), 3_000);
 }
