@@ -28,7 +28,7 @@ pub(crate) fn misspelt(metadata: &ObjectMeta) -> Vec<Invalid> {
 fn meant(key: &str) -> Option<&'static str> {
     let (domain, name) = key.split_once('/')?;
     if domain == OURS {
-        let own = [names::RUN_SECONDS, names::EXIT_CODES, names::MANAGED_BY];
+        let own = [names::RUN_SECONDS, names::EXIT_CODES, names::AFTER_SECONDS, names::MANAGED_BY];
         let is_near =
             |known: &&str| known.split_once('/').is_some_and(|(_, known)| nearest(&[known], name).is_some());
         let near = own.into_iter().find(is_near).unwrap_or(names::RUN_SECONDS);
