@@ -49,9 +49,8 @@ fn make(view: &JobView<'_>, outcome: &mut Outcome) -> Result<(), Waits> {
 /// Pods that are discarded or beyond the replicas of their task, the highest index first.
 fn delete_pods(view: &JobView<'_>, outcome: &mut Outcome) {
     let (spec, status) = (&view.job.spec, view.status());
-    let gone = |pod: &&JobPod| {
-        !pod.is_terminating() && (is_discarded(status, pod) || is_surplus(spec, status, pod))
-    };
+    let gone =
+        |pod: &&JobPod| !pod.is_terminating() && (is_discarded(status, pod) || is_surplus(spec, status, pod));
     let mut pods: Vec<&JobPod> = view.seen.pods.iter().filter(gone).collect();
     pods.sort_by(|a, b| (&a.task, b.index).cmp(&(&b.task, a.index)));
     outcome.changes.extend(pods.into_iter().map(|pod| delete(view, pod)));
