@@ -9,6 +9,7 @@ mod crashes;
 mod deploy;
 mod examples;
 mod jobs;
+mod kills;
 mod podgroups;
 mod queues;
 
