@@ -13,10 +13,10 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, future::try_join_all};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams},
+    api::ListParams,
     runtime::{WatchStreamExt as _, watcher},
 };
 use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
@@ -225,23 +225,13 @@ impl World {
             }
             Pods(count) => self.until_pods(job, count, "Running").await.map(drop),
             Command(action) => self.command(action, "Job", job).await,
-            Scale(replicas) => {
-                let patch = json!([{"op": "replace", "path": "/spec/tasks/0/replicas", "value": replicas}]);
-                let patch = Patch::<Value>::Json(serde_json::from_value(patch)?);
-                self.cluster.volcano("Job").patch(job, &PatchParams::default(), &patch).await?;
-                Ok(())
-            }
+            Scale(replicas) => self.scale(job, replicas, 1).await,
             Evict => self.evict(&format!("{job}-worker-0")).await,
             Forgets => {
                 let evicted = format!("evicted.{job}-worker-0");
                 until("no eviction", &|status| status["controlledResources"].get(&evicted).is_none()).await
             }
-            Cordon(unschedulable) => {
-                let nodes: Api<Node> = Api::all(self.cluster.client.clone());
-                let patch = json!({"spec": {"unschedulable": unschedulable}});
-                nodes.patch(CORDONED, &PatchParams::default(), &Patch::Merge(patch)).await?;
-                Ok(())
-            }
+            Cordon(unschedulable) => self.cordon(CORDONED, unschedulable).await,
             Retries(count) => until("retries", &|status| status["retryCount"] == count).await,
         }
     }
@@ -382,20 +372,6 @@ fn check_made(story: &Story, job: &str, made: &BTreeMap<String, usize>) -> Resul
         story.made.iter().all(|(pod, counts)| found.get(pod).is_some_and(|count| counts.contains(count)));
     ensure!(all && found.len() == story.made.len(), "{job}: how often pods were made: {found:?}");
     Ok(())
-}
-
-impl World {
-    /// Waits until a Job has just these pods.
-    async fn until_pods_are(&self, job: &str, pods: &[&str]) -> Result<()> {
-        wait::until(SOON, &format!("{pods:?} of {job}"), async || {
-            let names: Vec<String> =
-                self.pods_of(job).await?.iter().map(kube::ResourceExt::name_any).collect();
-            let expected: Vec<String> = pods.iter().map(|pod| format!("{job}-{pod}")).collect();
-            ensure!(names == expected, "{names:?}");
-            Ok(())
-        })
-        .await
-    }
 }
 
 #[tokio::test]
