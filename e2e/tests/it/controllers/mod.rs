@@ -10,6 +10,7 @@ mod deploy;
 mod examples;
 mod jobs;
 mod kills;
+mod owners;
 mod podgroups;
 mod queues;
 mod scaling;
