@@ -29,7 +29,7 @@ use super::{Cluster, SOON, World, task};
 use crate::scheduler::cluster::PodSpec;
 use crate::scheduler::proxy::{Fate, Proxy, Write};
 
-/// Each seed is one life of all jobs.
+/// Each seed is one life of all jobs, in which the controllers are killed some 60 times.
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// How many writes the controllers carry out at most before they are killed.
 const WRITES_MAX: usize = 6;
@@ -57,11 +57,12 @@ enum Step {
 
 use Step::{Command, Cordon, Evict, Forgets, Phase, Pods, Retries, Runs, Scale};
 
-/// A job from its creation to phase Completed.
+/// A job from its creation to its end.
 struct Story {
     name: &'static str,
     spec: fn() -> Value,
     steps: &'static [Step],
+    phase: &'static str,
     retries: i32,
     /// How many pods of each name were made in all.
     made: &'static [(&'static str, RangeInclusive<usize>)],
@@ -72,7 +73,7 @@ struct Story {
 const ONCE: RangeInclusive<usize> = 1..=1;
 const TWICE: RangeInclusive<usize> = 2..=2;
 
-const STORIES: [Story; 8] = [
+const STORIES: [Story; 10] = [
     Story {
         name: "plain",
         spec: || {
@@ -82,14 +83,16 @@ const STORIES: [Story; 8] = [
             })
         },
         steps: &[],
+        phase: "Completed",
         retries: 0,
         made: &[("master-0", ONCE), ("worker-0", ONCE), ("worker-1", ONCE)],
         left: &["master-0", "worker-0", "worker-1"],
     },
     Story {
         name: "restart-job",
-        spec: || with_policy("PodFailed", "RestartJob", json!([task("worker", 3, Some("0.5"), "3,0")])),
+        spec: || with_policy("PodFailed", "RestartJob", &[task("worker", 3, Some("0.5"), "3,0")]),
         steps: &[],
+        phase: "Completed",
         retries: 1,
         made: &[("worker-0", TWICE), ("worker-1", TWICE), ("worker-2", TWICE)],
         left: &["worker-0", "worker-1", "worker-2"],
@@ -104,6 +107,7 @@ const STORIES: [Story; 8] = [
             json!({"tasks": [task("server", 1, None, ""), workers]})
         },
         steps: &[],
+        phase: "Completed",
         retries: 1,
         made: &[("server-0", ONCE), ("worker-0", TWICE), ("worker-1", TWICE)],
         left: &["worker-0", "worker-1"],
@@ -111,13 +115,27 @@ const STORIES: [Story; 8] = [
     Story {
         name: "restart-pod",
         spec: || {
-            let tasks = json!([task("frail", 1, Some("0.5"), "3,0"), task("worker", 2, Some("1"), "0")]);
-            with_policy("PodFailed", "RestartPod", tasks)
+            let tasks = [task("frail", 1, Some("0.5"), "3,0"), task("worker", 2, Some("1"), "0")];
+            with_policy("PodFailed", "RestartPod", &tasks)
         },
         steps: &[],
+        phase: "Completed",
         retries: 1,
         made: &[("frail-0", TWICE), ("worker-0", ONCE), ("worker-1", ONCE)],
         left: &["frail-0", "worker-0", "worker-1"],
+    },
+    Story {
+        name: "exhausted",
+        spec: || {
+            let mut spec = with_policy("PodFailed", "RestartJob", &[task("worker", 2, Some("0.5"), "3")]);
+            spec["maxRetry"] = json!(3);
+            spec
+        },
+        steps: &[],
+        phase: "Failed",
+        retries: 3,
+        made: &[("worker-0", 3..=3), ("worker-1", 3..=3)],
+        left: &["worker-0", "worker-1"],
     },
     Story {
         name: "aborted",
@@ -131,6 +149,7 @@ const STORIES: [Story; 8] = [
             Phase("Running"),
             Command("CompleteJob"),
         ],
+        phase: "Completed",
         retries: 1,
         made: &[("worker-0", TWICE), ("worker-1", TWICE)],
         left: &[],
@@ -141,11 +160,12 @@ const STORIES: [Story; 8] = [
         spec: || {
             let mut workers = task("worker", 3, None, "");
             workers["minAvailable"] = json!(1);
-            let mut spec = with_policy("PodEvicted", "RestartJob", json!([workers]));
+            let mut spec = with_policy("PodEvicted", "RestartJob", &[workers]);
             spec["minAvailable"] = json!(1);
             spec
         },
         steps: &[Runs(3), Scale(5), Runs(5), Scale(2), Pods(2), Scale(3), Runs(3), Command("CompleteJob")],
+        phase: "Completed",
         retries: 0,
         made: &[
             ("worker-0", ONCE),
@@ -157,9 +177,23 @@ const STORIES: [Story; 8] = [
         left: &[],
     },
     Story {
+        name: "partition",
+        spec: || {
+            let mut workers = task("worker", 4, None, "");
+            workers["partitionPolicy"] = json!({"totalPartitions": 2, "partitionSize": 2});
+            with_policy("PodEvicted", "RestartPartition", &[workers])
+        },
+        steps: &[Runs(4), Evict, Runs(4), Phase("Running"), Command("CompleteJob")],
+        phase: "Completed",
+        retries: 1,
+        made: &[("worker-0", TWICE), ("worker-1", TWICE), ("worker-2", ONCE), ("worker-3", ONCE)],
+        left: &[],
+    },
+    Story {
         name: "evicted",
         spec: || with_timeout("10m"),
         steps: &[Runs(2), Evict, Forgets, Runs(2), Command("CompleteJob")],
+        phase: "Completed",
         retries: 0,
         made: &[("worker-0", TWICE), ("worker-1", ONCE)],
         left: &[],
@@ -181,6 +215,7 @@ const STORIES: [Story; 8] = [
             Phase("Running"),
             Command("CompleteJob"),
         ],
+        phase: "Completed",
         retries: 1,
         // The restart may come before another pod was made in place of the evicted one.
         made: &[("worker-0", 2..=3), ("worker-1", TWICE)],
@@ -188,13 +223,13 @@ const STORIES: [Story; 8] = [
     },
 ];
 
-fn with_policy(event: &str, action: &str, tasks: Value) -> Value {
+fn with_policy(event: &str, action: &str, tasks: &[Value]) -> Value {
     json!({"policies": [{"event": event, "action": action}], "tasks": tasks})
 }
 
 /// The job restarts if an evicted pod has no place for so long.
 fn with_timeout(timeout: &str) -> Value {
-    let mut spec = with_policy("PodEvicted", "RestartJob", json!([task("worker", 2, None, "")]));
+    let mut spec = with_policy("PodEvicted", "RestartJob", &[task("worker", 2, None, "")]);
     spec["policies"][0]["timeout"] = json!(timeout);
     spec
 }
@@ -205,7 +240,7 @@ impl World {
         for step in story.steps {
             self.step(step, job).await?;
         }
-        let status = self.until_job(job, "Completed").await?;
+        let status = self.until_job(job, story.phase).await?;
         ensure!(status["retryCount"] == story.retries, "{job}: {status}");
         Ok(())
     }

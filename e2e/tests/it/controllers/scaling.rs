@@ -16,7 +16,7 @@ impl World {
         phalanx_e2e::wait::until(super::SOON, &format!("minMember {count} of {job}"), async || {
             let spec = group.get(&format!("{job}-{uid}")).await?.data["spec"].clone();
             ensure!(spec["minMember"] == count && spec["minTaskMember"]["worker"] == count, "{spec}");
-            ensure!(spec["minResources"]["cpu"] == count.to_string(), "{spec}");
+            ensure!(spec["minResources"]["cpu"] == *count.to_string(), "{spec}");
             Ok(())
         })
         .await
