@@ -1,20 +1,24 @@
 //! Decisions: one write of the status each. See `crates/design/controllers.md`.
 
 use jiff::{SignedDuration, Timestamp};
-use phalanx_api::batch::{JobPhase, JobStatus};
+use phalanx_api::batch::{JobPhase, JobStatus, TaskState};
 use phalanx_api::bus::{Action, Command, Event};
 
 use super::events::{Happened, happened};
 use super::marker::{self, Scope, is_discarded};
 use super::policy::{Answer, answer};
-use super::status::{count, enter, is_live};
-use super::{FAILURES_MAX, JobView, index_of, partition};
+use super::status::{count, enter, is_live, is_surplus};
+use super::{FAILURES_MAX, JobPod, JobView, index_of, partition};
 use crate::change::{Change, Kind, Outcome, Target};
 use crate::meta::text;
 
 /// Decides what is to be decided. Where something was decided, nothing else is done.
 pub(crate) fn decide(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
-    first(view, outcome) || give_up(view, outcome) || command(view, outcome) || policies(view, outcome)
+    first(view, outcome)
+        || give_up(view, outcome)
+        || command(view, outcome)
+        || policies(view, outcome)
+        || scale_down(view, outcome)
 }
 
 /// The first status of a job.
@@ -165,6 +169,26 @@ pub(crate) fn phase_after(phase: &JobPhase, action: &Action) -> Option<JobPhase>
         },
         _ => None,
     }
+}
+
+/// Pods beyond the replicas of their task are counted no more before they are deleted. If they were, and the Job were
+/// scaled up again, they would count as evicted.
+fn scale_down(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
+    let (spec, mut status) = (&view.job.spec, view.status().clone());
+    let (surplus, kept): (Vec<&JobPod>, Vec<&JobPod>) =
+        view.seen.pods.iter().partition(|pod| is_surplus(spec, &status, pod));
+    let counted = |(task, state): (&String, &TaskState)| {
+        let kept = kept.iter().filter(|pod| pod.task == *task).count();
+        usize::try_from(state.phase.values().sum::<i32>()).is_ok_and(|counted| counted > kept)
+    };
+    let decides = is_live(view.phase())
+        && surplus.iter().any(|pod| !pod.is_terminating())
+        && status.task_status_count.iter().any(counted);
+    if decides {
+        count(&mut status, spec, view.seen.pods);
+        outcome.changes.push(view.write(status, true));
+    }
+    decides
 }
 
 /// The status that says what was decided.

@@ -385,6 +385,9 @@ fn a_deletion_of_what_is_gone_already_is_done() {
         let version = world.version + 1;
         world.version = version;
         world.seen(Seen { id: Identity { version, ..id }, fact: Fact::Job(smaller) });
+        let fewer = world.later();
+        assert_eq!(short(&fewer), "status Pending pending=1");
+        world.done(fewer);
         let deletion = world.later();
         assert_eq!(short(&deletion), "delete Pod j-t-1");
         world.answer(deletion, answer.clone());

@@ -84,36 +84,3 @@ async fn controllers_that_are_stopped_let_others_go_on_at_once() -> Result<()> {
     world.until_job("after", "Completed").await?;
     Ok(())
 }
-
-/// Killed after its first write, the next one after two, and so on, through creation, failure and restart.
-#[tokio::test]
-async fn controllers_that_are_killed_again_and_again_come_to_the_same_end() -> Result<()> {
-    let cluster = Cluster::with(PlaneOptions::default(), fake::Nodes::new(2).cpu("10"), &[]).await?;
-    let mut world = World { cluster, controllers: None };
-    let spec = json!({
-        "plugins": {"svc": []}, "policies": [{"event": "PodFailed", "action": "RestartJob"}],
-        "tasks": [task("worker", 4, Some("0.5"), "1,0")],
-    });
-    world.create("Job", "hard", spec).await?;
-    for kills in 1..=6 {
-        world.controllers = Some(Phalanx::start_controllers(&world.cluster.plane, &SLOW).await?);
-        wait::until(SOON, "some writes, or the end of the job", async || {
-            let job = world.cluster.volcano("Job").get("hard").await?;
-            let mut writes = 0.0;
-            for kind in ["create", "create-pod", "status", "delete", "delete-pod", "replace"] {
-                writes += world.requests(kind).await?;
-            }
-            let ended = job.data["status"]["state"]["phase"] == "Completed";
-            ensure!(ended || writes >= f64::from(kills), "{writes} writes");
-            Ok(())
-        })
-        .await?;
-        drop(world.controllers.take());
-    }
-    world.controllers = Some(Phalanx::start_controllers(&world.cluster.plane, &[]).await?);
-    let status = world.until_job("hard", "Completed").await?;
-    assert_eq!((&status["retryCount"], &status["succeeded"]), (&json!(1), &json!(4)), "{status}");
-    let names: Vec<String> = world.pods_of("hard").await?.iter().map(kube::ResourceExt::name_any).collect();
-    assert_eq!(names, ["hard-worker-0", "hard-worker-1", "hard-worker-2", "hard-worker-3"]);
-    Ok(())
-}

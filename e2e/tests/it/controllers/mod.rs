@@ -9,16 +9,19 @@ mod crashes;
 mod deploy;
 mod examples;
 mod jobs;
+mod kills;
+mod owners;
 mod plugins;
 mod podgroups;
 mod policies;
 mod queues;
+mod scaling;
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
-    ResourceExt as _,
-    api::{DynamicObject, PostParams},
+    Api, ResourceExt as _,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
 };
 use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
 use serde_json::{Value, json};
@@ -76,6 +79,27 @@ impl World {
         Ok(())
     }
 
+    /// Changes replicas and `minAvailable` of the first task of a Job, and `minAvailable` of the Job.
+    async fn scale(&self, job: &str, replicas: u32, min_available: u32) -> Result<()> {
+        let set = |path: &str, value: u32| json!({"op": "add", "path": path, "value": value});
+        let patch = json!([
+            set("/spec/tasks/0/replicas", replicas),
+            set("/spec/tasks/0/minAvailable", min_available),
+            set("/spec/minAvailable", min_available),
+        ]);
+        let patch = Patch::<Value>::Json(serde_json::from_value(patch)?);
+        self.cluster.volcano("Job").patch(job, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    /// Takes no more pods on a node, or again.
+    async fn cordon(&self, node: &str, unschedulable: bool) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.cluster.client.clone());
+        let patch = json!({"spec": {"unschedulable": unschedulable}});
+        nodes.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
     /// Waits until a Job is in a phase, and returns its status.
     async fn until_job(&self, name: &str, phase: &str) -> Result<Value> {
         let is = |status: &Value| status["state"]["phase"] == phase;
@@ -93,6 +117,19 @@ impl World {
         let mut pods: Vec<Pod> = self.cluster.pods().await?.into_iter().filter(of).collect();
         pods.sort_by_key(Pod::name_any);
         Ok(pods)
+    }
+
+    /// Waits until a Job has just these pods.
+    async fn until_pods_are(&self, job: &str, pods: &[&str]) -> Result<()> {
+        let expected: Vec<String> = pods.iter().map(|pod| format!("{job}-{pod}")).collect();
+        wait::until(SOON, &format!("{job} to have the pods {pods:?}"), async || {
+            let names: Vec<String> =
+                self.pods_of(job).await?.iter().map(kube::ResourceExt::name_any).collect();
+            ensure!(names == expected, "{names:?}");
+            Ok(())
+        })
+        .await
+        .with_context(|| self.logs())
     }
 
     /// Waits until a Job has exactly so many pods, all of them in a phase.

@@ -59,6 +59,31 @@ fn job(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"suspend": true, "template": {"spec": spec}}})
 }
 
+/// A kind of somebody else, whose objects may say anything.
+pub(super) async fn stub(cluster: &Cluster, api_version: &str, kind: &str) -> Result<Api<DynamicObject>> {
+    let (group, version) = api_version.split_once('/').context("a group")?;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition: CustomResourceDefinition = serde_json::from_value(json!({
+        "metadata": {
+            "name": format!("{}.{group}", resource.plural),
+            // Asked for of groups below k8s.io.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"kind": kind, "plural": resource.plural},
+            "versions": [{"name": version, "served": true, "storage": true, "schema": {"openAPIV3Schema": open}}],
+        },
+    }))?;
+    Api::<CustomResourceDefinition>::all(cluster.client.clone())
+        .create(&PostParams::default(), &definition)
+        .await?;
+    let objects: Api<DynamicObject> = Api::default_namespaced_with(cluster.client.clone(), &resource);
+    wait::until(SOON, "the kind to be served", async || Ok(objects.list(&ListParams::default()).await?))
+        .await?;
+    Ok(objects)
+}
+
 #[tokio::test]
 async fn pods_of_a_replicaset_with_a_minimum_start_together_or_not_at_all() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("2"), &["--controllers"]).await?;
@@ -116,20 +141,7 @@ async fn an_operators_kind_makes_a_gang_of_all_pods_below_it() -> Result<()> {
         &["--wait-for-podgroup", "--wait-for-podgroup-timeout=10m"],
     )
     .await?;
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Gang"));
-    let gangs: Api<DynamicObject> = Api::default_namespaced_with(cluster.client.clone(), &kind);
-    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let definition: CustomResourceDefinition = serde_json::from_value(json!({
-        "metadata": {"name": "gangs.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"kind": "Gang", "plural": "gangs"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": open}}],
-        },
-    }))?;
-    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
-    definitions.create(&PostParams::default(), &definition).await?;
-    wait::until(SOON, "the kind to be served", async || Ok(gangs.list(&ListParams::default()).await?))
-        .await?;
+    let gangs = stub(&cluster, "example.com/v1", "Gang").await?;
     let rows = cluster.file("owners.yaml");
     std::fs::write(&rows, "- {apiVersion: example.com/v1, kind: Gang, minMember: spec.size}\n")?;
     let flag = format!("--podgroup-owners={}", rows.display());

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use phalanx_e2e::{fake, wait};
 use serde_json::{Value, json};
@@ -212,15 +212,7 @@ async fn a_job_of_which_a_pod_lost_its_place_is_unknown() -> Result<()> {
         world.until_pods(&job, 2, "Running").await?;
         world.until_job(&job, "Running").await?;
     }
-    let nodes: Api<Node> = Api::all(world.cluster.client.clone());
-    let close = async |closed: bool| -> Result<()> {
-        for node in nodes.list(&ListParams::default()).await?.items {
-            let spec = Patch::Merge(json!({"spec": {"unschedulable": closed}}));
-            nodes.patch(&node.name_any(), &PatchParams::default(), &spec).await?;
-        }
-        Ok(())
-    };
-    close(true).await?;
+    world.cordon("node-0", true).await?;
     for done in &ACTIONS[..4] {
         world.cluster.delete_pods(&format!("lost-{}-a-0", done.action.to_lowercase())).await?;
     }
@@ -233,7 +225,7 @@ async fn a_job_of_which_a_pod_lost_its_place_is_unknown() -> Result<()> {
             .await
             .with_context(|| world.logs())?;
     }
-    close(false).await?;
+    world.cordon("node-0", false).await?;
     let again = |status: &Value| status["retryCount"] == 1 && status["running"] == 2;
     world.cluster.until_status("Job", "lost-restartjob", "two pods that run after a restart", again).await?;
     Ok(())

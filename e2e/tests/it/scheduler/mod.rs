@@ -20,7 +20,7 @@ mod places;
 pub(crate) mod podgroups;
 mod policies;
 mod pools;
-mod proxy;
+pub(crate) mod proxy;
 mod queues;
 mod quiet;
 mod refusals;

@@ -1,4 +1,4 @@
-//! What stands between the scheduler and the API server: a proxy that decides on each request, and a link that is cut.
+//! What stands between a program and the API server: a proxy that decides on each request, and a link that is cut.
 
 use std::{
     net::SocketAddr,
@@ -21,7 +21,7 @@ use tokio::{
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// It is carried out and answered.
     Passes,
     /// It never arrives, and nobody answers.
@@ -35,10 +35,10 @@ pub(super) enum Fate {
 }
 
 /// A request that reads nothing, by method and path.
-pub(super) type Write = (Method, String);
+pub(crate) type Write = (Method, String);
 
 /// A proxy on loopback, until it is dropped. Reads always pass.
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     address: SocketAddr,
     writes: Arc<Mutex<Vec<Write>>>,
     /// Writes with [`Fate::IsCarriedOut`] that were carried out.
@@ -48,7 +48,7 @@ pub(super) struct Proxy {
 
 impl Proxy {
     /// `fate` is asked about each write.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         client: Client,
         fate: impl Fn(&Write) -> Fate + Send + Sync + 'static,
     ) -> Result<Self> {
@@ -70,20 +70,20 @@ impl Proxy {
                     }
                     carry(client.clone(), request, fate, carried.clone())
                 });
-                // A connection that breaks off is the scheduler's business.
+                // A connection that breaks off is the program's business.
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
         });
         Ok(Self { address, writes, carried_out, task })
     }
 
-    /// The flag by which a scheduler goes through it.
-    pub(super) fn flag(&self) -> String {
+    /// The flag by which a scheduler or controllers go through it.
+    pub(crate) fn flag(&self) -> String {
         format!("--master=http://{}", self.address)
     }
 
     /// Waits until a write with [`Fate::IsCarriedOut`] was carried out.
-    pub(super) async fn until_carried_out(&self) -> Result<()> {
+    pub(crate) async fn until_carried_out(&self) -> Result<()> {
         self.carried_out.subscribe().wait_for(|count| *count > 0).await?;
         Ok(())
     }

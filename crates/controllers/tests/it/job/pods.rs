@@ -89,6 +89,8 @@ fn surplus_pods_go_from_the_highest_index() {
     let mut cluster = running("minAvailable: 1");
     let job = cluster.job.as_mut().unwrap();
     (job.spec.tasks[1].replicas, job.spec.tasks[1].min_available) = (0, Some(0));
+    // The status that counts them no more.
+    cluster.reconcile().changes.into_iter().for_each(|change| cluster.apply(change));
     let changes = cluster.reconcile().changes;
     let deleted: Vec<_> = changes
         .iter()
@@ -138,6 +140,25 @@ fn a_job_that_is_scaled_down_and_up_at_once_was_not_evicted() {
     };
     scale(&mut cluster, 0);
     cluster.reap();
+    scale(&mut cluster, 2);
+    cluster.settle();
+    assert_eq!((cluster.phase(), cluster.names().len()), (JobPhase::Running, 3));
+}
+
+/// The controller is killed after each write, and the job scaled up again as soon as the pods are gone.
+#[test]
+fn pods_that_a_killed_controller_deleted_were_not_evicted() {
+    let mut cluster = running("minAvailable: 1\npolicies: [{event: PodEvicted, action: AbortJob}]");
+    let scale = |cluster: &mut Cluster, replicas| {
+        let task = &mut cluster.job.as_mut().unwrap().spec.tasks[1];
+        (task.replicas, task.min_available) = (replicas, Some(0));
+    };
+    scale(&mut cluster, 0);
+    while cluster.names() != ["master-0"] {
+        let write = cluster.reconcile().changes.into_iter().next().unwrap();
+        cluster.apply(write);
+        cluster.reap();
+    }
     scale(&mut cluster, 2);
     cluster.settle();
     assert_eq!((cluster.phase(), cluster.names().len()), (JobPhase::Running, 3));
