@@ -64,7 +64,9 @@ fn by_task(pods: &[JobPod]) -> BTreeMap<&str, Vec<&JobPod>> {
     for pod in pods {
         tasks.entry(&pod.task).or_default().push(pod);
     }
-    tasks.values_mut().for_each(|pods| pods.sort_by_key(|pod| pod.index));
+    for pods in tasks.values_mut() {
+        pods.sort_by_key(|pod| pod.index);
+    }
     tasks
 }
 
