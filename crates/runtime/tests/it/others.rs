@@ -90,7 +90,7 @@ impl World {
                 self.done.push(format!("{posting:?}"));
                 Answer::Done(Brought::Nothing)
             }
-            other => panic!("{other:?}"),
+            other @ Ticket::For(..) => panic!("{other:?}"),
         }
     }
 
@@ -108,10 +108,6 @@ impl World {
             }
             value
         };
-        fn seen<T: serde::de::DeserializeOwned + Into<Fact>>(value: &Value) -> Brought {
-            let id = Identity::of(&decode(&value["metadata"]).unwrap());
-            Brought::Seen(Box::new(Seen { id, fact: decode::<T>(value).unwrap().into() }))
-        }
         match object {
             Object::Job(job) => seen::<Job>(&stored(json!(job))),
             Object::JobFlow(flow) => seen::<JobFlow>(&stored(json!(flow))),
@@ -127,6 +123,11 @@ impl World {
             other => panic!("{other:?}"),
         }
     }
+}
+
+fn seen<T: serde::de::DeserializeOwned + Into<Fact>>(value: &Value) -> Brought {
+    let id = Identity::of(&decode(&value["metadata"]).unwrap());
+    Brought::Seen(Box::new(Seen { id, fact: decode::<T>(value).unwrap().into() }))
 }
 
 const A_WHILE: Duration = Duration::from_millis(100);

@@ -167,7 +167,7 @@ impl Machine {
     fn stumble(&mut self, subject: &Subject, failure: Failure) {
         match self.errands.get_mut(subject) {
             Some(errand) if subject.kind == Kind::JobFlow => {
-                errand.failure = errand.failure.max(Some(failure))
+                errand.failure = errand.failure.max(Some(failure));
             }
             Some(errand) => errand.fail(failure),
             None => {}
