@@ -1,7 +1,7 @@
 //! What the schemas of Job and CronJob check beyond types: enumerations, patterns and CEL rules.
 //!
 //! As for queues, a rule sees one object, and the API server bounds its estimated cost; hence the limits on the lengths
-//! of lists.
+//! of lists. Messages use the words of Volcano's webhooks, which Volcano's tests look for.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -29,7 +29,14 @@ const EVENTS: [&str; 8] =
 const POD_NAME_MAX: usize = 63;
 
 pub(crate) fn policy_action(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": ACTIONS, "maxLength": 63 })
+    json_schema!({
+        "type": "string",
+        "maxLength": 63,
+        "x-kubernetes-validations": [{
+            "rule": format!("self in ['{}']", ACTIONS.join("', '")),
+            "message": format!("invalid policy action, expected one of {}", ACTIONS.join(", ")),
+        }],
+    })
 }
 
 pub(crate) fn policy_event(_: &mut SchemaGenerator) -> Schema {
@@ -51,12 +58,16 @@ pub(crate) fn policy() -> Value {
     let events = "(has(self.events) && size(self.events) > 0)";
     json!([
         {
-            "rule": format!("(has(self.event) || {events}) != has(self.exitCode)"),
-            "message": "either an event or an exitCode must be given, and not both",
+            "rule": format!("!((has(self.event) || {events}) && has(self.exitCode))"),
+            "message": "must not specify event and exitCode simultaneously",
+        },
+        {
+            "rule": format!("has(self.event) || {events} || has(self.exitCode)"),
+            "message": "either event and exitCode should be specified",
         },
         {
             "rule": "!has(self.exitCode) || self.exitCode != 0",
-            "message": "0 is not an exit code of a failure",
+            "message": "0 is not a valid error code",
             "fieldPath": ".exitCode",
         },
         {
@@ -77,7 +88,7 @@ pub(crate) fn policies() -> Value {
     json!([
         {
             "rule": format!("['{all}'].all(e, self.filter(p, {}).size() <= 1)", names("p", "e")),
-            "message": "an event can be in one policy only",
+            "message": "duplicate event: it can be in one policy only",
         },
         {
             "rule": format!(
@@ -85,11 +96,11 @@ pub(crate) fn policies() -> Value {
                  && (!has(p.events) || p.events.all(e, e == '*')))",
                 names("p", "'*'")
             ),
-            "message": "* stands for all events, so no policy can name another one beside it",
+            "message": "if there's * here, no other policy should be here",
         },
         {
             "rule": "self.all(p, !has(p.exitCode) || self.exists_one(o, has(o.exitCode) && o.exitCode == p.exitCode))",
-            "message": "an exitCode can be in one policy only",
+            "message": "duplicate exitCode: it can be in one policy only",
         },
     ])
 }
@@ -98,7 +109,7 @@ pub(crate) fn policies() -> Value {
 pub(crate) fn volume() -> Value {
     json!([{
         "rule": "(has(self.volumeClaimName) && self.volumeClaimName != '') != has(self.volumeClaim)",
-        "message": "either volumeClaimName (a claim that exists) or volumeClaim (one that is made) must be given",
+        "message": "either VolumeClaim or VolumeClaimName must be specified",
     }])
 }
 
@@ -108,7 +119,7 @@ pub(crate) fn task() -> Value {
     json!([
         {
             "rule": format!("!has(self.minAvailable) || self.minAvailable <= {replicas}"),
-            "message": "minAvailable must not be greater than replicas",
+            "message": "'minAvailable' is greater than 'replicas' in task",
             "fieldPath": ".minAvailable",
         },
         {
@@ -142,7 +153,7 @@ pub(crate) fn job() -> Value {
         {
             "rule": "!has(self.minAvailable) || !has(self.tasks) \
                      || self.minAvailable <= self.tasks.map(t, has(t.replicas) ? t.replicas : 0).sum()",
-            "message": "minAvailable must not be greater than the replicas of all tasks",
+            "message": "job 'minAvailable' should not be greater than total replicas in tasks",
             "fieldPath": ".minAvailable",
         },
         {
@@ -152,7 +163,7 @@ pub(crate) fn job() -> Value {
         },
         {
             "rule": "!has(self.tasks) || self.tasks.all(t, !has(t.name) || self.tasks.exists_one(o, has(o.name) && o.name == t.name))",
-            "message": "names of tasks must be unique",
+            "message": "duplicated task name",
             "fieldPath": ".tasks",
         },
         {
@@ -172,7 +183,7 @@ pub(crate) fn job() -> Value {
         },
         {
             "rule": "!has(self.volumes) || self.volumes.all(v, self.volumes.exists_one(o, o.mountPath == v.mountPath))",
-            "message": "each mountPath can be used once",
+            "message": "duplicated mountPath",
             "fieldPath": ".volumes",
         },
         {
@@ -195,7 +206,7 @@ pub(crate) fn job_object() -> Value {
         {
             "rule": "oldSelf.hasValue() || (has(self.spec) && has(self.spec.tasks))",
             "optionalOldSelf": true,
-            "message": "a job needs a task",
+            "message": "No task specified in job spec",
             "fieldPath": ".spec.tasks",
         },
         {
@@ -209,7 +220,7 @@ pub(crate) fn job_object() -> Value {
         {
             "rule": "!has(oldSelf.spec) || !has(oldSelf.spec.tasks) || (has(self.spec) && has(self.spec.tasks) \
                      && size(self.spec.tasks) == size(oldSelf.spec.tasks))",
-            "message": "tasks cannot be added or removed",
+            "message": "job updates may not add or remove tasks",
             "fieldPath": ".spec.tasks",
         },
         {

@@ -21,12 +21,12 @@ pub(crate) fn flows() -> Value {
         },
         {
             "rule": STEPS.are_known(),
-            "message": "dependsOn must name Jobs of the flow",
+            "message": "jobflow Flow is not DAG: vertex is not defined: dependsOn must name Jobs of the flow",
             "fieldPath": ".flows",
         },
         {
             "rule": STEPS.have_no_ring(),
-            "message": "Jobs of a flow must not wait for each other",
+            "message": "jobflow Flow is not DAG: Jobs must not wait for each other",
             "fieldPath": ".flows",
         },
     ])

@@ -20,7 +20,7 @@ struct Waits {
 const WAITS: [&str; 2] = ["InvalidJob", "PVCError"];
 
 /// The most pods that are made at once: the next ones follow when these are there.
-const CREATIONS_MAX: usize = 2_000;
+const CREATIONS_MAX: usize = 10_000;
 
 /// Says what is wrong with a Job of which nothing else can be looked at. Its pods stay.
 pub(crate) fn leave_alone(view: &JobView<'_>, problem: String, outcome: &mut Outcome) {

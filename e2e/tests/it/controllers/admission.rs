@@ -1,6 +1,6 @@
 //! What the API server refuses by `deploy/45-admission.yaml`, and the queue that a namespace gives.
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt as _,
@@ -197,8 +197,7 @@ fn places() -> Table {
         let annotations = json!({HIERARCHY: place, WEIGHTS: weights});
         Create("Queue", json!({"metadata": {"name": "x", "annotations": annotations}, "spec": {}}))
     };
-    let parts =
-        "metadata.annotations: volcano.sh/hierarchy-weights must have as many parts as volcano.sh/hierarchy";
+    let parts = "metadata.annotations: volcano.sh/hierarchy-weights must have the same length with volcano.sh/hierarchy";
     let numbers = "metadata.annotations: parts of volcano.sh/hierarchy-weights must be numbers above 0";
     let refused = vec![
         (at("root/c", "1"), parts),
@@ -267,7 +266,8 @@ fn changes_of_jobs() -> Table {
         *path.split('.').fold(&mut template, |at, field| &mut at[field]) = value;
         second("template", template)
     };
-    let of_worker = "spec.tasks: of task worker only replicas and minAvailable can be changed";
+    let of_worker =
+        "spec.tasks: job updates may not change fields other than replicas and minAvailable of task worker";
     let mut refused = vec![
         (template("spec.priorityClassName", json!("high")), of_worker),
         (template("metadata.labels", json!({"a": "b"})), of_worker),
@@ -276,26 +276,35 @@ fn changes_of_jobs() -> Table {
         (second("dependsOn", json!({"name": ["master"]})), of_worker),
         (
             second("name", json!("other")),
-            "spec.tasks: of task other only replicas and minAvailable can be changed",
+            "spec.tasks: job updates may not change fields other than replicas and minAvailable of task other",
         ),
         (change(json!({"queue": "team"})), "spec.queue: Invalid value: the queue of a job cannot be changed"),
         (
             change(json!({"tasks": [task("master", 1, None, "")]})),
-            "spec.tasks: Invalid value: tasks cannot be added or removed",
+            "spec.tasks: Invalid value: job updates may not add or remove tasks",
         ),
     ];
     for (words, value) in [
-        ("spec.schedulerName: only minAvailable", json!({"schedulerName": "other"})),
-        ("spec.policies: only minAvailable", json!({"policies": []})),
-        ("spec.plugins: only minAvailable", json!({"plugins": {"svc": []}})),
         (
-            "spec.volumes: only minAvailable",
+            "spec.schedulerName: job updates may not change fields other than",
+            json!({"schedulerName": "other"}),
+        ),
+        ("spec.policies: job updates may not change fields other than", json!({"policies": []})),
+        ("spec.plugins: job updates may not change fields other than", json!({"plugins": {"svc": []}})),
+        (
+            "spec.volumes: job updates may not change fields other than",
             json!({"volumes": [{"mountPath": "/a", "volumeClaimName": "a"}]}),
         ),
-        ("spec.maxRetry: only minAvailable", json!({"maxRetry": 9})),
-        ("spec.ttlSecondsAfterFinished: only minAvailable", json!({"ttlSecondsAfterFinished": 9})),
-        ("spec.minSuccess: only minAvailable", json!({"minSuccess": 1})),
-        ("spec.networkTopology: only minAvailable", json!({"networkTopology": {"mode": "soft"}})),
+        ("spec.maxRetry: job updates may not change fields other than", json!({"maxRetry": 9})),
+        (
+            "spec.ttlSecondsAfterFinished: job updates may not change fields other than",
+            json!({"ttlSecondsAfterFinished": 9}),
+        ),
+        ("spec.minSuccess: job updates may not change fields other than", json!({"minSuccess": 1})),
+        (
+            "spec.networkTopology: job updates may not change fields other than",
+            json!({"networkTopology": {"mode": "soft"}}),
+        ),
     ] {
         refused.push((change(value), words));
     }
@@ -326,9 +335,12 @@ async fn policies_refuse_what_the_webhooks_of_volcano_refuse() -> Result<()> {
         .await?;
     }
     for request in tables.iter().flat_map(|(_, accepted)| accepted) {
-        if let Some(why) = request.refusal(&cluster.client).await? {
-            bail!("{}: {why}", request.text());
-        }
+        wait::until(SOON, &request.text(), async || {
+            let why = request.refusal(&cluster.client).await?;
+            ensure!(why.is_none(), "{why:?}");
+            Ok(())
+        })
+        .await?;
     }
     by_controllers(&cluster.client).await
 }

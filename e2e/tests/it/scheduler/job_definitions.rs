@@ -65,10 +65,12 @@ fn jobs() -> Vec<Case> {
     let mut good: Vec<Value> = good.map(|change| job(&change)).into();
     good.extend([json!([]), json!(["--master=worker", "--port=1"]), json!(["-master", "worker"])].map(mpi));
     good.push(named(54, 10));
-    let words =
-        "either volumeClaimName (a claim that exists) or volumeClaim (one that is made) must be given";
+    let words = "either VolumeClaim or VolumeClaimName must be specified";
     let bad = [
-        (job(&json!({"minAvailable": 6})), "minAvailable must not be greater than the replicas of all tasks"),
+        (
+            job(&json!({"minAvailable": 6})),
+            "job 'minAvailable' should not be greater than total replicas in tasks",
+        ),
         (job(&json!({"tasks": []})), "spec.tasks in body should have at least 1 items"),
         (
             job(&json!({"plugins": {"horovod": []}})),
@@ -79,8 +81,8 @@ fn jobs() -> Vec<Case> {
         (volumes(json!([{"mountPath": "a:b", "volumeClaim": {}}])), "spec.volumes[0].mountPath"),
         (volumes(json!([{"mountPath": "", "volumeClaim": {}}])), "spec.volumes[0].mountPath"),
         (volumes(json!([{"mountPath": "/a", "volumeClaimName": "Data"}])), "spec.volumes[0].volumeClaimName"),
-        (json!({}), "spec.tasks: Invalid value: a job needs a task"),
-        (json!({"spec": {"queue": "q"}}), "spec.tasks: Invalid value: a job needs a task"),
+        (json!({}), "spec.tasks: Invalid value: No task specified in job spec"),
+        (json!({"spec": {"queue": "q"}}), "spec.tasks: Invalid value: No task specified in job spec"),
         (
             job(
                 &json!({"tasks": [chain(1, None)["spec"]["tasks"][0]], "plugins": {"mpi": ["--worker=master"]}}),
@@ -98,7 +100,7 @@ fn jobs() -> Vec<Case> {
         ),
         (
             volumes(json!([{"mountPath": "/a", "volumeClaim": {}}, {"mountPath": "/a", "volumeClaim": {}}])),
-            "each mountPath can be used once",
+            "duplicated mountPath",
         ),
         (job(&json!({"minSuccess": 0})), "spec.minSuccess in body should be greater than or equal to 1"),
         (named(55, 1), LONG),
@@ -159,8 +161,8 @@ fn tasks() -> Vec<Case> {
     good.push(ring_behind(8));
     good.push(dense());
     let bad = [
-        (worker(&json!({"minAvailable": 5})), "minAvailable must not be greater than replicas"),
-        (worker(&json!({"name": "master"})), "names of tasks must be unique"),
+        (worker(&json!({"minAvailable": 5})), "'minAvailable' is greater than 'replicas' in task"),
+        (worker(&json!({"name": "master"})), "duplicated task name"),
         (worker(&json!({"name": "Worker"})), "spec.tasks[1].name in body should match"),
         (
             worker(&json!({"partitionPolicy": partitions(3, 2, 0)})),
@@ -192,7 +194,8 @@ fn tasks() -> Vec<Case> {
 }
 
 fn policies() -> Vec<Case> {
-    let one = "spec.policies[0]: Invalid value: either an event or an exitCode must be given, and not both";
+    let none = "spec.policies[0]: Invalid value: either event and exitCode should be specified";
+    let both = "spec.policies[0]: Invalid value: must not specify event and exitCode simultaneously";
     let exit = |code: i32| json!({"exitCode": code, "action": "RestartPod"});
     let events = |events: &[&str]| json!({"events": events, "action": "RestartTask"});
     let pending = json!({"event": "PodPending", "action": "AbortJob", "timeout": "1h"});
@@ -204,20 +207,20 @@ fn policies() -> Vec<Case> {
         json!([events(&["PodFailed", "PodPending"])]),
     ];
     let bad = [
-        (json!([{"action": "AbortJob"}]), one),
-        (json!([{"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}]), one),
-        (json!([exit(0)]), "spec.policies[0].exitCode: Invalid value: 0 is not an exit code of a failure"),
+        (json!([{"action": "AbortJob"}]), none),
+        (json!([{"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}]), both),
+        (json!([exit(0)]), "spec.policies[0].exitCode: Invalid value: 0 is not a valid error code"),
         (json!([{"event": "PodFailed"}]), "spec.policies[0]: Invalid value: an event needs an action"),
         (json!([events(&["PodRunning"])]), "spec.policies[0].events[0]: Unsupported value: \"PodRunning\""),
         (
             json!([{"event": "PodFailed", "action": "SyncJob"}]),
-            "spec.policies[0].action: Unsupported value: \"SyncJob\"",
+            "spec.policies[0].action: Invalid value: \"SyncJob\": invalid policy action",
         ),
         (json!([events(&["PodFailed"]), events(&["PodEvicted", "PodFailed"])]), TWICE),
         (json!([events(&["*"]), events(&["*"])]), TWICE),
         (
             json!([exit(1), exit(2), exit(1)]),
-            "spec.policies: Invalid value: an exitCode can be in one policy only",
+            "spec.policies: Invalid value: duplicate exitCode: it can be in one policy only",
         ),
         (json!([events(&["*"]), events(&["PodFailed"])]), STAR),
         (json!([events(&["PodFailed", "*"])]), STAR),
@@ -228,16 +231,15 @@ fn policies() -> Vec<Case> {
     let of_task = worker(&json!({"policies": [exit(1), exit(1)]}));
     bad.push((
         of_task,
-        "spec.tasks[1].policies: Invalid value: an exitCode can be in one policy only".to_owned(),
+        "spec.tasks[1].policies: Invalid value: duplicate exitCode: it can be in one policy only".to_owned(),
     ));
     let good = good.map(|policies| job(&json!({ "policies": policies })));
     let bad = bad.iter().map(|(object, words)| (object.clone(), words.as_str())).collect();
     table("Job", good.into(), bad)
 }
 
-const TWICE: &str = "spec.policies: Invalid value: an event can be in one policy only";
-const STAR: &str =
-    "spec.policies: Invalid value: * stands for all events, so no policy can name another one beside it";
+const TWICE: &str = "spec.policies: Invalid value: duplicate event: it can be in one policy only";
+const STAR: &str = "spec.policies: Invalid value: if there's * here, no other policy should be here";
 
 fn crons() -> Vec<Case> {
     let zone = |zone: &str| {
@@ -268,12 +270,12 @@ fn flows() -> Vec<Case> {
         {"name": "a", "patch": {"jobSpec": {"minAvailable": 1}}},
         {"name": "b", "dependsOn": {"targets": ["a"], "probe": probe}},
     ]))];
-    let ring = "spec.flows: Invalid value: Jobs of a flow must not wait for each other";
+    let ring = "spec.flows: Invalid value: jobflow Flow is not DAG: Jobs must not wait for each other";
     let bad = vec![
         (flow(json!([{"name": "a"}, {"name": "a"}])), "names of flows must be unique"),
         (
             flow(json!([{"name": "a", "dependsOn": {"targets": ["b"]}}])),
-            "spec.flows: Invalid value: dependsOn must name Jobs of the flow",
+            "spec.flows: Invalid value: jobflow Flow is not DAG: vertex is not defined: dependsOn must name Jobs of the flow",
         ),
         (flow(json!([{"name": "a", "dependsOn": {"targets": ["a"]}}])), ring),
         (
@@ -299,7 +301,7 @@ fn table(kind: &'static str, good: Vec<Value>, bad: Vec<(Value, &str)>) -> Vec<C
 
 /// Changes of the spec of a stored job, and what the API server says about them.
 pub(super) const UPDATES: [(&str, &str); 2] = [
-    (r#"{"tasks": [{"name": "worker", "replicas": 4}]}"#, "tasks cannot be added or removed"),
+    (r#"{"tasks": [{"name": "worker", "replicas": 4}]}"#, "job updates may not add or remove tasks"),
     (r#"{"queue": "other"}"#, "the queue of a job cannot be changed"),
 ];
 

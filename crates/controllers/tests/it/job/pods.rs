@@ -255,9 +255,9 @@ fn pods_that_volcano_marked_for_deletion_are_made_anew() {
 fn pods_of_a_large_job_are_made_some_at_a_time() {
     let mut cluster = Cluster::new("minAvailable: 1\ntasks: [{name: a, replicas: 1}]");
     cluster.settle();
-    cluster.job.as_mut().unwrap().spec.tasks[0].replicas = 3_000;
+    cluster.job.as_mut().unwrap().spec.tasks[0].replicas = 10_500;
     let changes = cluster.reconcile().changes;
-    assert_eq!(changes.iter().filter(|change| matches!(change, Change::Create(_))).count(), 2_000);
+    assert_eq!(changes.iter().filter(|change| matches!(change, Change::Create(_))).count(), 10_000);
     cluster.settle();
-    assert_eq!(cluster.names().len(), 3_000);
+    assert_eq!(cluster.names().len(), 10_500);
 }
