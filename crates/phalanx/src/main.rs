@@ -38,7 +38,7 @@ struct Cli {
 enum Command {
     /// Schedule a live cluster; takes vc-scheduler's flags
     Scheduler(Box<scheduler::Args>),
-    /// Run the controllers of Jobs, Queues, CronJobs and JobFlows; takes vc-controller-manager's flags
+    /// Run the controllers of Jobs, PodGroups, Queues, CronJobs and JobFlows; takes vc-controller-manager's flags
     Controllers(Box<controllers::Args>),
     /// Schedule a cluster given as manifests, in virtual time
     Simulate(simulate::Args),

@@ -57,7 +57,7 @@ impl Default for MachineOptions {
             scheduler_name: "volcano".to_owned(),
             owners: OwnerTable::builtin(),
             in_flight: 64,
-            hold: Duration::from_secs(3),
+            hold: Duration::from_secs(2),
             failures_max: Some(FAILURES_MAX),
             seed: 0,
         }

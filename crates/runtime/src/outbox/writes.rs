@@ -19,8 +19,6 @@ const HOLDS_MAX: u32 = 10;
 /// The holds that counts of a running PodGroup must be still: pods start and end one after the other, and nobody acts
 /// on how many run.
 const COUNT_HOLDS: u32 = 5;
-/// The holds that phase Running waits for pods to start.
-const START_HOLDS: u32 = 3;
 /// The most holds for the status of a queue, which each bind changes.
 const QUEUE_HOLDS_MAX: u32 = 30;
 /// The most holds for the status of a pod while new pods keep coming.
@@ -189,10 +187,9 @@ impl Writes {
     pub(super) fn group(&mut self, write: GroupWrite, now: Instant) {
         let known = self.phases.get(&write.group).copied().unwrap_or_default();
         let (urgency, holds) = match (write.status.phase, write.status.phase == known) {
-            // Pods that are bound start to run soon: the same write tells how many.
-            (Phase::Running, false) => (Urgency::Prompt, START_HOLDS),
-            // What has completed is often deleted at once by its owner, as a vcjob does: then nothing is written.
-            (Phase::Completed, false) => (Urgency::Prompt, 1),
+            // Pods that are bound start to run soon: the same write tells how many. What has completed is often deleted
+            // at once by its owner, as a vcjob does: then nothing is written.
+            (Phase::Running | Phase::Completed, false) => (Urgency::Prompt, 1),
             (_, false) => (Urgency::Prompt, 0),
             (Phase::Running, true) if unschedulable(&write.status).is_none() => (Urgency::Lazy, COUNT_HOLDS),
             (_, true) => (Urgency::Lazy, 1),

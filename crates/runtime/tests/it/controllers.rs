@@ -13,7 +13,7 @@ use phalanx_runtime::outbox::request::Moment;
 use serde_json::{Value, json};
 
 /// How long statuses that only count wait.
-const HOLD: Duration = Duration::from_secs(3);
+const HOLD: Duration = Duration::from_secs(2);
 
 /// A machine, the time, and the versions that the API server gives out.
 struct World {
@@ -260,7 +260,7 @@ fn no_more_requests_are_in_flight_than_allowed() {
 }
 
 #[test]
-fn statuses_that_only_count_are_written_once_for_all_that_came_within_three_seconds() {
+fn statuses_that_only_count_are_written_once_for_all_that_came_within_two_seconds() {
     let mut world = World::admitted(job(3));
     for creation in world.all() {
         world.done(creation);
@@ -270,7 +270,7 @@ fn statuses_that_only_count_are_written_once_for_all_that_came_within_three_seco
     let begin = world.now.instant;
     let status = world.later();
     assert_eq!(short(&status), "status Pending pending=3");
-    assert!(world.now.instant - begin <= HOLD, "three seconds after the first of them");
+    assert!(world.now.instant - begin <= HOLD, "two seconds after the first of them");
     world.done(status);
     world.wait(HOLD * 2);
     assert_eq!(shorts(&world.all()), Vec::<String>::new());

@@ -149,8 +149,8 @@ fn a_running_group_is_written_with_the_pods_that_run_soon_and_its_counts_once_th
     };
     outbox.decide(vec![status("g", Phase::Running, 0)], now);
     assert!(drain(&mut outbox, now).is_empty());
-    outbox.decide(vec![status("g", Phase::Running, 1)], now + hold * 2);
-    now += hold * 3;
+    outbox.decide(vec![status("g", Phase::Running, 1)], now + hold / 2);
+    now += hold;
     let sent = burst(&mut outbox, now);
     assert_eq!(running(&sent), 1);
     for job in sent {
