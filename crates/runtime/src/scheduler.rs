@@ -393,12 +393,16 @@ fn look_for_controllers(
         let (client, namespace) = (client.clone(), grouping.lease_namespace.clone());
         let (engine, owners) = (sink.engine.clone(), sink.owners.clone());
         tasks.spawn(async move {
+            let first = std::sync::Once::new();
             let tell = |seen: bool| {
                 if seen {
                     let _ = owners.send(owners::Seen::Controller);
                     let _ = engine.send(Input::Events(vec![Event::GroupController]));
                 }
-                let _ = engine.send(Input::Synced(group_controller::LEASE));
+                // The first cycle waits for the first look.
+                first.call_once(|| {
+                    let _ = engine.send(Input::Synced(group_controller::LEASE));
+                });
             };
             group_controller::follow(client, namespace, tell).await;
             // A task that ends would end the process.

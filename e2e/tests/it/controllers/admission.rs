@@ -9,7 +9,8 @@ use kube::{
 use phalanx_e2e::{PlaneOptions, fake, wait};
 use serde_json::{Value, json};
 
-use super::{Cluster, SOON, World, api_version, task};
+use super::deploy::start_by_manifests;
+use super::{Cluster, SOON, api_version, task};
 use crate::scheduler::deploy::{apply, manifests, manifests_in};
 
 /// A cluster without controllers, with those of these objects in force whose kind begins so.
@@ -373,7 +374,8 @@ async fn by_controllers(client: &Client) -> Result<()> {
 /// The counts in the status are those of the scheduler and the controllers.
 #[tokio::test]
 async fn a_queue_takes_and_keeps_jobs_while_it_is_open_and_can_be_deleted_after_them() -> Result<()> {
-    let world = World::start(fake::Nodes::new(1).cpu("4")).await?;
+    let cluster = Cluster::with(PlaneOptions::default(), fake::Nodes::new(1).cpu("4"), &[]).await?;
+    let world = start_by_manifests(cluster).await?;
     let is_policy =
         |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdm"));
     let policies: Vec<Value> = manifests()?.into_iter().filter(is_policy).collect();

@@ -58,23 +58,8 @@ const SOMETIMES: [(&str, &str); 33] = [
 async fn the_manifests_grant_exactly_the_rights_that_the_controllers_need() -> Result<()> {
     let options = PlaneOptions { audit: true, ..PlaneOptions::default() };
     let cluster = Cluster::with(options, fake::Nodes::new(1).cpu("8"), &[]).await?;
-    let is_ours = |object: &&Value| {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        name.starts_with("phalanx-controllers")
-    };
-    let objects: Vec<Value> = manifests_in("optional")?.iter().filter(is_ours).cloned().collect();
-    let namespace = manifests()?.into_iter().filter(|object| object["kind"] == "Namespace");
-    apply(&cluster.client, &namespace.collect::<Vec<_>>()).await?;
-    apply(&cluster.client, &objects).await?;
-    let deployment = objects.iter().find(|object| object["kind"] == "Deployment").context("a Deployment")?;
-    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
-    let args: Vec<String> = serde_json::from_value(args.clone())?;
-    ensure!(args.first().is_some_and(|first| first == "controllers"), "{args:?}");
-    let kubeconfig = format!("--kubeconfig={}", as_service_account(&cluster, "phalanx-controllers").await?);
-    let all: Vec<&str> =
-        args[1..].iter().map(String::as_str).chain([&*kubeconfig, "--leader-elect=true"]).collect();
-    let controllers = Some(Phalanx::start_controllers(&cluster.plane, &all).await?);
-    let world = World { cluster, controllers };
+    let objects = manifests_of_controllers()?;
+    let world = start_by_manifests(cluster).await?;
 
     do_everything(&world).await?;
     let log = world.controllers().log_text();
@@ -88,6 +73,31 @@ async fn the_manifests_grant_exactly_the_rights_that_the_controllers_need() -> R
     ensure!(unused.is_empty(), "rights that nothing uses: {unused:?}");
     ensure!(sometimes.is_subset(&granted), "no longer granted: {:?}", beyond(&sometimes, &granted));
     Ok(())
+}
+
+fn manifests_of_controllers() -> Result<Vec<Value>> {
+    let is_ours = |object: &Value| {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        name.starts_with("phalanx-controllers")
+    };
+    Ok(manifests_in("optional")?.into_iter().filter(is_ours).collect())
+}
+
+/// Controllers with the account and the arguments of the manifests.
+pub(super) async fn start_by_manifests(cluster: Cluster) -> Result<World> {
+    let objects = manifests_of_controllers()?;
+    let namespace = manifests()?.into_iter().filter(|object| object["kind"] == "Namespace");
+    apply(&cluster.client, &namespace.collect::<Vec<_>>()).await?;
+    apply(&cluster.client, &objects).await?;
+    let deployment = objects.iter().find(|object| object["kind"] == "Deployment").context("a Deployment")?;
+    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    let args: Vec<String> = serde_json::from_value(args.clone())?;
+    ensure!(args.first().is_some_and(|first| first == "controllers"), "{args:?}");
+    let kubeconfig = format!("--kubeconfig={}", as_service_account(&cluster, "phalanx-controllers").await?);
+    let all: Vec<&str> =
+        args[1..].iter().map(String::as_str).chain([&*kubeconfig, "--leader-elect=true"]).collect();
+    let controllers = Some(Phalanx::start_controllers(&cluster.plane, &all).await?);
+    Ok(World { cluster, controllers })
 }
 
 /// A plain pod; a job with all kinds of objects that is restarted, completed by a command and deleted; a flow; a queue.

@@ -158,7 +158,11 @@ async fn the_manifests_grant_exactly_the_rights_that_the_scheduler_needs() -> Re
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &args).await?);
 
-    cluster.pod_group("g", json!({"minMember": 1})).await?;
+    // A policy refuses everything until it knows the queues.
+    wait::until(SOON, "the policies to be in force", async || {
+        cluster.pod_group("g", json!({"minMember": 1})).await
+    })
+    .await?;
     cluster.members("g", 2, &PodSpec::cpu(1)).await?;
     cluster.until_bound("g-", 2).await?;
     cluster.until_status("PodGroup", "g", "2 running", |status| status["running"] == 2).await?;

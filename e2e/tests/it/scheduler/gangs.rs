@@ -147,7 +147,8 @@ async fn a_gang_that_starts_at_once_needs_few_writes() -> Result<()> {
     .await?;
     let statuses =
         metric("phalanx_requests_total{kind=\"status\",result=\"done\"}").await.unwrap_or_default();
-    ensure!(statuses <= 10.0, "{statuses} statuses for 5 gangs");
+    // Inqueue and Running of each, and what the queue has allocated.
+    ensure!(statuses <= 12.0, "{statuses} statuses for 5 gangs");
     let retried = metric("phalanx_requests_total{kind=\"bind\",result=\"retry\"}").await;
     ensure!(retried.is_err(), "binds were tried again");
     let note = cluster.phalanx().metric("phalanx_pods_bound_total").await.context("the metric")?;

@@ -185,6 +185,7 @@ fn tasks() -> Vec<Case> {
             "spec.tasks: Invalid value: dependsOn must name tasks of the job",
         ),
         (worker(&json!({"dependsOn": {"name": ["worker"]}})), RING),
+        (worker(&json!({"replicas": 100_000})), "spec.tasks: Invalid value: a job has at most 100000 pods"),
         (chain(20, Some(0)), RING),
         (chain(9, Some(2)), RING),
         (ring_behind(7), RING),
@@ -214,7 +215,8 @@ fn policies() -> Vec<Case> {
         (json!([events(&["PodRunning"])]), "spec.policies[0].events[0]: Unsupported value: \"PodRunning\""),
         (
             json!([{"event": "PodFailed", "action": "SyncJob"}]),
-            "spec.policies[0].action: Invalid value: \"SyncJob\": invalid policy action",
+            "spec.policies[0].action: Invalid value: \"SyncJob\": invalid policy action, expected one of AbortJob, RestartJob, \
+             RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob, ResumeJob",
         ),
         (json!([events(&["PodFailed"]), events(&["PodEvicted", "PodFailed"])]), TWICE),
         (json!([events(&["*"]), events(&["*"])]), TWICE),
