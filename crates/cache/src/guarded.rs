@@ -104,24 +104,24 @@ fn metadata(text: &str) -> ObjectMeta {
     ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() }
 }
 
-impl<K: Resource<DynamicType = ()>> Resource for Guarded<K> {
-    type DynamicType = ();
+impl<K: Resource> Resource for Guarded<K> {
+    type DynamicType = K::DynamicType;
     type Scope = K::Scope;
 
-    fn kind((): &()) -> Cow<'_, str> {
-        K::kind(&())
+    fn kind(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::kind(of)
     }
 
-    fn group((): &()) -> Cow<'_, str> {
-        K::group(&())
+    fn group(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::group(of)
     }
 
-    fn version((): &()) -> Cow<'_, str> {
-        K::version(&())
+    fn version(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::version(of)
     }
 
-    fn plural((): &()) -> Cow<'_, str> {
-        K::plural(&())
+    fn plural(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::plural(of)
     }
 
     fn meta(&self) -> &ObjectMeta {

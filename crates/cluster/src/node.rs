@@ -164,7 +164,8 @@ impl Node {
         self.ports.iter().any(|taken| taken.is_used(fit) && collide(&taken.what, wanted))
     }
 
-    /// Whether a disk is in use in a way that excludes another pod; with [`Fit::FutureIdle`], by a task that is not terminating.
+    /// Whether a disk is in use in a way that excludes another pod; with [`Fit::FutureIdle`], by a task that is not
+    /// terminating.
     pub fn disk_taken(&self, wanted: &Disk, fit: Fit) -> bool {
         self.disks.iter().any(|taken| taken.is_used(fit) && excludes(&taken.what, wanted))
     }

@@ -1,7 +1,8 @@
 //! `churn`: gangs come and end at a steady rate, for minutes.
 //!
 //! The pods of a gang are created at once, gangs of 1 to 16 pods follow each other at the rate, and each pod is deleted
-//! some time after it was seen bound, and the PodGroup after the last of its pods. kube-scheduler gets the same pods without PodGroups.
+//! some time after it was seen bound, and the PodGroup after the last of its pods. kube-scheduler gets the same pods
+//! without PodGroups.
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -368,7 +368,7 @@ impl Machine {
         }
     }
 
-    /// Of a PodGroup that is not there, a pod is told that waits for it.
+    /// An event on the subject; where that is a PodGroup that does not exist, on a pod that waits for it.
     fn warn(&mut self, subject: &Subject, reason: &'static str, message: String, now: Instant) {
         self.tell_subject(subject, true, reason, message, now);
     }

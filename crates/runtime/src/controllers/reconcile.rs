@@ -127,7 +127,12 @@ impl Store {
 
     /// Commands that name an object, in the order of their creation: those for it, and the others.
     fn commands(&self, subject: &Subject, object: Option<&ObjectMeta>) -> (Vec<Command>, Vec<Command>) {
-        let named = self.commands.iter().filter(|(key, command)| {
+        let all: Vec<(&Key, &Command)> = if subject.kind == Kind::Queue {
+            self.commands.iter().collect()
+        } else {
+            self.commands.in_namespace(&subject.key.namespace).collect()
+        };
+        let named = all.into_iter().filter(|(key, command)| {
             super::concern::target(&key.namespace, command).as_ref() == Some(subject)
         });
         let mut found: Vec<Command> = named.map(|(_, command)| command.clone()).collect();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
@@ -18,9 +17,8 @@ use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_api::names::{JOB_NAME, QUEUE_NAME_ANNOTATION};
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Guarded, Invalid};
-use phalanx_controllers::podgroup::{Owner, OwnerRow, OwnerTable, PlainPod};
+use phalanx_controllers::podgroup::{Owner, OwnerTable, PlainPod};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
@@ -116,7 +114,7 @@ pub(super) fn all(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink, schedul
     one::<Pod>(tasks, Watched::Pod, client, config().labels(JOB_NAME), sink);
     one::<PriorityClass>(tasks, Watched::PriorityClass, client, config(), sink);
     let claims = Api::<PartialObjectMeta<PersistentVolumeClaim>>::all(client.clone());
-    let read = |claim| Some(applied(Watched::Claim, Guarded::Read(claim), Kept::fact));
+    let read = |claim| Some(applied(Watched::Claim, Guarded::Read(claim), &(), Kept::fact));
     start(tasks, Watched::Claim, watcher(claims, config()), read, sink);
     let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client.clone());
     start(tasks, Watched::Namespace, watcher(namespaces, config()), |found| Some(namespace(&found)), sink);
@@ -137,7 +135,7 @@ fn plain(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink, schedulers: &[St
         {
             return None;
         }
-        Some(applied(Watched::PlainPod, pod, |pod| PlainPod::from(&pod).into()))
+        Some(applied(Watched::PlainPod, pod, &(), |pod| PlainPod::from(&pod).into()))
     };
     let pods = Api::<Guarded<Pod>>::all(client.clone());
     start(tasks, Watched::PlainPod, watcher(pods, config), read, sink);
@@ -150,7 +148,7 @@ fn namespace(found: &PartialObjectMeta<Namespace>) -> Input {
     Input::Seen(Seen { id: Identity::of(&found.metadata), fact })
 }
 
-/// Watches the kinds of the table of owners: whole objects where a field states a minimum, else their metadata.
+/// Watches the kinds of the table of owners. One that cannot be read keeps its own pods waiting, and no others.
 pub(super) fn owners(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink, table: &OwnerTable) {
     for (at, row) in table.rows().iter().enumerate() {
         let kind = ApiResource {
@@ -160,25 +158,14 @@ pub(super) fn owners(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink, tabl
             kind: row.kind.clone(),
             plural: row.plural(),
         };
-        let (client, row) = (client.clone(), row.clone());
-        let (watched, config) = (Watched::Owner(at), watcher::Config::default());
-        if row.min_member.is_some() {
-            let api = Api::<DynamicObject>::all_with(client, &kind);
-            let read = move |object: DynamicObject| Some(owner(at, &row, &object.metadata, &object.data));
-            start(tasks, watched, watcher(api, config), read, sink);
-        } else {
-            let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &kind);
-            let read = move |object: PartialObjectMeta<DynamicObject>| {
-                Some(owner(at, &row, &object.metadata, &Value::Null))
-            };
-            start(tasks, watched, watcher(api, config), read, sink);
-        }
+        let api = Api::<Guarded<DynamicObject>>::all_with(client.clone(), &kind);
+        let (watched, row) = (Watched::Owner(at), row.clone());
+        let fact = move |object: DynamicObject| {
+            SeenOwner { row: at, owner: Owner::of(&object.metadata, &object.data, &row) }.into()
+        };
+        let read = move |object| Some(applied(watched, object, &kind, &fact));
+        start(tasks, watched, watcher(api, watcher::Config::default()), read, sink);
     }
-}
-
-fn owner(at: usize, row: &OwnerRow, metadata: &ObjectMeta, object: &Value) -> Input {
-    let fact = SeenOwner { row: at, owner: Owner::of(metadata, object, row) }.into();
-    Input::Seen(Seen { id: Identity::of(metadata), fact })
 }
 
 fn one<K>(tasks: &mut JoinSet<()>, kind: Watched, client: &Client, config: watcher::Config, sink: &Sink)
@@ -186,7 +173,7 @@ where
     K: Kept + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let api = Api::<Guarded<K>>::all(client.clone());
-    start(tasks, kind, watcher(api, config), move |object| Some(applied(kind, object, K::fact)), sink);
+    start(tasks, kind, watcher(api, config), move |object| Some(applied(kind, object, &(), K::fact)), sink);
 }
 
 fn start<T: Clone + Send + 'static>(
@@ -200,7 +187,7 @@ fn start<T: Clone + Send + 'static>(
     tasks.spawn(async move { follow(kind, events, read, sink).await });
 }
 
-/// Passes on what a watch says. What is read of an object that is not ours is nothing.
+/// Passes on what a watch says. `read` returns nothing for pods of other schedulers.
 async fn follow<T: Clone>(
     kind: Watched,
     events: impl futures::Stream<Item = Result<watcher::Event<T>, Error>> + Send,
@@ -237,17 +224,19 @@ async fn follow<T: Clone>(
     }
 }
 
-fn applied<K>(kind: Watched, object: Guarded<K>, fact: impl Fn(K) -> Fact) -> Input
-where
-    K: Resource<DynamicType = ()>,
-{
+fn applied<K: Resource>(
+    kind: Watched,
+    object: Guarded<K>,
+    of: &K::DynamicType,
+    fact: impl Fn(K) -> Fact,
+) -> Input {
     let id = Identity::of(object.meta());
     match object {
         Guarded::Read(object) => Input::Seen(Seen { id, fact: fact(object) }),
         Guarded::Unread(unread) => {
             let regarding = Regarding {
-                api_version: K::api_version(&()),
-                kind: K::kind(&()),
+                api_version: K::api_version(of).into_owned().into(),
+                kind: K::kind(of).into_owned().into(),
                 key: id.key.clone(),
                 uid: id.uid.as_str().into(),
             };
@@ -351,7 +340,7 @@ mod tests {
         ]);
         let objects: Vec<Guarded<Job>> = serde_json::from_str(&list.to_string()).expect("a list");
         let inputs: Vec<Input> =
-            objects.into_iter().map(|object| applied(Watched::Job, object, Job::fact)).collect();
+            objects.into_iter().map(|object| applied(Watched::Job, object, &(), Job::fact)).collect();
         let [Input::Seen(good), Input::Broken(Watched::Job, bad, regarding, invalid)] = &inputs[..] else {
             panic!("{inputs:?}")
         };
@@ -380,5 +369,15 @@ mod tests {
         }
         let expected = [("bad", true), ("good", false), ("bad", true)];
         assert_eq!(names, expected.map(|(name, broken)| (name.to_owned(), broken)));
+        // Of an owner of pods the API server lists such levels in the metadata too.
+        let fields = format!(r#""managedFields": [{{"fieldsV1": {deep}}}]"#);
+        let bad = format!(r#"{{"metadata": {{"name": "bad", "uid": "2", {fields}}}}}"#);
+        let list = format!(
+            r#"{{"kind": "JobSetList", "apiVersion": "v1", "metadata": {{}}, "items": [{bad}, {good}]}}"#
+        );
+        let list: kube::core::ObjectList<Guarded<DynamicObject>> =
+            serde_json::from_str(&list).expect("a list of owners");
+        let names: Vec<_> = list.items.iter().map(|one| one.meta().name.as_deref()).collect();
+        assert_eq!(names, [Some("bad"), Some("good")]);
     }
 }

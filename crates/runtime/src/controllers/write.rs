@@ -347,30 +347,26 @@ mod tests {
         assert_eq!(body["metadata"], json!({"uid": "u"}), "no version: the scheduler writes the rest");
     }
 
-    #[test]
-    fn a_deletion_is_of_the_object_that_was_observed() {
-        let target = Target {
+    fn pod() -> Target {
+        Target {
             kind: Kind::Pod,
             namespace: "ns".to_owned(),
             name: "x".to_owned(),
             uid: "u".to_owned(),
             foreground: false,
-        };
-        let (line, body) = sent(&Change::Delete(target));
+        }
+    }
+
+    #[test]
+    fn a_deletion_is_of_the_object_that_was_observed() {
+        let (line, body) = sent(&Change::Delete(pod()));
         assert_eq!(line, "DELETE /api/v1/namespaces/ns/pods/x");
         assert_eq!(body["preconditions"]["uid"], "u");
     }
 
     #[test]
     fn a_pod_joins_its_podgroup_if_it_is_the_one_that_was_observed() {
-        let target = Target {
-            kind: Kind::Pod,
-            namespace: "ns".to_owned(),
-            name: "x".to_owned(),
-            uid: "u".to_owned(),
-            foreground: false,
-        };
-        let (line, body) = sent(&Change::Join(target, "podgroup-u".to_owned()));
+        let (line, body) = sent(&Change::Join(pod(), "podgroup-u".to_owned()));
         assert_eq!(line, "PATCH /api/v1/namespaces/ns/pods/x");
         let annotations = json!({"scheduling.k8s.io/group-name": "podgroup-u"});
         assert_eq!(body["metadata"], json!({"uid": "u", "annotations": annotations}));

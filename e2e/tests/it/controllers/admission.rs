@@ -4,13 +4,14 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use phalanx_e2e::{PlaneOptions, fake, wait};
 use serde_json::{Value, json};
 
 use super::deploy::start_by_manifests;
 use super::{Cluster, SOON, api_version, task};
+use crate::scheduler::definitions::named as typed;
 use crate::scheduler::deploy::{apply, manifests, manifests_in};
 
 /// A cluster without controllers, with those of these objects in force whose kind begins so.
@@ -63,16 +64,6 @@ impl Request {
             Delete(name) => format!("delete queue {name}"),
         }
     }
-}
-
-fn typed(kind: &str, object: &Value) -> Result<DynamicObject> {
-    let mut object = object.clone();
-    object["apiVersion"] = json!(api_version(kind));
-    object["kind"] = json!(kind);
-    if object["metadata"]["name"].is_null() {
-        object["metadata"]["name"] = json!("x");
-    }
-    Ok(serde_json::from_value(object)?)
 }
 
 const HIERARCHY: &str = "volcano.sh/hierarchy";

@@ -56,7 +56,7 @@ async fn dry_run(client: &Client, kind: &str, object: &Value) -> Result<Option<S
 }
 
 /// With kind and, where it has none, a name.
-pub(super) fn named(kind: &str, object: &Value) -> Result<DynamicObject> {
+pub(crate) fn named(kind: &str, object: &Value) -> Result<DynamicObject> {
     let mut object = object.clone();
     object["apiVersion"] = json!(api_version(kind));
     object["kind"] = json!(kind);
