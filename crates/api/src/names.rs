@@ -16,8 +16,8 @@ pub const INHERITED_PREFIX: &str = "volcano.sh/";
 
 /// Pod: the PodGroup, in the pod's namespace, that it belongs to.
 pub const GROUP_NAME_ANNOTATION: &str = "scheduling.k8s.io/group-name";
-/// The scheduler knows Kubernetes' own PodGroups, to which `spec.schedulingGroup` of a pod refers, by their names with this
-/// prefix: Volcano's may have the same names, and no name of an object has a '/'.
+/// The scheduler knows Kubernetes' own PodGroups, to which `spec.schedulingGroup` of a pod refers, by their names with
+/// this prefix: Volcano's may have the same names, and no name of an object has a '/'.
 pub const KUBERNETES_POD_GROUP_PREFIX: &str = "scheduling.k8s.io/";
 /// Pod: an older name for [`GROUP_NAME_ANNOTATION`]; Volcano reads it only for vGPUs.
 pub const VOLCANO_GROUP_NAME_ANNOTATION: &str = "scheduling.volcano.sh/group-name";

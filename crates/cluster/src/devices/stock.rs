@@ -59,8 +59,8 @@ impl Stock {
         }
     }
 
-    /// Whether all that is asked for, and `more`, can be allocated. Devices that are idle now are left to nominated pods
-    /// where these need them later.
+    /// Whether all that is asked for, and `more`, can be allocated. Devices that are idle now are left to nominated
+    /// pods where these need them later.
     pub fn serves(&self, more: &[(ShapeId, u32)], fit: Fit) -> bool {
         let later = || self.flows(more, Fit::FutureIdle);
         match fit {

@@ -1,5 +1,5 @@
-//! To which gang a pod belongs: the highest owner in its chain of controllers that is listed and states a minimum; where
-//! none does, its direct controller; without one, the pod itself.
+//! To which gang a pod belongs: the highest owner in its chain of controllers that is listed and states a minimum;
+//! where none does, its direct controller; without one, the pod itself.
 
 use std::collections::BTreeMap;
 

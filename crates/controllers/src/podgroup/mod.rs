@@ -80,8 +80,8 @@ fn keep(seen: &Observed<'_>, group: &PodGroup, outcome: &mut Outcome) -> bool {
     true
 }
 
-/// The pod that stands for all: the oldest one that has not ended. A pod may name a PodGroup to which it does not belong
-/// by its owners.
+/// The pod that stands for all: the oldest one that has not ended. A pod may name a PodGroup to which it does not
+/// belong by its owners.
 fn model<'a>(seen: &Observed<'a>) -> Option<(&'a PlainPod, Gang)> {
     let mut pods: Vec<&PlainPod> = seen.members.iter().copied().filter(|pod| !pod.ended).collect();
     pods.sort_by_key(|pod| (pod.created_at, &pod.name));

@@ -36,8 +36,8 @@ pub(crate) use timers::TimerKind;
 pub struct RetryLimits {
     /// The number of waiting jobs up to which all are tried in each cycle.
     pub all_up_to: usize,
-    /// The number of jobs that any event may help that are tried in each cycle. The others back off after a failed try: for
-    /// a second, then two, up to ten.
+    /// The number of jobs that any event may help that are tried in each cycle. The others back off after a failed try:
+    /// for a second, then two, up to ten.
     pub per_cycle: usize,
     /// The number of jobs of a queue that may need evictions that are tried in each cycle, and of the rest in rotation;
     /// fewer where more than four queues have such jobs. All of them are tried when free capacity may serve them.

@@ -254,8 +254,8 @@ struct Health {
 }
 
 impl Health {
-    /// Volcano's definitions of these may not be installed: then there are none. Namespaces that may not be read name no
-    /// queues.
+    /// Volcano's definitions of these may not be installed: then there are none. Namespaces that may not be read name
+    /// no queues.
     fn is_optional(&self, code: u16) -> bool {
         match self.kind {
             Watched::CronJob | Watched::JobFlow | Watched::JobTemplate | Watched::Command => code == 404,

@@ -3,11 +3,13 @@ use phalanx_api::bus::Command;
 use phalanx_api::names::AFTER_SECONDS;
 use phalanx_cache::Invalid;
 use phalanx_cluster::event::Time;
+use phalanx_controllers::Kind;
+use phalanx_controllers::command::target;
 
 use super::meta_time;
 use crate::object;
 
-/// Commands by the time at which they are given.
+/// Commands by the time at which they are given. UIDs of the simulation are its own, so the name of an object counts.
 pub(crate) struct Commands {
     begin: Time,
     waiting: Vec<(Time, Command)>,
@@ -54,25 +56,25 @@ impl Commands {
     /// Those for a Job, in the order in which they were given.
     pub(crate) fn for_job(&self, namespace: &str, name: &str) -> Vec<Command> {
         let here = |command: &&Command| command.metadata.namespace.as_deref() == Some(namespace);
-        self.given.iter().filter(here).filter(|command| is_for(command, "Job", name)).cloned().collect()
+        self.given
+            .iter()
+            .filter(here)
+            .filter(|command| target(command) == Some((Kind::Job, name)))
+            .cloned()
+            .collect()
     }
 
     /// Those for a Queue, of any namespace.
     pub(crate) fn for_queue(&self, name: &str) -> Vec<Command> {
-        self.given.iter().filter(|command| is_for(command, "Queue", name)).cloned().collect()
+        self.given.iter().filter(|command| target(command) == Some((Kind::Queue, name))).cloned().collect()
     }
 
     /// Whether a Command for a Queue was given that is not carried out yet.
     pub(crate) fn any_for_queues(&self) -> bool {
-        self.given.iter().any(|command| command.target.as_ref().is_some_and(|target| target.kind == "Queue"))
+        self.given.iter().any(|command| target(command).is_some_and(|(kind, _)| kind == Kind::Queue))
     }
 
     pub(crate) fn delete(&mut self, uid: &str) {
         self.given.retain(|command| command.metadata.uid.as_deref() != Some(uid));
     }
-}
-
-/// UIDs of the simulation are its own: the name counts.
-fn is_for(command: &Command, kind: &str, name: &str) -> bool {
-    command.target.as_ref().is_some_and(|target| target.kind == kind && target.name == name)
 }

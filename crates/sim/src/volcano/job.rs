@@ -1,7 +1,7 @@
 //! Jobs and what belongs to them.
 //!
-//! A Job of the manifests that has a status comes from a cluster, with its pods and its PodGroup: these are read as they
-//! are, and the Job is left alone.
+//! A Job of the manifests that has a status comes from a cluster, with its pods and its PodGroup: these are read as
+//! they are, and the Job is left alone.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

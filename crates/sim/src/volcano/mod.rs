@@ -84,8 +84,8 @@ impl Controllers {
         others.into_iter().flatten().min()
     }
 
-    /// Schedules have no end: CronJobs go on for a few times of their schedules and, after that, while anything else but
-    /// their own Jobs does.
+    /// Schedules have no end: CronJobs go on for a few times of their schedules and, after that, while anything else
+    /// but their own Jobs does.
     fn schedules_count(&self, api_server: &ApiServer) -> bool {
         if self.crons.wait() {
             return true;

@@ -122,7 +122,8 @@ pub(crate) fn granted(objects: &[Value]) -> BTreeSet<String> {
     rights
 }
 
-/// The rights on leases hold in one namespace and, but for creation, for one name; that of the controllers is looked at.
+/// The rights on leases hold in one namespace and, but for creation, for one name; that of the controllers is looked
+/// at.
 fn ensure_rights_on_leases_are_narrow(objects: &[Value]) -> Result<()> {
     for object in objects {
         for rule in object["rules"].as_array().into_iter().flatten() {
