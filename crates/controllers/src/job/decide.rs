@@ -1,14 +1,14 @@
 //! Decisions: one write of the status each. See `crates/design/controllers.md`.
 
 use jiff::{SignedDuration, Timestamp};
-use phalanx_api::batch::{JobPhase, JobStatus, TaskState};
+use phalanx_api::batch::{JobPhase, JobStatus};
 use phalanx_api::bus::{Action, Command, Event};
 
 use super::events::{Happened, happened};
 use super::marker::{self, Scope, is_discarded};
 use super::policy::{Answer, answer};
 use super::status::{count, enter, is_live, is_surplus};
-use super::{FAILURES_MAX, JobPod, JobView, index_of, partition};
+use super::{FAILURES_MAX, JobView, index_of, partition};
 use crate::change::{Change, Kind, Outcome, Target};
 use crate::meta::text;
 
@@ -171,19 +171,20 @@ pub(crate) fn phase_after(phase: &JobPhase, action: &Action) -> Option<JobPhase>
     }
 }
 
-/// Pods beyond the replicas of their task are counted no more before they are deleted. If they were, and the Job were
-/// scaled up again, they would count as evicted.
+/// A scale-down is in the status before its pods are deleted: if the Job is scaled up again, they do not count as
+/// evicted.
 fn scale_down(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
     let (spec, mut status) = (&view.job.spec, view.status().clone());
-    let (surplus, kept): (Vec<&JobPod>, Vec<&JobPod>) =
-        view.seen.pods.iter().partition(|pod| is_surplus(spec, &status, pod));
-    let counted = |(task, state): (&String, &TaskState)| {
-        let kept = kept.iter().filter(|pod| pod.task == *task).count();
-        usize::try_from(state.phase.values().sum::<i32>()).is_ok_and(|counted| counted > kept)
-    };
-    let decides = is_live(view.phase())
-        && surplus.iter().any(|pod| !pod.is_terminating())
-        && status.task_status_count.iter().any(counted);
+    for task in &spec.tasks {
+        if view
+            .pods_of(&task.name)
+            .iter()
+            .any(|pod| !pod.is_terminating() && is_surplus(spec, view.status(), pod))
+        {
+            marker::scaled_down(&mut status, &task.name, task.replicas);
+        }
+    }
+    let decides = is_live(view.phase()) && status != *view.status();
     if decides {
         count(&mut status, spec, view.seen.pods);
         outcome.changes.push(view.write(status, true));

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use phalanx_api::batch::JobStatus;
+use phalanx_api::batch::{JobSpec, JobStatus};
 use phalanx_api::bus::Command;
 
 use super::JobPod;
-use super::status::is_live;
+use super::status::{is_live, is_surplus};
 
 /// The pods that a restart makes anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,7 @@ pub(crate) enum Scope {
 const RESTART: &str = "restart-";
 const COMMAND: &str = "command.";
 const EVICTED: &str = "evicted.";
+const SCALED: &str = "scaled.";
 
 impl Scope {
     fn key(&self) -> String {
@@ -59,7 +60,10 @@ pub(crate) fn restart(status: &mut JobStatus, scope: &Scope, retry: i32) {
 pub(crate) fn is_discarded(status: &JobStatus, pod: &JobPod) -> bool {
     let ended = status.state.phase.as_ref().is_some_and(|phase| !is_live(phase));
     let old = pod.version < status.version;
-    pod.out_of_sync || (!pod.is_finished() && (old || ended)) || is_restarted(status, pod)
+    pod.out_of_sync
+        || (!pod.is_finished() && (old || ended))
+        || is_restarted(status, pod)
+        || (pod.is_terminating() && is_scaled_down(status, pod))
 }
 
 fn is_restarted(status: &JobStatus, pod: &JobPod) -> bool {
@@ -81,6 +85,32 @@ pub(crate) fn forget_restarts(status: &mut JobStatus, pods: &[JobPod]) {
     status
         .controlled_resources
         .retain(|key, _| !key.starts_with(RESTART) || *key == job || needed.contains(key));
+}
+
+/// The task was scaled down to so many replicas: terminating pods beyond them were not evicted.
+pub(crate) fn scaled_down(status: &mut JobStatus, task: &str, replicas: i32) {
+    let least = scaled_to(status, task).map_or(replicas, |before| before.min(replicas));
+    status.controlled_resources.insert(format!("{SCALED}{task}"), least.to_string());
+}
+
+fn scaled_to(status: &JobStatus, task: &str) -> Option<i32> {
+    status.controlled_resources.get(&format!("{SCALED}{task}"))?.parse().ok()
+}
+
+fn is_scaled_down(status: &JobStatus, pod: &JobPod) -> bool {
+    scaled_to(status, &pod.task).is_some_and(|replicas| pod.index >= replicas)
+}
+
+/// Forgets tasks all of whose pods that a scale-down deletes are gone.
+pub(crate) fn forget_scaled_down(status: &mut JobStatus, spec: &JobSpec, pods: &[JobPod]) {
+    let leaves = |pod: &&JobPod| pod.is_terminating() || is_surplus(spec, status, pod);
+    let needed: BTreeSet<String> = pods
+        .iter()
+        .filter(|pod| is_scaled_down(status, pod))
+        .filter(leaves)
+        .map(|pod| format!("{SCALED}{}", pod.task))
+        .collect();
+    status.controlled_resources.retain(|key, _| !key.starts_with(SCALED) || needed.contains(key));
 }
 
 /// A Command was carried out.

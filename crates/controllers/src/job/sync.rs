@@ -137,6 +137,7 @@ fn record(view: &JobView<'_>, status: &mut JobStatus) {
     plugin::record(&view.job, status);
     volumes::record(&view.job, status);
     marker::forget_restarts(status, view.seen.pods);
+    marker::forget_scaled_down(status, &view.job.spec, view.seen.pods);
     marker::forget_commands(status, view.seen.commands);
     let runs = |name: &str| {
         let mut pods = view.seen.pods.iter().filter(|pod| pod.name == name && !pod.is_terminating());

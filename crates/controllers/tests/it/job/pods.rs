@@ -129,9 +129,16 @@ fn surplus_pods_do_not_count_for_the_phase() {
     }
 }
 
-/// The pods that the smaller job does not have were deleted by the controller, and not evicted.
+/// The pods that the smaller job does not have were deleted by the controller, and not evicted: whether they are gone
+/// when the job is scaled up, or still terminate.
 #[test]
 fn a_job_that_is_scaled_down_and_up_at_once_was_not_evicted() {
+    for gone in [true, false] {
+        scale_down_and_up(gone);
+    }
+}
+
+fn scale_down_and_up(gone: bool) {
     let mut cluster = running("minAvailable: 1\npolicies: [{event: PodEvicted, action: AbortJob}]");
     let scale = |cluster: &mut Cluster, replicas| {
         let task = &mut cluster.job.as_mut().unwrap().spec.tasks[1];
@@ -139,9 +146,18 @@ fn a_job_that_is_scaled_down_and_up_at_once_was_not_evicted() {
         cluster.reconcile().changes.into_iter().for_each(|change| cluster.apply(change));
     };
     scale(&mut cluster, 0);
-    cluster.reap();
+    scale(&mut cluster, 0);
+    let terminating = |cluster: &Cluster| {
+        cluster.pods.values().filter(|pod| pod.metadata.deletion_timestamp.is_some()).count()
+    };
+    assert_eq!(terminating(&cluster), 2);
+    if gone {
+        cluster.reap();
+    }
     scale(&mut cluster, 2);
     cluster.settle();
+    let marks = &cluster.status().controlled_resources;
+    assert!(!marks.keys().any(|key| key.starts_with("scaled.")), "{marks:?}");
     assert_eq!((cluster.phase(), cluster.names().len()), (JobPhase::Running, 3));
 }
 
