@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use phalanx_conf::{Known, Parsed, Problem, Severity};
 use phalanx_framework::conf::Conf;
+use phalanx_sim::{Comparison, Options};
 
 use crate::exit::{BadInput, counted, print};
-use crate::inputs;
+use crate::inputs::{self, ClusterArgs};
+use crate::runs;
 
 /// Commands of `conf`.
 #[derive(Debug, clap::Subcommand)]
@@ -19,13 +21,8 @@ pub(crate) enum Command {
         #[arg(long)]
         strict: bool,
     },
-    /// Print what differs in meaning between two files, one difference a line
-    Diff {
-        /// The first file
-        old: PathBuf,
-        /// The second file
-        new: PathBuf,
-    },
+    /// Print what differs in meaning between two files, one difference a line; with -f or --live, also what they do
+    Diff(Box<Diff>),
     /// Print a file with every default filled in; without a file, the built-in default
     Show {
         /// The file, or - for standard input
@@ -35,19 +32,45 @@ pub(crate) enum Command {
     Reference,
 }
 
+/// Flags of `diff`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Diff {
+    /// The first file
+    old: PathBuf,
+    /// The second file
+    new: PathBuf,
+    /// Say what both files do with a copy of the live cluster
+    #[arg(long, conflicts_with = "files")]
+    live: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Check { file, strict } => check(file, *strict),
-        Command::Diff { old, new } => {
-            let (old, new) = (inputs::conf(Some(old))?, inputs::conf(Some(new))?);
-            print(&phalanx_conf::diff(&old, &new).into_iter().map(|line| line + "\n").collect::<String>())
-        }
+        Command::Diff(args) => diff(args),
         Command::Show { file } => {
             let conf = inputs::conf(file.as_deref())?;
             print(&phalanx_conf::render(&conf, &Known::builtin()))
         }
         Command::Reference => print(&phalanx_conf::reference()),
     }
+}
+
+fn diff(args: &Diff) -> Result<()> {
+    let (old, new) = (inputs::conf(Some(&args.old))?, inputs::conf(Some(&args.new))?);
+    print(&phalanx_conf::diff(&old, &new).into_iter().map(|line| line + "\n").collect::<String>())?;
+    if !args.live && !args.cluster.has_files() {
+        return Ok(());
+    }
+    let manifests = args.cluster.source()?.manifests()?;
+    let default_queue = args.cluster.names.default_queue.as_str().into();
+    let options = Options { default_queue, ..Options::default() };
+    let before = runs::report(old, manifests.clone(), &options, None)?;
+    let after = runs::report(new, manifests, &options, None)?;
+    let [old, new] = [&args.old, &args.new].map(|file| inputs::shown(file));
+    print(&format!("\n{}", Comparison::of(&before, &after).to_table([&old, &new])))
 }
 
 fn check(file: &Path, strict: bool) -> Result<()> {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 
 /// The user's input cannot be used; the text names the place and what was expected.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BadInput(pub(crate) String);
 
 impl fmt::Display for BadInput {

@@ -7,7 +7,7 @@ use phalanx_sim::{Options, Simulation, Subject, counting_clock};
 
 use crate::exit::{BadInput, print};
 use crate::flag;
-use crate::inputs::{self, ManifestArgs};
+use crate::inputs::{self, ClusterArgs};
 
 /// The first cycle places all that fits; the second gives the reasons of what still waits.
 const CYCLES: u32 = 2;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(short, long, default_value = "default", value_parser = flag::namespace())]
     namespace: String,
     #[command(flatten)]
-    manifests: ManifestArgs,
+    cluster: ClusterArgs,
     /// The configuration; without it, Volcano's built-in default
     #[arg(long, value_name = "FILE")]
     scheduler_conf: Option<PathBuf>,
@@ -41,9 +41,9 @@ enum Kind {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (conf, manifests) = args.manifests.read(args.scheduler_conf.as_deref())?;
+    let (conf, manifests) = args.cluster.source()?.read(args.scheduler_conf.as_deref())?;
     inputs::tell_unasked(&conf, &manifests);
-    let default_queue = args.manifests.default_queue.as_str().into();
+    let default_queue = args.cluster.names.default_queue.as_str().into();
     let options = Options { default_queue, ..Options::default() };
     let mut simulation = Simulation::new(manifests, conf, &options);
     simulation.run_cycles(CYCLES, &mut counting_clock());

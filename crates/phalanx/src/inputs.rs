@@ -8,23 +8,23 @@ use phalanx_conf::{Known, Parsed, Severity};
 use phalanx_framework::conf::Conf;
 use phalanx_sim::Manifests;
 
+use crate::capture;
 use crate::exit::{BadInput, all_of, plain, tell};
 use crate::flag;
+use crate::remote::{self, Connection};
 
 /// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
+/// The name of a copy of the live cluster in messages.
+const LIVE: &str = "<cluster>";
+
 /// Names that stand for standard input.
 const STDIN: &str = "-";
 
-/// Where manifests come from.
+/// What manifests are read with.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ManifestArgs {
-    /// Manifests: a file, a folder (its *.yaml, *.yml and *.json, folders in it too), or - for standard input.
-    /// Objects without a creation time are created in the order of their documents; one bad object ends the run (exit
-    /// code 2)
-    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR", required = true, num_args = 1..)]
-    files: Vec<PathBuf>,
+pub(crate) struct Names {
     /// Pods with this spec.schedulerName are scheduled; others only use what they have
     #[arg(long = "scheduler-name", value_name = "NAME", default_value = "volcano", value_delimiter = ',', value_parser = flag::scheduler_name())]
     scheduler_names: Vec<String>,
@@ -33,15 +33,93 @@ pub(crate) struct ManifestArgs {
     pub(crate) default_queue: String,
 }
 
-impl ManifestArgs {
+impl Names {
     /// The scheduler name that a pod gets.
-    pub(crate) fn first_name(&self) -> &str {
+    pub(crate) fn first(&self) -> &str {
         self.scheduler_names.first().map_or("volcano", String::as_str)
+    }
+}
+
+/// Manifests in files.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManifestArgs {
+    /// Manifests: a file, a folder (its *.yaml, *.yml and *.json, folders in it too), or - for standard input.
+    /// Objects without a creation time are created in the order of their documents; one bad object ends the run (exit
+    /// code 2)
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR", required = true, num_args = 1..)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) names: Names,
+}
+
+impl ManifestArgs {
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source { texts: texts(&self.files), instead: Texts::default(), silent: false, names: &self.names }
+    }
+}
+
+/// Manifests in files, or the objects of a live cluster.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClusterArgs {
+    /// Manifests: a file, a folder, or - for standard input, as for simulate; without it, a copy of the live cluster
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR", num_args = 1..)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    pub(crate) names: Names,
+}
+
+impl ClusterArgs {
+    /// Whether files are given.
+    pub(crate) fn has_files(&self) -> bool {
+        !self.files.is_empty()
+    }
+
+    pub(crate) fn source(&self) -> Result<Source<'_>> {
+        let texts = if self.files.is_empty() {
+            let copy = async { capture::objects(&self.connection.open().await?).await };
+            let objects = remote::run("copy the cluster", copy)?;
+            Texts { files: vec![(LIVE.to_owned(), capture::text(&objects))], faults: Vec::new() }
+        } else {
+            texts(&self.files)
+        };
+        Ok(Source { texts, instead: Texts::default(), silent: false, names: &self.names })
+    }
+}
+
+/// Texts of manifests.
+#[derive(Clone)]
+pub(crate) struct Source<'a> {
+    texts: Texts,
+    /// Manifests whose objects replace others.
+    instead: Texts,
+    /// Nothing is told of objects that are left out.
+    silent: bool,
+    names: &'a Names,
+}
+
+/// Files by name and text, and those that cannot be read.
+#[derive(Clone, Default)]
+struct Texts {
+    files: Vec<(String, String)>,
+    faults: Vec<BadInput>,
+}
+
+impl Source<'_> {
+    /// With objects from these files, in place of those of the same kind and name.
+    pub(crate) fn with(self, files: &[PathBuf]) -> Self {
+        Self { instead: texts(files), ..self }
+    }
+
+    /// For objects of which all was told already.
+    pub(crate) fn silent(self) -> Self {
+        Self { silent: true, ..self }
     }
 
     /// Reads the manifests and the configuration. Notes on objects that were left out go to stderr; the problems of
     /// both are reported together.
-    pub(crate) fn read(&self, conf: Option<&Path>) -> Result<(Conf, Manifests), BadInput> {
+    pub(crate) fn read(self, conf: Option<&Path>) -> Result<(Conf, Manifests), BadInput> {
         match (self::conf(conf), self.manifests()) {
             (Ok(conf), Ok(manifests)) => Ok((conf, manifests)),
             (conf, manifests) => {
@@ -50,24 +128,26 @@ impl ManifestArgs {
         }
     }
 
-    fn manifests(&self) -> Result<Manifests, BadInput> {
-        let (sources, mut faults) = texts(&self.files);
-        if sources.is_empty() && !faults.is_empty() {
+    /// Reads the manifests. Notes on objects that were left out go to stderr.
+    pub(crate) fn manifests(self) -> Result<Manifests, BadInput> {
+        let Self { texts: Texts { files, mut faults }, instead, silent, names } = self;
+        faults.extend(instead.faults);
+        if files.is_empty() && !faults.is_empty() {
             return Err(all_of(&faults));
         }
         let options = phalanx_sim::ReadOptions {
-            schedulers: self.scheduler_names.clone(),
-            default_queue: self.default_queue.clone(),
+            schedulers: names.scheduler_names.clone(),
+            default_queue: names.default_queue.clone(),
         };
-        let (notes, read) = match phalanx_sim::read(&sources, &options) {
+        let (notes, read) = match phalanx_sim::read_with(&files, &instead.files, &options) {
             Ok(mut manifests) => (std::mem::take(&mut manifests.notes), Some(manifests)),
             Err(refused) => {
                 faults.extend(refused.faults.iter().map(|fault| BadInput(fault.to_string())));
                 (refused.notes, None)
             }
         };
-        for note in &notes {
-            tell(format_args!("note: {note}"));
+        if !silent {
+            notes.iter().for_each(|note| tell(format_args!("note: {note}")));
         }
         read.filter(|_| faults.is_empty()).ok_or_else(|| all_of(&faults))
     }
@@ -110,8 +190,7 @@ pub(crate) fn text(file: &Path) -> Result<String, BadInput> {
     })
 }
 
-/// Files by name and text, and those that cannot be read.
-fn texts(paths: &[PathBuf]) -> (Vec<(String, String)>, Vec<BadInput>) {
+fn texts(paths: &[PathBuf]) -> Texts {
     let (mut files, mut faults) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_dir() {
@@ -140,7 +219,7 @@ fn texts(paths: &[PathBuf]) -> (Vec<(String, String)>, Vec<BadInput>) {
     if again {
         faults.push(BadInput("--filename: found - again, expected standard input once".to_owned()));
     }
-    (texts, faults)
+    Texts { files: texts, faults }
 }
 
 /// The manifests of a folder and the folders in it, by name. Hidden ones are editors' and the kubelet's.

@@ -1,4 +1,5 @@
 //! The one binary: flags and wiring.
+mod capture;
 mod completion;
 mod conf;
 mod controllers;
@@ -14,11 +15,13 @@ mod podgroups;
 mod program;
 mod queue;
 mod remote;
+mod runs;
 mod sampling;
 mod scheduler;
 mod simulate;
 mod usage;
 mod vcctl;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -44,6 +47,10 @@ enum Command {
     Simulate(simulate::Args),
     /// Say why a PodGroup or a pod waits once all that has room is placed; no pod starts or ends
     Explain(explain::Args),
+    /// Say what a change would do: other objects, nodes drained or added, another scheduler.conf
+    Whatif(whatif::Args),
+    /// Print a copy of a live cluster, which simulate, explain and whatif read
+    Capture(capture::Args),
     /// Check, compare or print a scheduler.conf
     #[command(subcommand)]
     Conf(conf::Command),
@@ -85,6 +92,8 @@ fn main() -> ExitCode {
         Command::Controllers(args) => controllers::run(*args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Whatif(args) => whatif::run(&args),
+        Command::Capture(args) => capture::run(&args),
         Command::Conf(command) => conf::run(&command),
         Command::Crds(args) => crds::run(&args),
         Command::Job(command) => job::run(&command),

@@ -94,7 +94,7 @@ impl Remote {
 }
 
 /// Runs a command to its end. Its errors have vcctl's form where the program is named so.
-pub(crate) fn run(command: &str, task: impl Future<Output = Result<()>>) -> Result<()> {
+pub(crate) fn run<T>(command: &str, task: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = runtime.context("starting the client").and_then(|runtime| runtime.block_on(task));
     match Program::current() {

@@ -1,14 +1,15 @@
 //! `phalanx simulate`: manifests in, what the scheduler makes of them out.
-use std::path::PathBuf;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use phalanx_sim::{Options, Simulation};
+use phalanx_framework::conf::Conf;
+use phalanx_sim::{Comparison, Manifests, Options, Report};
 
-use crate::exit::{print, tell};
+use crate::exit::{BadInput, print, tell};
 use crate::flag;
 use crate::inputs::{self, ManifestArgs};
+use crate::runs;
 use crate::sampling::Sampled;
 
 /// Flags of `simulate`.
@@ -16,9 +17,9 @@ use crate::sampling::Sampled;
 pub(crate) struct Args {
     #[command(flatten)]
     manifests: ManifestArgs,
-    /// The configuration; without it, Volcano's built-in default
+    /// The configuration; without it, Volcano's built-in default. With two of them, what differs between both runs
     #[arg(long, value_name = "FILE")]
-    scheduler_conf: Option<PathBuf>,
+    scheduler_conf: Vec<PathBuf>,
     /// Run this many cycles with no kubelet acting, instead of running until nothing changes
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=100_000))]
     cycles: Option<u32>,
@@ -43,32 +44,63 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (conf, manifests) = args.manifests.read(args.scheduler_conf.as_deref())?;
+    let (first, second) = match args.scheduler_conf.as_slice() {
+        [] => (None, None),
+        [one] => (Some(one.as_path()), None),
+        [one, other] => (Some(one.as_path()), Some(other.as_path())),
+        _ => {
+            return Err(
+                BadInput("--scheduler-conf: found more than two, expected one or two".to_owned()).into()
+            );
+        }
+    };
+    let (conf, manifests) = args.manifests.source().read(first)?;
     if let Some(warning) = args.sampling.warning() {
         tell(format_args!("note: {warning}"));
     }
-    let left = phalanx_sim::left_to_others(&manifests.left, args.manifests.first_name());
+    let left = phalanx_sim::left_to_others(&manifests.left, args.manifests.names.first());
     inputs::tell_unasked(&conf, &manifests);
-    let options = Options {
-        seed: args.seed,
-        default_queue: args.manifests.default_queue.as_str().into(),
-        sampling: args.sampling.sampling(),
-    };
-    let mut simulation = Simulation::new(manifests, conf, &options);
-    let start = Instant::now();
-    let mut clock = || start.elapsed().as_secs_f64();
-    match args.cycles {
-        Some(cycles) => simulation.run_cycles(cycles, &mut clock),
-        None => simulation.run_to_rest(&mut clock)?,
+    match (first, second) {
+        (Some(first), Some(second)) => compare(args, [first, second], conf, manifests)?,
+        _ => {
+            let report = report(args, conf, manifests)?;
+            print(&match args.output {
+                Format::Table => report.to_table(),
+                Format::Json => report.to_json(),
+                Format::Html => report.to_html(),
+            })?;
+        }
     }
-    let report = simulation.report();
-    print(&match args.output {
-        Format::Table => report.to_table(),
-        Format::Json => report.to_json(),
-        Format::Html => report.to_html(),
-    })?;
     for note in left {
         tell(format_args!("note: {note}"));
     }
     Ok(())
+}
+
+fn report(args: &Args, conf: Conf, manifests: Manifests) -> Result<Report> {
+    let options = Options {
+        seed: args.seed,
+        default_queue: args.manifests.names.default_queue.as_str().into(),
+        sampling: args.sampling.sampling(),
+    };
+    runs::report(conf, manifests, &options, args.cycles)
+}
+
+fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> Result<()> {
+    let other = inputs::conf(Some(files[1]))?;
+    inputs::tell_unasked(&other, &manifests);
+    let before = report(args, conf, manifests.clone())?;
+    let after = report(args, other, manifests)?;
+    let [first, second] = files.map(inputs::shown);
+    let comparison = Comparison::of(&before, &after);
+    print(&match args.output {
+        Format::Table => comparison.to_table([&first, &second]),
+        Format::Json => comparison.to_json(),
+        Format::Html => {
+            return Err(BadInput(
+                "-o: found html, expected table or json with two configurations".to_owned(),
+            )
+            .into());
+        }
+    })
 }

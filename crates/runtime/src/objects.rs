@@ -7,11 +7,15 @@ use http::Request;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::Request as Requests;
 use kube::core::request::Error as InvalidRequest;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, Resource};
 use serde_json::Value;
 
 use crate::client;
 use crate::outbox::driver::chain;
+
+/// Objects of a page of a list.
+const PAGE: u32 = 500;
 
 /// How often a request is sent again, as client-go has it.
 const RETRIES: u32 = 10;
@@ -59,6 +63,30 @@ impl Objects {
         }
     }
 
+    /// All objects of a kind that is named when the program runs, page by page.
+    pub async fn list_any(&self, version: &str, kind: &str) -> Result<Listed> {
+        let requests = Requests::new(DynamicObject::url_path(&resource(version, kind), None));
+        let (mut items, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+        loop {
+            let text = match self.try_send(&requests.list(&params)?).await {
+                Ok(text) => text,
+                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Listed::Absent),
+                Err(kube::Error::Api(status)) if status.code == 403 => {
+                    return Ok(Listed::Forbidden(status.message.clone()));
+                }
+                Err(error) => bail!(self.told(&error)),
+            };
+            let mut page: Value = serde_json::from_str(&text)?;
+            if let Value::Array(found) = page["items"].take() {
+                items.extend(found.into_iter().map(|item| with_type(item, version, kind)));
+            }
+            match page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(token),
+                None => return Ok(Listed::Items(items)),
+            }
+        }
+    }
+
     /// Creates an object; returns it as it is stored.
     pub async fn create<K: Kind>(&self, namespace: Option<&str>, object: &Value) -> Result<Value> {
         let requests = kind::<K>(namespace)?;
@@ -87,17 +115,18 @@ impl Objects {
 
     /// Sends a request, again where the API server asks for that, as client-go does.
     async fn send(&self, request: Result<Request<Vec<u8>>, InvalidRequest>) -> Result<String> {
-        let request = request?;
+        self.try_send(&request?).await.map_err(|error| anyhow!(self.told(&error)))
+    }
+
+    async fn try_send(&self, request: &Request<Vec<u8>>) -> kube::Result<String> {
         for _ in 0..RETRIES {
-            match self.client.request_text(request.clone()).await {
-                Ok(text) => return Ok(text),
-                Err(error) => match retry_after(&error) {
-                    Some(pause) => tokio::time::sleep(pause).await,
-                    None => bail!(self.told(&error)),
-                },
+            let answer = self.client.request_text(request.clone()).await;
+            match answer.as_ref().err().and_then(retry_after) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return answer,
             }
         }
-        self.client.request_text(request).await.map_err(|error| anyhow!(self.told(&error)))
+        self.client.request_text(request.clone()).await
     }
 
     /// What the API server says, or why it says nothing.
@@ -112,6 +141,17 @@ impl Objects {
             other => chain(other),
         }
     }
+}
+
+/// All objects of a kind, or why there are none.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Listed {
+    /// The objects, with apiVersion and kind.
+    Items(Vec<Value>),
+    /// The API server does not have the kind.
+    Absent,
+    /// The user may not list them; the API server's message.
+    Forbidden(String),
 }
 
 /// Which objects of a kind are listed.
@@ -157,11 +197,25 @@ fn segment(what: &str, name: &str) -> Result<String> {
     Ok(name.bytes().map(part).collect())
 }
 
+fn resource(version: &str, kind: &str) -> ApiResource {
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let kind = GroupVersionKind::gvk(group, version, kind);
+    // Metrics of nodes are served as nodes of their group.
+    if kind.kind == "NodeMetrics" {
+        return ApiResource::from_gvk_with_plural(&kind, "nodes");
+    }
+    ApiResource::from_gvk(&kind)
+}
+
 /// With apiVersion and kind, which may be left out of items of a list.
-fn typed<K: Kind>(mut object: Value) -> Value {
+fn typed<K: Kind>(object: Value) -> Value {
+    with_type(object, &K::api_version(&()), &K::kind(&()))
+}
+
+fn with_type(mut object: Value, version: &str, kind: &str) -> Value {
     if let Some(fields) = object.as_object_mut() {
-        fields.entry("apiVersion").or_insert_with(|| K::api_version(&()).into());
-        fields.entry("kind").or_insert_with(|| K::kind(&()).into());
+        fields.entry("apiVersion").or_insert_with(|| version.into());
+        fields.entry("kind").or_insert_with(|| kind.into());
     }
     object
 }

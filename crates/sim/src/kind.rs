@@ -165,6 +165,13 @@ pub(crate) fn near(kind: &str, version: &str) -> Option<&'static str> {
     phalanx_conf::nearest(&names, kind)
 }
 
+/// The kinds of objects that a copy of a cluster needs, by apiVersion and kind. Workloads such as Deployments are none
+/// of them: their pods are.
+pub fn kinds_of_a_copy() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let plain = Kind::ALL.iter().map(|(version, kind)| (*version, kind.name()));
+    plain.chain(CONTROLLED.iter().map(|(version, kind, _)| (*version, *kind)))
+}
+
 /// A kind that controllers of Volcano read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Controlled {

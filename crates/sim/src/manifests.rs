@@ -20,6 +20,7 @@ use serde_json::Value;
 use crate::api_server::SimulatedPod;
 use crate::bad_input::{BadInput, Refused};
 use crate::budget::Budget;
+use crate::changes;
 use crate::document::{self, Document};
 use crate::gang;
 use crate::printable::printable;
@@ -126,21 +127,43 @@ pub struct Manifests {
 
 /// Reads manifests, given as file name and text. Returns the objects, or all problems by file and line.
 pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Refused> {
-    let mut sources: Vec<&(String, String)> = sources.iter().collect();
+    read_with(sources, &[], options)
+}
+
+/// As [`read`], with further manifests, whose objects come last: each in place of that of the same kind and name, or as
+/// a new one.
+pub fn read_with(
+    sources: &[(String, String)],
+    instead: &[(String, String)],
+    options: &ReadOptions,
+) -> Result<Manifests, Refused> {
+    let [mut sources, mut instead]: [Vec<&(String, String)>; 2] =
+        [sources, instead].map(|files| files.iter().collect());
     sources.sort();
-    let sources_read: Vec<&str> = sources.iter().map(|(file, _)| file.as_str()).collect();
+    instead.sort();
     let (mut documents, mut faults) = (Vec::new(), Vec::new());
-    for found in sources.into_iter().flat_map(|(file, text)| document::read(file, text)) {
-        match found {
-            Ok(document) => documents.push(document),
-            Err(fault) => faults.push(fault),
+    let mut begins = 0;
+    for (at, (file, text)) in sources.iter().chain(&instead).enumerate() {
+        if at == sources.len() {
+            begins = documents.len();
+        }
+        for found in document::read(file, text) {
+            match found {
+                Ok(document) => documents.push(document),
+                Err(fault) => faults.push(fault),
+            }
         }
     }
+    let sources_read: Vec<&str> = sources.iter().chain(&instead).map(|(file, _)| file.as_str()).collect();
     if documents.is_empty() && faults.is_empty() {
         return Err(Refused { faults: vec![nothing_in(&sources_read)], notes: Vec::new() });
     }
     let empty = empty_ones(&sources_read, &documents, &faults);
     let mut values: Vec<_> = documents.iter_mut().map(|document| document.value.take()).collect();
+    if !instead.is_empty() {
+        let (replaced, instead) = values.split_at_mut(begins);
+        changes::replace(replaced, instead);
+    }
     let groups = gang::of_documents(&mut values, options);
     let mut reader = Reader::new(options, faults);
     // A PodGroup that is made stands in no document: what may be wrong with it is told of the first.

@@ -4,6 +4,7 @@
 mod api_server;
 mod arrows;
 mod bad_input;
+mod capture;
 mod closed_pipe;
 mod command_line_page;
 mod conf;
@@ -24,3 +25,4 @@ mod scenarios;
 mod simulate;
 mod stop;
 mod tell_all;
+mod whatif;

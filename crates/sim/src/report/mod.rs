@@ -1,4 +1,5 @@
 //! The report of a simulation and its formats.
+mod comparison;
 mod html;
 mod json;
 mod table;
@@ -7,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
+
+pub use comparison::{Comparison, GroupEnd, Sides};
 
 /// The report of a simulation. Serialised, it is the object that `-o json` prints; skipped fields are for tables and
 /// pages.

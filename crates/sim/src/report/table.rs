@@ -50,7 +50,15 @@ impl Report {
         let rows = self.pod_groups.iter().map(|(name, group)| {
             let cells = [&group.min_member, &group.placed(), &group.waiting].map(ToString::to_string);
             let [min, placed, waiting] = cells;
-            vec![name.clone(), group.queue.clone(), group.phase.clone(), min, placed, waiting, spread(group)]
+            vec![
+                name.clone(),
+                group.queue.clone(),
+                group.phase.clone(),
+                min,
+                placed,
+                waiting,
+                spread(&group.nodes),
+            ]
         });
         columns(&["PODGROUP", "QUEUE", "PHASE", "MIN", "PLACED", "WAITING", "NODES"], rows.collect())
     }
@@ -136,8 +144,7 @@ fn counted(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
-fn spread(group: &GroupOutcome) -> String {
-    let nodes: &BTreeMap<String, u32> = &group.nodes;
+pub(super) fn spread(nodes: &BTreeMap<String, u32>) -> String {
     if nodes.len() > NODES_MAX {
         return format!("{} nodes", nodes.len());
     }
@@ -145,7 +152,7 @@ fn spread(group: &GroupOutcome) -> String {
 }
 
 /// Left-aligned columns, two spaces apart; nothing without rows.
-fn columns(heads: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(super) fn columns(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     if rows.is_empty() {
         return String::new();
     }

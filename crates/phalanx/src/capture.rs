@@ -1,0 +1,64 @@
+//! `phalanx capture`: a copy of a cluster, as manifests that `simulate` and `explain` read.
+use anyhow::Result;
+use phalanx_runtime::objects::Listed;
+use serde_json::Value;
+
+use crate::exit::{print, tell};
+use crate::remote::{self, Connection, Remote};
+
+/// Flags of `capture`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    remote::run("capture the cluster", async {
+        let objects = objects(&args.connection.open().await?).await?;
+        print(&text(&objects))
+    })
+}
+
+/// The objects of a live cluster that scheduling reads. Kinds that are absent are left out; those that the user may not
+/// list are told on stderr.
+pub(crate) async fn objects(remote: &Remote) -> Result<Vec<Value>> {
+    let mut all = Vec::new();
+    for (version, kind) in phalanx_sim::kinds_of_a_copy() {
+        match remote.objects.list_any(version, kind).await? {
+            Listed::Items(items) => all.extend(items),
+            Listed::Absent => {}
+            Listed::Forbidden(message) => {
+                tell(format_args!("note: left out objects of kind {kind}: {message}"))
+            }
+        }
+    }
+    all.iter_mut().for_each(strip);
+    Ok(all)
+}
+
+/// One object a line.
+pub(crate) fn text(objects: &[Value]) -> String {
+    objects.iter().map(|object| format!("{object}\n")).collect()
+}
+
+/// Leaves out what scheduling does not read and what may be secret: environments, commands and arguments of containers,
+/// and former versions of the object.
+fn strip(value: &mut Value) {
+    const LEFT_OUT: [&str; 6] = [
+        "env",
+        "envFrom",
+        "command",
+        "args",
+        "managedFields",
+        "kubectl.kubernetes.io/last-applied-configuration",
+    ];
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|key, value| !LEFT_OUT.contains(&key.as_str()) || value.is_boolean());
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}

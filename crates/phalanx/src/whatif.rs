@@ -1,0 +1,84 @@
+//! `phalanx whatif`: what a change would do to a cluster.
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use phalanx_sim::{AddedNodes, Changes, Comparison, Options};
+
+use crate::exit::{BadInput, print};
+use crate::flag;
+use crate::inputs::{self, ClusterArgs};
+use crate::runs;
+
+/// Flags of `whatif`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Objects that are added, or take the place of those of the same kind and name: a file, a folder, or -
+    #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
+    with: Vec<PathBuf>,
+    /// A node that is cordoned; its pods wait for another one
+    #[arg(long, value_name = "NODE", num_args = 1.., value_parser = flag::name())]
+    drain: Vec<String>,
+    /// Nodes that are added, as many as said, like the node that is named
+    #[arg(long, value_name = "NODE=COUNT", num_args = 1.., value_parser = added)]
+    add_nodes: Vec<AddedNodes>,
+    /// The configuration; without it, Volcano's built-in default
+    #[arg(long, value_name = "FILE")]
+    scheduler_conf: Option<PathBuf>,
+    /// The configuration after the change; without it, the same one
+    #[arg(long, value_name = "FILE")]
+    new_conf: Option<PathBuf>,
+    /// Run this many cycles with no kubelet acting, instead of running until nothing changes
+    #[arg(long, value_name = "N", value_parser = flag::whole::<u32>(1..=100_000))]
+    cycles: Option<u32>,
+    /// Decides among nodes of equal score; the same seed gives the same result
+    #[arg(long, value_name = "S", default_value_t = 0, value_parser = flag::whole::<u64>(0..=u64::MAX))]
+    seed: u64,
+    /// How to show the result
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal
+    Table,
+    /// One object for programs
+    Json,
+}
+
+fn added(text: &str) -> Result<AddedNodes, String> {
+    let added = text.rsplit_once('=').and_then(|(like, count)| {
+        let count = count.parse().ok().filter(|count| (1..=100_000).contains(count))?;
+        Some(AddedNodes { like: like.to_owned(), count })
+    });
+    added.ok_or_else(|| "expected the name of a node, =, and a number from 1 to 100000".to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let changes = Changes { drained: args.drain.clone(), added: args.add_nodes.clone() };
+    if args.with.is_empty() && changes == Changes::default() && args.new_conf.is_none() {
+        let expected = "expected --with, --drain, --add-nodes or --new-conf";
+        return Err(BadInput(format!("found no change, {expected}")).into());
+    }
+    let options = Options {
+        seed: args.seed,
+        default_queue: args.cluster.names.default_queue.as_str().into(),
+        ..Options::default()
+    };
+    let source = args.cluster.source()?;
+    let new_conf = args.new_conf.as_deref().or(args.scheduler_conf.as_deref());
+    let (new_conf, mut changed) = source.clone().with(&args.with).read(new_conf)?;
+    let (conf, manifests) = source.silent().read(args.scheduler_conf.as_deref())?;
+    changed.change(&changes).map_err(|missing| BadInput(missing.to_string()))?;
+    inputs::tell_unasked(&new_conf, &changed);
+    let before = runs::report(conf, manifests, &options, args.cycles)?;
+    let after = runs::report(new_conf, changed, &options, args.cycles)?;
+    let comparison = Comparison::of(&before, &after);
+    print(&match args.output {
+        Format::Table => comparison.to_table(["NOW", "AFTER"]),
+        Format::Json => comparison.to_json(),
+    })
+}

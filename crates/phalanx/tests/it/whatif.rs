@@ -1,0 +1,100 @@
+//! `phalanx whatif`, and comparisons of two configurations: what differs, and nothing else.
+use serde_json::json;
+
+use crate::run::{folder, group, group_in, members, node, phalanx_in, pod, queue};
+
+/// A cluster with one node, a gang that runs on it, and one that waits.
+fn cluster() -> String {
+    let bound = members("runs", 2, 2).replace("spec: {sched", "spec: {nodeName: n1, sched");
+    node("n1", 4) + &group("runs", 2) + &bound + &group("waits", 2) + &members("waits", 2, 2)
+}
+
+#[test]
+fn a_change_shows_what_would_run_and_where() {
+    let new = node("n2", 8) + &group("new", 1) + &members("new", 1, 2);
+    let files = [("m.yaml", cluster()), ("new.yaml", new)];
+    let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
+    for (flags, expected) in [
+        (
+            &["--add-nodes", "n1=1"][..],
+            "default/waits  Inqueue, 0 placed, 2 waiting  Running, 2 placed  n1-added-1 (2)",
+        ),
+        (&["--drain", "n1"], "default/runs  Running, 2 placed  Inqueue, 0 placed, 2 waiting"),
+        (&["--with", "new.yaml"], "default/new  -  Running, 1 placed  n2 (1)"),
+        (&["--with", "new.yaml"], "default/waits  Inqueue, 0 placed, 2 waiting  Running, 2 placed  n2 (2)"),
+    ] {
+        let args = [&["whatif", "-f", "m.yaml", "--cycles", "3"], flags].concat();
+        let ran = phalanx_in(folder.path(), &args, "");
+        let words = |line: &str| line.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>();
+        let found = ran.text().lines().any(|line| words(line) == words(expected));
+        assert!(found, "{flags:?}: {expected}\n{}", ran.stdout);
+    }
+}
+
+#[test]
+fn an_object_takes_the_place_of_that_of_its_name() {
+    let limited = |cpu: u32| queue("q", &format!("capability: {{cpu: {cpu}}}"));
+    let manifest = node("n1", 8) + &limited(1) + &group_in("g", 2, "q") + &members("g", 2, 2);
+    let folder = folder(&[("m.yaml", &manifest), ("queue.yaml", &limited(4))]);
+    let args = ["whatif", "-f", "m.yaml", "--with", "queue.yaml", "-o", "json"];
+    let compared = phalanx_in(folder.path(), &args, "").json();
+    let group = &compared["podGroups"]["default/g"];
+    assert_eq!((&group["before"]["placed"], &group["after"]["placed"]), (&json!(0), &json!(2)), "{group:#}");
+}
+
+#[test]
+fn a_change_without_effect_is_said_to_have_none() {
+    let folder = folder(&[("m.yaml", &(node("n1", 4) + &pod("p", 1, "", "")))]);
+    let ran = phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--add-nodes", "n1=1"], "");
+    assert!(ran.text().starts_with("No difference in what is placed, waits or is evicted\nNOW: "), "{ran:?}");
+}
+
+#[test]
+fn what_cannot_be_changed_is_said_in_one_line() {
+    let folder = folder(&[("m.yaml", &node("n1", 4))]);
+    for (flags, expected) in [
+        (&[][..], "found no change, expected --with, --drain, --add-nodes or --new-conf"),
+        (&["--drain", "n9"], "node n9 is not in the input"),
+        (&["--with", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
+    ] {
+        let ran = phalanx_in(folder.path(), &[&["whatif", "-f", "m.yaml"], flags].concat(), "");
+        assert_eq!((ran.code, ran.stderr), (2, format!("error: {expected}\n")), "{flags:?}");
+    }
+}
+
+/// A preemptor that one of two configurations lets preempt.
+#[test]
+fn two_configurations_are_compared_by_what_they_place_and_evict() {
+    let class = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n";
+    let high = group("high", 1).replace("minMember", "priorityClassName: high, minMember");
+    let manifest = [
+        node("n1", 4),
+        "---\n".to_owned() + class,
+        group("low", 1),
+        members("low", 4, 1).replace("spec: {sched", "spec: {nodeName: n1, sched"),
+        high,
+        members("high", 1, 3).replace("spec: {sched", "spec: {priorityClassName: high, priority: 100, sched"),
+    ];
+    let conf = |actions: &str| {
+        format!(
+            "actions: \"{actions}\"\ntiers:\n- plugins: [{{name: priority}}, {{name: gang}}, {{name: conformance}}]\n- plugins: [{{name: predicates}}]\n"
+        )
+    };
+    let (calm, preempts) = (conf("enqueue, allocate"), conf("enqueue, allocate, preempt"));
+    let folder = folder(&[("m.yaml", &manifest.concat()), ("a.conf", &calm), ("b.conf", &preempts)]);
+    let compared = |args: &[&str]| phalanx_in(folder.path(), args, "");
+    let confs = ["--scheduler-conf", "a.conf", "--scheduler-conf", "b.conf"];
+    let json = compared(&[&["simulate", "-f", "m.yaml", "-o", "json"], &confs[..]].concat()).json();
+    assert_eq!(json["podGroups"]["default/high"]["before"]["placed"], 0, "{json:#}");
+    assert_eq!(json["podGroups"]["default/high"]["after"]["placed"], 1, "{json:#}");
+    assert_eq!(json["evictions"]["before"], json!({}));
+    assert_eq!(json["evictions"]["after"].as_object().map(serde_json::Map::len), Some(3), "{json:#}");
+    let same = ["--scheduler-conf", "a.conf", "--new-conf", "b.conf"];
+    let whatif = compared(&[&["whatif", "-f", "m.yaml", "-o", "json"], &same[..]].concat()).json();
+    assert_eq!(whatif["podGroups"], json["podGroups"]);
+    let diff = compared(&["conf", "diff", "a.conf", "b.conf", "-f", "m.yaml"]);
+    assert!(diff.text().contains("default/high"), "{diff:?}");
+    assert!(!compared(&["conf", "diff", "a.conf", "b.conf"]).text().contains("default/high"));
+    let three = [&["simulate", "-f", "m.yaml"], &confs[..], &confs[..2]].concat();
+    assert_eq!(compared(&three).code, 2);
+}

@@ -1,0 +1,120 @@
+//! Changes to a cluster before it is simulated: what if nodes were drained or added, or objects were others?
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use phalanx_cluster::event::{NodeInfo, PodLife, PodPhase};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::manifests::{Manifests, Object};
+
+/// Changes of nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Nodes that are cordoned, and whose pods of this scheduler wait again. Pods of other schedulers on them are gone.
+    pub drained: Vec<String>,
+    /// Nodes that are added.
+    pub added: Vec<AddedNodes>,
+}
+
+/// Nodes that are added, empty and ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedNodes {
+    /// The node that they resemble in all but their names.
+    pub like: String,
+    /// How many.
+    pub count: u32,
+}
+
+/// A node that is to be changed, and does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("node {0} is not in the input")]
+pub struct NoSuchNode(pub String);
+
+/// The label that holds the name of a node.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+impl Manifests {
+    /// Changes nodes. ResourceClaims and volumes of the pods of a drained node stay as they are.
+    pub fn change(&mut self, changes: &Changes) -> Result<(), NoSuchNode> {
+        changes.drained.iter().try_for_each(|name| self.drain(name))?;
+        changes.added.iter().try_for_each(|added| self.add_nodes(added))
+    }
+
+    fn drain(&mut self, name: &str) -> Result<(), NoSuchNode> {
+        self.node(name)?.unschedulable = true;
+        self.objects.retain_mut(|object| {
+            let Object::Pod(pod) = object else { return true };
+            let ended = matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed);
+            if ended || pod.info.life.node.as_deref() != Some(name) {
+                return true;
+            }
+            let waits = pod.info.ours && !pod.info.life.deleting;
+            pod.info.life = PodLife::default();
+            waits
+        });
+        Ok(())
+    }
+
+    fn add_nodes(&mut self, added: &AddedNodes) -> Result<(), NoSuchNode> {
+        let like = self.node(&added.like)?.clone();
+        let new = (1..=added.count).map(|number| Object::Node(alike(&like, number)));
+        self.objects.extend(new.collect::<Vec<_>>());
+        Ok(())
+    }
+
+    fn node(&mut self, name: &str) -> Result<&mut NodeInfo, NoSuchNode> {
+        let nodes = self.objects.iter_mut().filter_map(|object| match object {
+            Object::Node(node) => Some(node),
+            _ => None,
+        });
+        let mut named = nodes.filter(|node| *node.name == *name);
+        named.next().ok_or_else(|| NoSuchNode(name.to_owned()))
+    }
+}
+
+fn alike(like: &NodeInfo, number: u32) -> NodeInfo {
+    let name: Arc<str> = format!("{}-added-{number}", like.name).into();
+    let mut labels = like.labels.clone();
+    for (key, value) in &mut labels {
+        if &**key == HOSTNAME {
+            *value = name.clone();
+        }
+    }
+    NodeInfo { name, labels, unschedulable: false, ready: true, ..like.clone() }
+}
+
+/// Leaves out what objects of `instead` replace: objects of the same apiVersion, kind, namespace and name.
+pub(crate) fn replace(values: &mut [Value], instead: &[Value]) {
+    let mut replaced = BTreeSet::new();
+    for value in instead {
+        visit(value, &mut |object| replaced.extend([identity(object)]));
+    }
+    values.iter_mut().for_each(|value| leave_out(value, &replaced));
+}
+
+fn visit(value: &Value, found: &mut dyn FnMut(&Value)) {
+    match value["items"].as_array() {
+        Some(items) => items.iter().for_each(|item| visit(item, found)),
+        None => found(value),
+    }
+}
+
+fn identity(value: &Value) -> [String; 4] {
+    let metadata = &value["metadata"];
+    let texts = [&value["apiVersion"], &value["kind"], &metadata["namespace"], &metadata["name"]];
+    let [version, kind, mut namespace, name] = texts.map(|text| text.as_str().unwrap_or_default().to_owned());
+    if namespace == "default" {
+        namespace.clear();
+    }
+    [version, kind, namespace, name]
+}
+
+/// An object that is left out becomes an empty list, so that the places of others in messages stay.
+fn leave_out(value: &mut Value, replaced: &BTreeSet<[String; 4]>) {
+    if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(|item| leave_out(item, replaced));
+    } else if replaced.contains(&identity(value)) {
+        *value = json!({"apiVersion": "v1", "kind": "List"});
+    }
+}

@@ -1,0 +1,200 @@
+//! How two runs of a cluster differ.
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::printable::printable;
+
+use super::table::{columns, spread};
+use super::{GroupOutcome, Report, amounts};
+
+/// The number of names in a line of names.
+const NAMES_MAX: usize = 5;
+
+/// How two runs of a cluster differ. Serialised, it is the object that `-o json` prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// PodGroups that come to another end, by `namespace/name`.
+    pub pod_groups: BTreeMap<String, Sides<GroupEnd>>,
+    /// PodGroups that come to the same end on other nodes.
+    pub elsewhere: Vec<String>,
+    /// Pods without a PodGroup that wait in one of the runs only.
+    pub waiting_pods: Sides<Vec<String>>,
+    /// Pods that are evicted in one of the runs only, and for whom.
+    pub evictions: Sides<BTreeMap<String, String>>,
+    /// Allocated resources of queues where they differ.
+    pub queues: BTreeMap<String, Sides<BTreeMap<String, String>>>,
+    /// Each run in one line.
+    pub summaries: Sides<String>,
+}
+
+/// The same of both runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sides<T> {
+    /// Of the first run.
+    pub before: T,
+    /// Of the second run.
+    pub after: T,
+}
+
+impl<T> Sides<T> {
+    fn of<'r, R>(before: &'r R, after: &'r R, each: impl Fn(&'r R, &'r R) -> T) -> Self {
+        Self { before: each(before, after), after: each(after, before) }
+    }
+}
+
+/// How a PodGroup ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupEnd {
+    /// The phase; empty where it does not exist.
+    pub phase: String,
+    /// Members with a node.
+    pub placed: u32,
+    /// Members without a node.
+    pub waiting: u32,
+    /// Members by node.
+    pub nodes: BTreeMap<String, u32>,
+    /// Why it waits.
+    pub reasons: Vec<String>,
+}
+
+impl GroupEnd {
+    fn of(group: &GroupOutcome) -> Self {
+        Self {
+            phase: group.phase.clone(),
+            placed: group.placed(),
+            waiting: group.waiting,
+            nodes: group.nodes.clone(),
+            reasons: group.reasons.clone(),
+        }
+    }
+
+    fn is_alike(&self, other: &Self) -> bool {
+        (&self.phase, self.placed, self.waiting) == (&other.phase, other.placed, other.waiting)
+    }
+
+    fn shown(&self) -> String {
+        if self.phase.is_empty() {
+            return "-".to_owned();
+        }
+        let waiting = if self.waiting > 0 { format!(", {} waiting", self.waiting) } else { String::new() };
+        format!("{}, {} placed{waiting}", self.phase, self.placed)
+    }
+}
+
+impl Comparison {
+    /// The differences of two reports on the same cluster, or on one that was changed.
+    pub fn of(before: &Report, after: &Report) -> Self {
+        let (mut pod_groups, mut elsewhere) = (BTreeMap::new(), Vec::new());
+        for name in before.pod_groups.keys().chain(after.pod_groups.keys()).collect::<BTreeSet<_>>() {
+            let end = |report: &Report| report.pod_groups.get(name).map(GroupEnd::of).unwrap_or_default();
+            let sides = Sides { before: end(before), after: end(after) };
+            if !sides.before.is_alike(&sides.after) {
+                pod_groups.insert(name.clone(), sides);
+            } else if sides.before.nodes != sides.after.nodes {
+                elsewhere.push(name.clone());
+            }
+        }
+        Self {
+            pod_groups,
+            elsewhere,
+            waiting_pods: Sides::of(before, after, waiting_only),
+            evictions: Sides::of(before, after, evicted_only),
+            queues: queues(before, after),
+            summaries: Sides::of(before, after, |report, _| report.summary()),
+        }
+    }
+
+    /// Whether the runs came to the same.
+    pub fn is_empty(&self) -> bool {
+        let summaries = self.summaries.clone();
+        *self == Self { summaries, ..Self::default() }
+    }
+
+    /// As JSON, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("maps with text as keys are JSON");
+        text.push('\n');
+        text
+    }
+
+    /// As tables; `names` are those of the runs.
+    pub fn to_table(&self, names: [&str; 2]) -> String {
+        let [first, second] = names;
+        let mut text = self.group_table(names) + &self.queue_table(names);
+        text += &named("PodGroups on other nodes", self.elsewhere.iter());
+        for (name, pods) in [(first, &self.waiting_pods.before), (second, &self.waiting_pods.after)] {
+            text += &named(&format!("Pods without a PodGroup that wait in {name} only"), pods.iter());
+        }
+        for (name, evicted) in [(first, &self.evictions.before), (second, &self.evictions.after)] {
+            let rows = evicted.iter().map(|(pod, why)| vec![pod.clone(), why.clone()]).collect();
+            text += &columns(&[&format!("EVICTED IN {name} ONLY"), "WHY"], rows);
+        }
+        text += &self.reasons(second);
+        if self.is_empty() {
+            text += "No difference in what is placed, waits or is evicted\n";
+        }
+        text + &format!("{first}: {}\n{second}: {}\n", self.summaries.before, self.summaries.after)
+    }
+
+    fn group_table(&self, [first, second]: [&str; 2]) -> String {
+        let row = |(name, sides): (&String, &Sides<GroupEnd>)| {
+            vec![name.clone(), sides.before.shown(), sides.after.shown(), spread(&sides.after.nodes)]
+        };
+        columns(
+            &["PODGROUP", first, second, &format!("NODES IN {second}")],
+            self.pod_groups.iter().map(row).collect(),
+        )
+    }
+
+    fn queue_table(&self, [first, second]: [&str; 2]) -> String {
+        let row = |(name, sides): (&String, &Sides<BTreeMap<String, String>>)| {
+            vec![name.clone(), amounts(&sides.before), amounts(&sides.after)]
+        };
+        columns(&["QUEUE ALLOCATED", first, second], self.queues.iter().map(row).collect())
+    }
+
+    /// Why PodGroups wait in the second run that did not wait like this in the first.
+    fn reasons(&self, second: &str) -> String {
+        let waits = self.pod_groups.iter().filter(|(_, sides)| !sides.after.reasons.is_empty());
+        let lines = waits.flat_map(|(name, sides)| {
+            let head = format!("PodGroup {name} waits in {second}:");
+            std::iter::once(head).chain(sides.after.reasons.iter().map(|reason| format!("  {reason}")))
+        });
+        lines.map(|line| printable(&line) + "\n").collect()
+    }
+}
+
+fn waiting_only(one: &Report, other: &Report) -> Vec<String> {
+    one.pods.keys().filter(|pod| !other.pods.contains_key(*pod)).cloned().collect()
+}
+
+fn evicted_only(one: &Report, other: &Report) -> BTreeMap<String, String> {
+    let others: BTreeSet<&String> = other.evictions.iter().collect();
+    let only = one.eviction_causes.iter().filter(|eviction| !others.contains(&eviction.pod));
+    only.map(|eviction| (eviction.pod.clone(), eviction.reason.clone())).collect()
+}
+
+fn queues(before: &Report, after: &Report) -> BTreeMap<String, Sides<BTreeMap<String, String>>> {
+    let names: BTreeSet<&String> = before.queues.keys().chain(after.queues.keys()).collect();
+    let allocated = |report: &Report, name| {
+        report.queues.get(name).map(|queue| queue.allocated.clone()).unwrap_or_default()
+    };
+    let sides = names
+        .into_iter()
+        .map(|name| (name.clone(), Sides { before: allocated(before, name), after: allocated(after, name) }));
+    sides.filter(|(_, sides)| sides.before != sides.after).collect()
+}
+
+/// A line with the first names; nothing without any.
+fn named<'n>(what: &str, names: impl ExactSizeIterator<Item = &'n String>) -> String {
+    let count = names.len();
+    if count == 0 {
+        return String::new();
+    }
+    let first: Vec<String> = names.take(NAMES_MAX).map(|name| printable(name)).collect();
+    let more = if count > NAMES_MAX { format!(" and {} more", count - NAMES_MAX) } else { String::new() };
+    format!("{what}: {}{more}\n", first.join(", "))
+}
