@@ -2,7 +2,7 @@
 use crate::Error;
 use crate::budget::Budget;
 use crate::parse::Function;
-use crate::value::{Answer, Value, compare, version, wrong};
+use crate::value::{Answer, Value, arithmetic, compare, version, wrong};
 
 pub(crate) fn call(function: Function, arguments: &[Value], budget: &mut Budget) -> Answer {
     let text = |of: &str, with: &str| match function {
@@ -14,6 +14,12 @@ pub(crate) fn call(function: Function, arguments: &[Value], budget: &mut Budget)
     match (function, arguments) {
         (Function::Size, [Value::Text(text)]) => Ok(Value::Int(text.chars().count() as i64)),
         (Function::Size, [Value::List(list)]) => Ok(Value::Int(list.len() as i64)),
+        (Function::Size, [Value::Map(fields)]) => Ok(Value::Int(fields.len() as i64)),
+        (Function::Sum, [Value::List(list)]) => {
+            list.iter().try_fold(Value::Int(0), |sum, item| arithmetic("+", &sum, item))
+        }
+        (Function::String, [text @ Value::Text(_)]) => Ok(text.clone()),
+        (Function::String, [Value::Int(number)]) => Ok(Value::Text(number.to_string())),
         (
             Function::Size,
             [Value::Attributes | Value::Capacities | Value::AttributesOf(_) | Value::CapacitiesOf(_)],

@@ -28,3 +28,28 @@ pub trait Device {
     /// Of all capacities, likewise.
     fn capacities(&self) -> Vec<(&str, &str)>;
 }
+
+/// The device of expressions that are about something else: it has nothing.
+pub(crate) struct NoDevice;
+
+impl Device for NoDevice {
+    fn driver(&self) -> &'static str {
+        ""
+    }
+
+    fn attribute(&self, _: &str, _: &str) -> Option<Attribute<'_>> {
+        None
+    }
+
+    fn capacity(&self, _: &str, _: &str) -> Option<Quantity> {
+        None
+    }
+
+    fn attributes(&self) -> Vec<(&str, &str)> {
+        Vec::new()
+    }
+
+    fn capacities(&self) -> Vec<(&str, &str)> {
+        Vec::new()
+    }
+}

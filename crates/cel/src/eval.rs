@@ -1,8 +1,8 @@
-//! Expressions about a device.
+//! The evaluation of expressions.
 use crate::Error;
 use crate::budget::Budget;
 use crate::call::call;
-use crate::device::Device;
+use crate::device::{Device, NoDevice};
 use crate::parse::{Expr, Function, Part};
 use crate::value::{Answer, Value, arithmetic, attribute_value, compare, overflow, wrong};
 
@@ -14,8 +14,16 @@ const STEPS_MAX: u64 = 100_000;
 const VALUE_DEPTH_MAX: usize = 64;
 
 pub(crate) fn selects(expr: &Expr, device: &dyn Device, budget: &mut Budget) -> Result<bool, Error> {
-    let answer = budget.within(STEPS_MAX, |budget| Scope { device, bound: Vec::new(), budget }.eval(expr));
-    match answer? {
+    budget.within(STEPS_MAX, |budget| truth(expr, Scope { device, bound: Vec::new(), budget }))
+}
+
+/// Whether an expression about variables holds.
+pub(crate) fn holds(expr: &Expr, bound: Vec<(&str, Value)>, budget: &mut Budget) -> Result<bool, Error> {
+    truth(expr, Scope { device: &NoDevice, bound, budget })
+}
+
+fn truth<'a>(expr: &'a Expr, mut scope: Scope<'a, '_>) -> Result<bool, Error> {
+    match scope.eval(expr)? {
         Value::Bool(selects) => Ok(selects),
         other => wrong(format!("the expression is {}, expected a boolean", other.kind())),
     }
@@ -204,6 +212,7 @@ impl<'a> Scope<'a, '_> {
                 self.device.attribute(domain, name).map(attribute_value).transpose()?
             }
             Value::CapacitiesOf(domain) => self.device.capacity(domain, name).map(Value::Quantity),
+            Value::Map(fields) => fields.get(name).cloned(),
             Value::Optional(None) => None,
             Value::Optional(Some(value)) => self.lookup(value, name)?,
             other => return wrong(format!("{} has no {name}", other.kind())),
@@ -216,6 +225,7 @@ impl<'a> Scope<'a, '_> {
             "!=" => Ok(Value::Bool(a != b)),
             "in" => match (a, b) {
                 (_, Value::List(list)) => Ok(Value::Bool(list.contains(a))),
+                (Value::Text(name), Value::Map(fields)) => Ok(Value::Bool(fields.contains_key(name))),
                 (Value::Text(name), map) => match self.keys(map)? {
                     Some(keys) => Ok(Value::Bool(keys.contains(&name.as_str()))),
                     None => wrong(format!("text cannot be in {}", map.kind())),

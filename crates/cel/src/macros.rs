@@ -86,6 +86,7 @@ impl<'a> Scope<'a, '_> {
     fn items(&mut self, of: Value) -> Result<Vec<Value>, Error> {
         match of {
             Value::List(list) => Ok(list),
+            Value::Map(fields) => Ok(fields.keys().cloned().map(Value::Text).collect()),
             map => match self.keys(&map)? {
                 Some(keys) => Ok(keys.into_iter().map(|key| Value::Text(key.to_owned())).collect()),
                 None => wrong(format!("found {}, expected a list or a map", map.kind())),

@@ -96,10 +96,12 @@ pub(crate) enum Function {
     Value,
     Or,
     OrValue,
+    Sum,
+    String,
 }
 
 /// The name, whether it is a method, and the number of arguments besides the receiver.
-const FUNCTIONS: [(&str, bool, usize, Function); 21] = [
+const FUNCTIONS: [(&str, bool, usize, Function); 23] = [
     ("size", false, 1, Function::Size),
     ("quantity", false, 1, Function::Quantity),
     ("semver", false, 1, Function::Semver),
@@ -121,6 +123,8 @@ const FUNCTIONS: [(&str, bool, usize, Function); 21] = [
     ("value", true, 0, Function::Value),
     ("or", true, 1, Function::Or),
     ("orValue", true, 1, Function::OrValue),
+    ("sum", true, 0, Function::Sum),
+    ("string", false, 1, Function::String),
 ];
 
 /// Operators by how tightly they bind.

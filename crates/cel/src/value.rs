@@ -1,9 +1,12 @@
 //! Values of expressions, how they compare, and arithmetic on them.
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use phalanx_resource::Quantity;
 
 use crate::Error;
+use crate::data::Data;
 use crate::device::Attribute;
 
 /// Major, minor, patch, and the pre-release part behind a dash.
@@ -15,6 +18,8 @@ pub(crate) enum Value {
     Int(i64),
     Text(String),
     List(Vec<Value>),
+    /// The fields of an object.
+    Map(Arc<BTreeMap<String, Value>>),
     Optional(Option<Box<Value>>),
     Quantity(Quantity),
     Version(Version),
@@ -36,9 +41,11 @@ impl Value {
             Value::Quantity(_) => "a quantity",
             Value::Version(_) => "a version",
             Value::Device => "the device",
-            Value::Attributes | Value::Capacities | Value::AttributesOf(_) | Value::CapacitiesOf(_) => {
-                "a map"
-            }
+            Value::Map(_)
+            | Value::Attributes
+            | Value::Capacities
+            | Value::AttributesOf(_)
+            | Value::CapacitiesOf(_) => "a map",
         }
     }
 }
@@ -58,6 +65,22 @@ impl Value {
                 (weight + 1, depth + 1)
             }
             _ => (1, 0),
+        }
+    }
+}
+
+impl From<&Data> for Value {
+    fn from(data: &Data) -> Self {
+        match data {
+            Data::None => Value::Optional(None),
+            Data::Bool(value) => Value::Bool(*value),
+            Data::Int(value) => Value::Int(*value),
+            Data::Text(text) => Value::Text(text.clone()),
+            Data::List(list) => Value::List(list.iter().map(Value::from).collect()),
+            Data::Map(fields) => {
+                let fields = fields.iter().map(|(name, value)| (name.clone(), Value::from(value)));
+                Value::Map(Arc::new(fields.collect()))
+            }
         }
     }
 }

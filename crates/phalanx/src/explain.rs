@@ -1,4 +1,4 @@
-//! `phalanx explain`: why a PodGroup or a pod waits.
+//! `phalanx explain`: why a Job, a PodGroup or a pod waits.
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -33,6 +33,9 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
+    /// A Job of Volcano: its PodGroup
+    #[value(name = "job", alias = "vcjob")]
+    Job,
     /// A PodGroup
     #[value(name = "podgroup", alias = "pg")]
     PodGroup,
@@ -48,6 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut simulation = Simulation::new(manifests, conf, &options);
     simulation.run_cycles(CYCLES, &mut counting_clock());
     let subject = match args.kind {
+        Kind::Job => Subject::Job,
         Kind::PodGroup => Subject::PodGroup,
         Kind::Pod => Subject::Pod,
     };

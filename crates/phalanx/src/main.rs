@@ -45,7 +45,7 @@ enum Command {
     Controllers(Box<controllers::Args>),
     /// Schedule a cluster given as manifests, in virtual time
     Simulate(simulate::Args),
-    /// Say why a PodGroup or a pod waits once all that has room is placed; no pod starts or ends
+    /// Say why a Job, a PodGroup or a pod waits once all that has room is placed; no pod starts or ends
     Explain(explain::Args),
     /// Say what a change would do: other objects, nodes drained or added, another scheduler.conf
     Whatif(whatif::Args),

@@ -8,17 +8,34 @@ use phalanx_cluster::event::PvcInfo;
 use crate::api_server::SimulatedPod;
 use crate::manifests::Object;
 
-/// Fills in these fields of all objects, in any order.
-pub(crate) fn admit(objects: &mut [Object]) {
-    let policies = Policies::of(objects);
-    let class = default_class(objects);
-    for object in objects {
+/// What these fields are filled in from.
+#[derive(Default)]
+pub(crate) struct Admission {
+    policies: Policies,
+    class: Option<Arc<str>>,
+}
+
+impl Admission {
+    /// From the objects of a cluster.
+    pub(crate) fn of(objects: &[Object]) -> Self {
+        Self { policies: Policies::of(objects), class: default_class(objects) }
+    }
+
+    /// An object that is created, with these fields.
+    pub(crate) fn admitted(&self, object: Option<Object>) -> Option<Object> {
+        let mut object = object?;
+        self.admit(&mut object);
+        Some(object)
+    }
+
+    /// Fills in the fields of an object that is created.
+    pub(crate) fn admit(&self, object: &mut Object) {
         match object {
             Object::Pod(pod) => {
-                policies.fill_in(pod);
-                pod.pvcs.iter_mut().for_each(|claim| fill_in(claim, class.as_ref()));
+                self.policies.fill_in(pod);
+                pod.pvcs.iter_mut().for_each(|claim| fill_in(claim, self.class.as_ref()));
             }
-            Object::UnclassedPvc(claim) => fill_in(claim, class.as_ref()),
+            Object::UnclassedPvc(claim) => fill_in(claim, self.class.as_ref()),
             _ => {}
         }
     }
@@ -71,7 +88,8 @@ mod tests {
 
     fn admitted(yaml: &str) -> Vec<Object> {
         let mut objects = read(&[("f".into(), yaml.into())], &ReadOptions::default()).unwrap().objects;
-        admit(&mut objects);
+        let admission = Admission::of(&objects);
+        objects.iter_mut().for_each(|object| admission.admit(object));
         objects
     }
 

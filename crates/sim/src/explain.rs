@@ -9,10 +9,13 @@ use phalanx_core::report::{Figures, GroupReport, QueueReport, Report as CoreRepo
 use crate::outcome::lack;
 use crate::report::figures;
 use crate::simulation::Simulation;
+use crate::volcano::simulated_uid;
 
 /// The kind of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
+    /// A Job of Volcano: its PodGroups.
+    Job,
     /// A PodGroup.
     PodGroup,
     /// A pod.
@@ -22,6 +25,7 @@ pub enum Subject {
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Subject::Job => "Job",
             Subject::PodGroup => "PodGroup",
             Subject::Pod => "Pod",
         })
@@ -33,6 +37,7 @@ impl Simulation {
     pub fn explain(&self, subject: Subject, namespace: &str, name: &str) -> Option<String> {
         let core = self.core_report();
         match subject {
+            Subject::Job => self.explain_job(&core, namespace, name),
             Subject::PodGroup => self.explain_group(&core, namespace, name),
             Subject::Pod => self.explain_pod(&core, namespace, name),
         }
@@ -42,6 +47,11 @@ impl Simulation {
     pub fn namespaces_of(&self, subject: Subject, name: &str) -> BTreeSet<String> {
         let of = |namespace: &str, other: &str| (other == name).then(|| namespace.to_owned());
         match subject {
+            Subject::Job => {
+                let groups = self.api_server().groups();
+                let of = groups.filter(|group| is_of_job(&group.key.name, name));
+                of.map(|group| group.key.namespace.to_string()).collect()
+            }
             Subject::PodGroup => self
                 .api_server()
                 .groups()
@@ -51,6 +61,14 @@ impl Simulation {
                 self.api_server().pods().filter_map(|pod| of(&pod.pod.namespace, &pod.pod.name)).collect()
             }
         }
+    }
+
+    fn explain_job(&self, core: &CoreReport, namespace: &str, name: &str) -> Option<String> {
+        let groups = self.api_server().groups().map(|group| &group.key);
+        let own = groups.filter(|key| *key.namespace == *namespace && is_of_job(&key.name, name));
+        let told: Vec<String> =
+            own.filter_map(|key| self.explain_group(core, namespace, &key.name)).collect();
+        (!told.is_empty()).then(|| told.concat())
     }
 
     fn explain_group(&self, core: &CoreReport, namespace: &str, name: &str) -> Option<String> {
@@ -72,6 +90,15 @@ impl Simulation {
         let head = format!("Pod {}: {}", pod.pod, state(pod));
         Some(lines(std::iter::once(head).chain(of_group).chain(facts)))
     }
+}
+
+/// Whether a PodGroup is that of a Job, by its name: `NAME-UID`, or `NAME` as Volcano made it before 1.5.
+fn is_of_job(group: &str, job: &str) -> bool {
+    let is_uid = |text: &str| {
+        let hexadecimal = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        text == simulated_uid(job) || (text.len() == 36 && text.split('-').all(hexadecimal))
+    };
+    group.strip_prefix(job).is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_uid))
 }
 
 fn lines(lines: impl Iterator<Item = String>) -> String {

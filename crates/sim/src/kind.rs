@@ -156,7 +156,9 @@ fn slip<'a>(version: &str, kind: &str) -> Option<Sort<'a>> {
 /// All known kinds, by apiVersion and kind.
 fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     let plain = Kind::ALL.iter().map(|(version, kind)| (*version, kind.name()));
-    plain.chain(WORKLOADS.iter().map(|(version, kind, _)| (*version, *kind)))
+    plain
+        .chain(WORKLOADS.iter().map(|(version, kind, _)| (*version, *kind)))
+        .chain(CONTROLLED.iter().map(|(version, kind, _)| (*version, *kind)))
 }
 
 /// The known kind of the same apiVersion that was probably meant.

@@ -223,13 +223,27 @@ impl<'d> Reader<'d> {
             let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
             wrong.push(Invalid { field: "metadata.name".to_owned(), problem });
         }
-        let object = volcano::read(kind, &value, &self.names).map_err(|one| wrong.push(one)).ok();
+        // A Command names an object whose UID is not known yet.
+        if kind != Controlled::Command {
+            wrong.extend(self.schemas.check_controlled(kind, &value).problems(kind.name()));
+        }
+        let read = wrong.is_empty().then(|| volcano::read(kind, &value, &self.names));
+        let object = read.and_then(|read| read.map_err(|one| wrong.push(one)).ok());
+        if wrong.is_empty() {
+            wrong.extend(self.schemas.broken_rules(kind, &value));
+        }
         for (path, pod) in volcano::samples(kind, &value) {
             let template = place.inner(&path);
             if let Err(more) = self.examine(&template, Kind::Pod, &label, pod, Vec::new()) {
                 self.tell(&template, &label, more);
                 return;
             }
+        }
+        let numa = volcano::numa_policies(kind, &value).into_iter().filter(|_| wrong.is_empty());
+        for path in numa {
+            let problem =
+                "not supported, ignored: the tasks of the job are placed without regard to NUMA nodes";
+            self.notes.odd(Kind::Pod, &path, problem, |problem| place.fault(&label, &path, problem));
         }
         match object.filter(|_| wrong.is_empty()) {
             Some(object) => self.entries.push(Entry { object: Object::Controlled(object), dated }),
@@ -410,12 +424,11 @@ impl<'d> Reader<'d> {
         label: &str,
         unknown: &UnknownField,
     ) -> Option<Invalid> {
-        let (path, hint) = (&unknown.path, unknown.hint());
+        let path = &unknown.path;
         if matches!(kind, Kind::PodGroup | Kind::Queue) && path.starts_with("spec.") {
-            let problem = format!("unknown field, expected one that a {} has{hint}", kind.name());
-            return Some(Invalid { field: path.clone(), problem });
+            return Some(unknown.refused(kind.name()));
         }
-        let problem = format!("unknown field, ignored{hint}");
+        let problem = format!("unknown field, ignored{}", unknown.hint());
         self.notes.odd(kind, path, problem, |problem| place.fault(label, path, problem));
         None
     }

@@ -10,7 +10,7 @@ use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::Sampling;
 use thiserror::Error;
 
-use crate::admission;
+use crate::admission::Admission;
 use crate::api_server::ApiServer;
 use crate::budget;
 use crate::claims::Claims;
@@ -91,14 +91,15 @@ pub struct Simulation {
 impl Simulation {
     /// A cluster that holds these objects, before its first cycle.
     pub fn new(mut manifests: Manifests, conf: Conf, options: &Options) -> Self {
-        admission::admit(&mut manifests.objects);
+        let admission = Admission::of(&manifests.objects);
+        manifests.objects.iter_mut().for_each(|object| admission.admit(object));
         quota::count_used(&mut manifests.objects);
         budget::count_allowed(&mut manifests.objects);
         let now = manifests.end;
         let mut api_server = ApiServer::default();
         api_server.claims = Claims::of(&mut manifests.objects);
         let (mut pods, mut last, mut made) = (0, Vec::new(), Vec::new());
-        let mut controllers = Controllers::new(manifests.names, now);
+        let mut controllers = Controllers::new(manifests.names, admission, now);
         for object in manifests.objects {
             match object {
                 Object::Node(node) => api_server.add_node(node),

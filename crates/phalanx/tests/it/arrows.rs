@@ -11,6 +11,7 @@ const RUNTIME: &str = "phalanx-runtime";
 const AROUND_CORE: &[&str] = &[
     "phalanx-api",
     "phalanx-cache",
+    "phalanx-cel",
     "phalanx-cluster",
     "phalanx-conf",
     "phalanx-controllers",

@@ -126,8 +126,8 @@ fn an_invalid_command_line_is_an_error_of_one_line() {
             "unexpected argument 'b' found, expected what \"phalanx conf check --help\" lists".to_owned(),
         ),
         (
-            &["explain", "job", "a", "-f", "m"],
-            "invalid value 'job' for '<KIND>': expected one of podgroup, pod".to_owned(),
+            &["explain", "queue", "a", "-f", "m"],
+            "invalid value 'queue' for '<KIND>': expected one of job, podgroup, pod".to_owned(),
         ),
         (
             &["explain", "pod", "a", "-n", "A_b", "-f", "m"],

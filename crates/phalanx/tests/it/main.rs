@@ -25,4 +25,5 @@ mod scenarios;
 mod simulate;
 mod stop;
 mod tell_all;
+mod volcano_jobs;
 mod whatif;

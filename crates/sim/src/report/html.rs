@@ -12,13 +12,37 @@ impl Report {
     pub fn to_html(&self) -> String {
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Phalanx simulation</title>\n\
-             <style>{STYLE}</style>\n</head>\n<body>\n<h1>Phalanx simulation</h1>\n<p>{}</p>\n{}{}{}{}</body>\n</html>\n",
+             <style>{STYLE}</style>\n</head>\n<body>\n<h1>Phalanx simulation</h1>\n<p>{}</p>\n{}{}{}{}{}</body>\n</html>\n",
             escape(&self.summary()),
+            self.html_controlled(),
             self.html_gangs(),
             self.html_queues(),
             self.html_waiting(),
             self.html_nodes(),
         )
+    }
+
+    fn html_controlled(&self) -> String {
+        let flows = self.job_flows.iter().map(|(name, flow)| {
+            let completed = format!("{}/{}", flow.completed.len(), flow.steps);
+            vec![escape(name), escape(&flow.phase), completed, escape(&flow.message)]
+        });
+        let crons = self.cron_jobs.iter().map(|(name, cron)| {
+            let last = cron.last.as_deref().unwrap_or("-");
+            vec![escape(name), cron.started.to_string(), cron.active.to_string(), escape(last)]
+        });
+        let jobs = self.jobs.iter().map(|(name, job)| {
+            let mut cells = vec![escape(name), escape(&job.phase), job.retries.to_string()];
+            cells.extend(job.pods.in_order().map(|count| count.to_string()));
+            let history = job.history.iter().map(ToString::to_string);
+            let told: Vec<String> = history.chain([job.message.clone()]).map(|line| escape(&line)).collect();
+            cells.push(told.join("<br>"));
+            cells
+        });
+        let of_jobs = ["Job", "Phase", "Retries", "Waiting", "Running", "Succeeded", "Failed", "History"];
+        table("JobFlows", &["JobFlow", "Phase", "Completed", "Warning"], flows)
+            + &table("CronJobs", &["CronJob", "Started", "Active", "Last"], crons)
+            + &table("Jobs", &of_jobs, jobs)
     }
 
     fn html_gangs(&self) -> String {

@@ -125,12 +125,52 @@ pub struct JobOutcome {
     pub phase: String,
     /// How often it or a part of it was restarted.
     pub retries: i32,
-    /// Why it gets no pods; empty for others.
+    /// Why it gets no pods, or the last warning about it; empty for others.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Its pods that exist: waiting, running, succeeded, failed.
-    #[serde(skip)]
-    pub pods: [i32; 4],
+    /// Its pods that exist, at its end those that existed last.
+    pub pods: PodCounts,
+    /// The phases it went through, in order of time.
+    pub history: Vec<PhaseChange>,
+}
+
+/// Pods of a Job by phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PodCounts {
+    /// Waiting, or starting.
+    pub pending: i32,
+    /// Running.
+    pub running: i32,
+    /// Ended well.
+    pub succeeded: i32,
+    /// Failed.
+    pub failed: i32,
+}
+
+impl PodCounts {
+    /// Pending, running, succeeded, failed.
+    fn in_order(self) -> [i32; 4] {
+        [self.pending, self.running, self.succeeded, self.failed]
+    }
+}
+
+/// A Job enters a phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PhaseChange {
+    /// Seconds of virtual time since the begin of the run.
+    pub seconds: i64,
+    /// The phase.
+    pub phase: String,
+    /// The action and what caused it, as in the event on the Job; empty where the counts of pods lead to the phase.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cause: String,
+}
+
+impl fmt::Display for PhaseChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s {}", self.seconds, self.phase)?;
+        if self.cause.is_empty() { Ok(()) } else { write!(f, " ({})", self.cause) }
+    }
 }
 
 /// The outcome of a CronJob of Volcano.
@@ -154,6 +194,9 @@ pub struct JobFlowOutcome {
     pub phase: String,
     /// Its Jobs that have completed.
     pub completed: Vec<String>,
+    /// The last warning about it; empty for others.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// The number of its steps.
     #[serde(skip)]
     pub steps: usize,

@@ -65,9 +65,10 @@ impl Report {
 
     fn flow_table(&self) -> String {
         let rows = self.job_flows.iter().map(|(name, flow)| {
-            vec![name.clone(), flow.phase.clone(), format!("{}/{}", flow.completed.len(), flow.steps)]
+            let completed = format!("{}/{}", flow.completed.len(), flow.steps);
+            vec![name.clone(), flow.phase.clone(), completed, flow.message.clone()]
         });
-        columns(&["JOBFLOW", "PHASE", "COMPLETED"], rows.collect())
+        columns(&["JOBFLOW", "PHASE", "COMPLETED", ""], rows.collect())
     }
 
     fn cron_table(&self) -> String {
@@ -81,11 +82,22 @@ impl Report {
     fn job_table(&self) -> String {
         let rows = self.jobs.iter().map(|(name, job)| {
             let mut cells = vec![name.clone(), job.phase.clone(), job.retries.to_string()];
-            cells.extend(job.pods.map(|count| count.to_string()));
+            cells.extend(job.pods.in_order().map(|count| count.to_string()));
             cells.push(job.message.clone());
             cells
         });
         columns(&["JOB", "PHASE", "RETRIES", "WAITING", "RUNNING", "SUCCEEDED", "FAILED", ""], rows.collect())
+            + &self.histories()
+    }
+
+    /// How Jobs came to their phases, where an action was taken.
+    fn histories(&self) -> String {
+        let acted = self.jobs.iter().filter(|(_, job)| job.history.iter().any(|one| !one.cause.is_empty()));
+        let lines = acted.map(|(name, job)| {
+            let steps: Vec<String> = job.history.iter().map(ToString::to_string).collect();
+            printable(&format!("Job {name}: {}", steps.join(", "))) + "\n"
+        });
+        lines.collect()
     }
 
     fn single_pods(&self) -> String {

@@ -1,11 +1,12 @@
 //! Checks of types and ranges as in an API server, and unknown fields.
 //!
-//! The schemas are those of the kinds themselves: Kubernetes' own, and the CustomResourceDefinitions of PodGroup and
-//! Queue; fields that they require are required except in status. What Kubernetes checks in
-//! code is in `ENUMS` and in the checks of pods. Rules in CEL are left to the API server;
-//! what scheduling reads is checked again on reading.
+//! The schemas are those of the kinds themselves: Kubernetes' own, and the CustomResourceDefinitions of Volcano's kinds;
+//! fields that they require are required except in status. What Kubernetes checks in code is in `ENUMS` and in the
+//! checks of pods. Rules in CEL are evaluated for the objects of Volcano's controllers; what scheduling reads of others
+//! is checked again on reading.
 mod path;
 mod prepare;
+mod rules;
 mod sources;
 
 use std::collections::BTreeMap;
@@ -20,13 +21,15 @@ use serde_json::Value;
 use path::Path;
 use prepare::Preparation;
 
-use crate::kind::Kind;
+use crate::kind::{Controlled, Kind};
 use crate::object::NAME;
 
 /// The prepared schemas of the kinds in the input.
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
     shapes: BTreeMap<String, Arc<Shape>>,
+    /// Schemas of Volcano's controllers, with their rules.
+    definitions: BTreeMap<Controlled, Arc<Value>>,
 }
 
 impl Schemas {
@@ -38,6 +41,27 @@ impl Schemas {
     /// Unknown and invalid fields of a workload except in its template.
     pub(crate) fn check_workload(&mut self, kind: &str, object: &Value) -> Checked {
         self.check_by(kind, || sources::of_workload(kind), object)
+    }
+
+    /// Unknown and invalid fields of an object of Volcano's controllers, except in templates of pods, which are pods of
+    /// their own.
+    pub(crate) fn check_controlled(&mut self, kind: Controlled, object: &Value) -> Checked {
+        let schema = self.definition(kind);
+        let mut checked = self.check_by(&format!("Volcano {}", kind.name()), || (*schema).clone(), object);
+        let of_template = |path: &str| path.contains(".template.");
+        checked.unknown.retain(|unknown| !of_template(&unknown.path));
+        checked.invalid.retain(|invalid| !of_template(&invalid.field));
+        checked
+    }
+
+    /// The rules of its definition that an object of Volcano's controllers breaks.
+    pub(crate) fn broken_rules(&mut self, kind: Controlled, object: &Value) -> Vec<Invalid> {
+        rules::broken(&self.definition(kind), object)
+    }
+
+    fn definition(&mut self, kind: Controlled) -> Arc<Value> {
+        let made = || Arc::new(sources::of_controlled(kind));
+        Arc::clone(self.definitions.entry(kind).or_insert_with(made))
     }
 
     fn check_by(&mut self, kind: &str, schema: impl FnOnce() -> Value, object: &Value) -> Checked {
@@ -69,6 +93,12 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
+    /// All of it, where unknown fields are refused as `kubectl apply` refuses them.
+    pub(crate) fn problems(self, kind: &str) -> Vec<Invalid> {
+        let unknown = self.unknown.iter().map(|unknown| unknown.refused(kind));
+        unknown.chain(self.invalid).collect()
+    }
+
     fn missing(&mut self, path: &Path<'_>, shape: Option<&Arc<Shape>>) {
         let expected = shape.map(ToString::to_string).unwrap_or_default();
         self.invalid
@@ -88,8 +118,10 @@ enum Shape {
         max: usize,
         one_of: Vec<String>,
     },
-    /// The name of an object, or an empty text: the only pattern in Phalanx's CRDs.
+    /// The name of an object, or an empty text.
     Name,
+    /// A name without dots, or an empty text.
+    Label,
     /// A point in time.
     Time,
     Integer {
@@ -112,6 +144,12 @@ impl UnknownField {
     /// The field that was probably meant, in brackets.
     pub(crate) fn hint(&self) -> String {
         self.near.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
+    }
+
+    /// As `kubectl apply` refuses it.
+    pub(crate) fn refused(&self, kind: &str) -> Invalid {
+        let problem = format!("unknown field, expected one that a {kind} has{}", self.hint());
+        Invalid { field: self.path.clone(), problem }
     }
 
     fn new(path: &Path<'_>, key: &str, fields: &BTreeMap<String, Arc<Shape>>) -> Self {
@@ -166,7 +204,7 @@ impl Shape {
             (Shape::Time, Value::String(text)) if text.starts_with("9999-") => {
                 ", at most 9999-12-30T22:00:00Z"
             }
-            (Shape::Text { .. } | Shape::Name, Value::Bool(_)) => YAML_BOOL,
+            (Shape::Text { .. } | Shape::Name | Shape::Label, Value::Bool(_)) => YAML_BOOL,
             _ => "",
         }
     }
@@ -174,6 +212,7 @@ impl Shape {
     fn admits(&self, value: &Value) -> bool {
         match (self, value) {
             (Shape::Name, Value::String(text)) => text.is_empty() || is_name(text),
+            (Shape::Label, Value::String(text)) => text.is_empty() || (is_name(text) && !text.contains('.')),
             (Shape::Time, Value::String(_)) => MicroTime::deserialize(value).is_ok(),
             (Shape::Text { max, one_of }, Value::String(text)) => {
                 text.chars().count() <= *max && (one_of.is_empty() || one_of.contains(text))
@@ -199,6 +238,9 @@ impl fmt::Display for Shape {
                 write!(f, "one of {}", texts.collect::<Vec<_>>().join(", "))
             }
             Shape::Name => f.write_str(NAME),
+            Shape::Label => {
+                f.write_str("lower-case letters, digits and '-', with letters or digits at both ends")
+            }
             Shape::Time => f.write_str("a time such as 2026-01-31T08:00:00Z"),
             Shape::Text { max: usize::MAX, .. } => f.write_str("text"),
             Shape::Text { max, .. } => write!(f, "text of at most {max} letters"),

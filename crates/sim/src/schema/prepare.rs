@@ -72,12 +72,20 @@ impl<'s> Preparation<'s> {
     }
 }
 
+/// The name of an object, or an empty text.
+const NAME_PATTERN: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
+/// A name without dots, or an empty text.
+const LABEL_PATTERN: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$";
+
 fn text(schema: &Value) -> Shape {
     if schema["format"] == "date-time" {
         return Shape::Time;
     }
-    if schema["pattern"].is_string() {
-        return Shape::Name;
+    match schema["pattern"].as_str() {
+        Some(NAME_PATTERN) => return Shape::Name,
+        Some(LABEL_PATTERN) => return Shape::Label,
+        // Schedules and time zones are read when their CronJob is.
+        _ => {}
     }
     let one_of = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
     Shape::Text {

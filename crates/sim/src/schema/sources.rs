@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::schema_for;
 use serde_json::{Value, json};
 
-use crate::kind::Kind;
+use crate::kind::{Controlled, Kind};
 
 /// Enumerations that Kubernetes' schema does not have: the type, the field, and the texts. Go treats
 /// an empty text as missing.
@@ -39,6 +39,17 @@ fn with_enums(mut root: Value) -> Value {
         }
     }
     root
+}
+
+/// The schema of a kind of Volcano's controllers.
+pub(super) fn of_controlled(kind: Controlled) -> Value {
+    of_definition(match kind {
+        Controlled::Job => "_jobs.",
+        Controlled::CronJob => "cronjobs",
+        Controlled::JobFlow => "jobflows",
+        Controlled::JobTemplate => "jobtemplates",
+        Controlled::Command => "commands",
+    })
 }
 
 /// The schema of a kind.
@@ -105,7 +116,7 @@ fn node_metrics() -> Value {
 }
 
 /// The schema in a CustomResourceDefinition. An unreadable schema checks nothing.
-fn of_definition(plural: &str) -> Value {
+pub(super) fn of_definition(plural: &str) -> Value {
     let crds = phalanx_api::crds();
     let text = crds.iter().find(|(file, _)| file.contains(plural)).map(|(_, text)| text.as_str());
     let crd: Value = text.and_then(|text| serde_saphyr::from_str(text).ok()).unwrap_or_default();

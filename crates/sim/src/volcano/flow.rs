@@ -15,6 +15,8 @@ use crate::report::JobFlowOutcome;
 #[derive(Default)]
 pub(crate) struct Flows {
     flows: ByKey<JobFlow>,
+    /// The last warning about each.
+    warnings: ByKey<String>,
     templates: BTreeMap<String, BTreeMap<String, JobTemplate>>,
 }
 
@@ -35,7 +37,7 @@ impl Flows {
     pub(crate) fn run(&mut self, jobs: &mut Jobs, api_server: &mut ApiServer, now: Time) -> bool {
         let none = BTreeMap::new();
         let mut worked = false;
-        for flow in self.flows.values_mut() {
+        for (key, flow) in &mut self.flows {
             let namespace = flow.metadata.namespace.clone().unwrap_or_default();
             let templates = self.templates.get(&namespace).unwrap_or(&none);
             for change in changes(flow, templates, jobs, now) {
@@ -46,6 +48,10 @@ impl Flows {
                     }
                     Change::Status { object: Object::JobFlow(new), .. } => flow.status = new.status,
                     // An event is told each time.
+                    Change::Note(note) if note.warning => {
+                        self.warnings.insert(key.clone(), note.message);
+                        continue;
+                    }
                     _ => continue,
                 }
                 worked = true;
@@ -56,15 +62,16 @@ impl Flows {
 
     /// What became of the JobFlows.
     pub(crate) fn outcomes(&self) -> ByKey<JobFlowOutcome> {
-        let outcome = |flow: &JobFlow| {
+        let outcome = |key: &String, flow: &JobFlow| {
             let status = flow.status.clone().unwrap_or_default();
             JobFlowOutcome {
                 phase: status.state.phase.map(|phase| phase.to_string()).unwrap_or_default(),
+                message: self.warnings.get(key).cloned().unwrap_or_default(),
                 completed: status.completed_jobs,
                 steps: flow.spec.flows.len(),
             }
         };
-        self.flows.iter().map(|(key, flow)| (key.clone(), outcome(flow))).collect()
+        self.flows.iter().map(|(key, flow)| (key.clone(), outcome(key, flow))).collect()
     }
 }
 

@@ -6,21 +6,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use phalanx_api::batch::Job;
+use k8s_openapi::api::core::v1::Pod;
+use phalanx_api::batch::{Job, JobPhase, JobStatus};
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupStatus};
 use phalanx_cache::Names;
 use phalanx_cluster::event::{Key, PodPhase as Phase, Time};
 use phalanx_controllers::job::{JobPod, Observed, PodPhase, SshKey, reconcile};
-use phalanx_controllers::{Change, Kind as Made, Object as Changed, Outcome, Target};
-use serde_json::{Value, json};
+use phalanx_controllers::{Change, Kind as Made, Note, Object as Changed, Outcome, Target};
+use serde_json::json;
 
 use super::command::Commands;
 use super::{ByKey, RECONCILIATIONS_MAX, key, meta_time, timestamp};
-use crate::api_server::ApiServer;
+use crate::admission::Admission;
+use crate::api_server::{ApiServer, SimulatedPod};
 use crate::kind::Kind;
 use crate::manifests::Object;
 use crate::object::Converter;
-use crate::report::JobOutcome;
+use crate::report::{JobOutcome, PhaseChange, PodCounts};
+
+/// Reasons of the events that say why a phase is entered.
+const CAUSES: [&str; 2] = ["ExecuteAction", "CommandIssued"];
 
 /// A Job and what belongs to it.
 #[derive(Debug)]
@@ -30,13 +35,28 @@ struct VolcanoJob {
     /// Pods by UID. Their phases are those of the API server.
     pods: BTreeMap<Arc<str>, JobPod>,
     made: Vec<Changed>,
+    /// The phases it went through.
+    history: Vec<PhaseChange>,
+    /// The action that was noted last, until a phase is entered by it.
+    cause: String,
+    /// The last warning about it.
+    warning: String,
     /// When to reconcile again.
     next: Option<Timestamp>,
+}
+
+/// The UID of a Job of this name.
+pub(crate) fn simulated_uid(name: &str) -> String {
+    format!("job-{name}")
 }
 
 /// All Jobs of Volcano, and their controller.
 pub(crate) struct Jobs {
     jobs: ByKey<VolcanoJob>,
+    /// What became of Jobs that are deleted since their time to live is over.
+    expired: ByKey<JobOutcome>,
+    begin: Time,
+    admission: Admission,
     converter: Converter,
     names: Names,
     classes: BTreeMap<String, i32>,
@@ -46,9 +66,12 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn new(names: Names) -> Self {
+    pub(crate) fn new(names: Names, admission: Admission, begin: Time) -> Self {
         Self {
+            admission,
             jobs: BTreeMap::new(),
+            expired: BTreeMap::new(),
+            begin,
             converter: Converter::new(names.clone()),
             names,
             classes: BTreeMap::new(),
@@ -59,12 +82,22 @@ impl Jobs {
 
     pub(crate) fn add(&mut self, mut job: Job) {
         let key = key(&job.metadata);
-        job.metadata.uid = job.metadata.name.as_ref().map(|name| format!("job-{name}"));
+        job.metadata.uid = job.metadata.name.as_deref().map(simulated_uid);
         // Claims of the job are there: a claim that is missing is told of its pods.
         self.claims.extend(job.spec.volumes.iter().filter_map(|volume| volume.volume_claim_name.clone()));
+        self.expired.remove(&key);
         self.jobs.insert(
             key,
-            VolcanoJob { job, group: None, pods: BTreeMap::new(), made: Vec::new(), next: None },
+            VolcanoJob {
+                job,
+                group: None,
+                pods: BTreeMap::new(),
+                made: Vec::new(),
+                history: Vec::new(),
+                cause: String::new(),
+                warning: String::new(),
+                next: None,
+            },
         );
     }
 
@@ -125,10 +158,8 @@ impl Jobs {
         for key in keys {
             for _ in 0..RECONCILIATIONS_MAX {
                 let outcome = self.reconcile(&key, commands, api_server, now);
-                if outcome.changes.iter().all(|change| matches!(change, Change::Note(_))) {
-                    break;
-                }
-                worked = true;
+                let only_notes = outcome.changes.iter().all(|change| matches!(change, Change::Note(_)));
+                worked |= !only_notes;
                 for change in outcome.changes {
                     match change {
                         Change::Delete(target) if target.kind == Made::Command => {
@@ -137,6 +168,9 @@ impl Jobs {
                         change => self.apply(&key, change, api_server, now),
                     }
                 }
+                if only_notes {
+                    break;
+                }
             }
         }
         worked
@@ -144,16 +178,9 @@ impl Jobs {
 
     /// What became of the Jobs.
     pub(crate) fn outcomes(&self) -> ByKey<JobOutcome> {
-        let outcome = |own: &VolcanoJob| {
-            let status = own.job.status.clone().unwrap_or_default();
-            JobOutcome {
-                phase: status.state.phase.map(|phase| phase.to_string()).unwrap_or_default(),
-                retries: status.retry_count,
-                message: status.state.message,
-                pods: [status.pending, status.running, status.succeeded, status.failed],
-            }
-        };
-        self.jobs.iter().map(|(key, own)| (key.clone(), outcome(own))).collect()
+        let mut outcomes = self.expired.clone();
+        outcomes.extend(self.jobs.iter().map(|(key, own)| (key.clone(), own.outcome())));
+        outcomes
     }
 
     fn reconcile(&mut self, key: &str, commands: &Commands, api_server: &ApiServer, now: Time) -> Outcome {
@@ -184,14 +211,19 @@ impl Jobs {
 
     fn apply(&mut self, key: &str, change: Change, api_server: &mut ApiServer, now: Time) {
         let Some(own) = self.jobs.get_mut(key) else { return };
+        let seconds = (now.0 - self.begin.0) / 1_000;
         match change {
             Change::Create(Changed::Pod(pod)) => {
                 self.count += 1;
-                let mut value = json!(*pod);
-                value["metadata"]["uid"] =
-                    json!(format!("{}/{}", pod.metadata.name.unwrap_or_default(), self.count));
-                value["metadata"]["creationTimestamp"] = json!(meta_time(now));
-                own.create_pod(&mut value, &mut self.converter, api_server, now);
+                let mut pod = *pod;
+                let name = pod.metadata.name.as_deref().unwrap_or_default();
+                pod.metadata.uid = Some(format!("{name}/{}", self.count));
+                pod.metadata.creation_timestamp = Some(meta_time(now));
+                let mut value = json!(pod);
+                let made = self.admission.admitted(self.converter.convert(Kind::Pod, &mut value).ok());
+                if let Some(Object::Pod(simulated)) = made {
+                    own.create_pod(&pod, *simulated, api_server, now);
+                }
             }
             Change::Create(Changed::PodGroup(group)) | Change::Replace(Changed::PodGroup(group)) => {
                 let mut value = json!(*group);
@@ -201,21 +233,79 @@ impl Jobs {
                     own.group = Some(*group);
                 }
             }
-            Change::Create(Changed::Claim(claim)) => self.claims.extend(claim.metadata.name),
+            Change::Create(Changed::Claim(claim)) => {
+                let made = self.converter.convert(Kind::PersistentVolumeClaim, &mut json!(*claim));
+                if let Some(Object::Pvc(made) | Object::UnclassedPvc(made)) =
+                    self.admission.admitted(made.ok())
+                {
+                    api_server.add_pvc(*made);
+                }
+                self.claims.extend(claim.metadata.name);
+            }
             Change::Create(object) => own.made.push(object),
             Change::Replace(object) => {
                 own.made.retain(|one| one.target() != object.target());
                 own.made.push(object);
             }
-            Change::Delete(target) if target.kind == Made::Job => self.delete(key, api_server, now),
+            Change::Delete(target) if target.kind == Made::Job => {
+                self.expired.insert(key.to_owned(), own.expired(seconds));
+                self.delete(key, api_server, now);
+            }
             Change::Delete(target) => own.delete(&target, api_server, now),
-            Change::Status { object: Changed::Job(job), .. } => own.job.status = job.status,
-            Change::Status { .. } | Change::Join(..) | Change::Note(_) => {}
+            Change::Status { object: Changed::Job(job), .. } => own.enter(job.status, seconds),
+            Change::Note(note) => own.note(note),
+            Change::Status { .. } | Change::Join(..) => {}
         }
     }
 }
 
 impl VolcanoJob {
+    fn outcome(&self) -> JobOutcome {
+        let status = self.job.status.clone().unwrap_or_default();
+        let ended = status.state.phase.as_ref().is_some_and(is_finished);
+        let message = if status.state.message.is_empty() && !ended {
+            self.warning.clone()
+        } else {
+            status.state.message
+        };
+        JobOutcome {
+            phase: status.state.phase.map(|phase| phase.to_string()).unwrap_or_default(),
+            retries: status.retry_count,
+            message,
+            pods: PodCounts {
+                pending: status.pending,
+                running: status.running,
+                succeeded: status.succeeded,
+                failed: status.failed,
+            },
+            history: self.history.clone(),
+        }
+    }
+
+    fn expired(&self, seconds: i64) -> JobOutcome {
+        let message = format!("deleted after {seconds} s: ttlSecondsAfterFinished");
+        JobOutcome { message, ..self.outcome() }
+    }
+
+    /// Takes a new status; what was noted before stands for its cause.
+    fn enter(&mut self, status: Option<JobStatus>, seconds: i64) {
+        let phase = |status: &Option<JobStatus>| status.as_ref()?.state.phase.clone();
+        let (before, after) = (phase(&self.job.status), phase(&status));
+        self.job.status = status;
+        if let Some(after) = after.filter(|after| Some(after) != before.as_ref()) {
+            let cause = std::mem::take(&mut self.cause);
+            self.history.push(PhaseChange { seconds, phase: after.to_string(), cause });
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        if CAUSES.contains(&note.reason) {
+            self.cause = note.message;
+        } else if note.warning {
+            self.warning = note.message;
+        }
+    }
+
     /// Reads off the API server what became of the pods and of the PodGroup.
     fn observe(&mut self, api_server: &ApiServer, now: Time) {
         let now = timestamp(now);
@@ -248,24 +338,13 @@ impl VolcanoJob {
         }
     }
 
-    fn create_pod(
-        &mut self,
-        value: &mut Value,
-        converter: &mut Converter,
-        api_server: &mut ApiServer,
-        now: Time,
-    ) {
-        let Ok(pod) = serde_json::from_value::<k8s_openapi::api::core::v1::Pod>(value.clone()) else {
-            return;
-        };
-        if let Ok(Object::Pod(simulated)) = converter.convert(Kind::Pod, value) {
-            self.pods.insert(simulated.info.pod.uid.clone(), JobPod::from(&pod));
-            for claim in simulated.pvcs.clone() {
-                api_server.add_pvc(claim);
-            }
-            api_server.steps += 1;
-            api_server.add_pod(*simulated, now);
+    fn create_pod(&mut self, pod: &Pod, simulated: SimulatedPod, api_server: &mut ApiServer, now: Time) {
+        self.pods.insert(simulated.info.pod.uid.clone(), JobPod::from(pod));
+        for claim in simulated.pvcs.clone() {
+            api_server.add_pvc(claim);
         }
+        api_server.steps += 1;
+        api_server.add_pod(simulated, now);
     }
 
     fn delete(&mut self, target: &Target, api_server: &mut ApiServer, now: Time) {
@@ -279,6 +358,10 @@ impl VolcanoJob {
             _ => self.made.retain(|one| one.target() != *target),
         }
     }
+}
+
+fn is_finished(phase: &JobPhase) -> bool {
+    matches!(phase, JobPhase::Completed | JobPhase::Failed | JobPhase::Terminated)
 }
 
 fn group_key(group: &PodGroup) -> Key {

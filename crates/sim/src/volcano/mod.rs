@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use phalanx_cache::Names;
 use phalanx_cluster::event::Time;
 
+use crate::admission::Admission;
 use crate::api_server::ApiServer;
 use crate::manifests::ControlledObject;
 use crate::report::Report;
@@ -24,7 +25,8 @@ use flow::Flows;
 use job::Jobs;
 use queue::Queues;
 
-pub(crate) use read::{read, samples};
+pub(crate) use job::simulated_uid;
+pub(crate) use read::{numa_policies, read, samples};
 
 /// Objects that take more reconciliations than this at one time would never come to rest.
 const RECONCILIATIONS_MAX: u32 = 100;
@@ -53,9 +55,9 @@ pub(crate) struct Controllers {
 
 impl Controllers {
     /// Commands are given from `begin` on.
-    pub(crate) fn new(names: Names, begin: Time) -> Self {
+    pub(crate) fn new(names: Names, admission: Admission, begin: Time) -> Self {
         Self {
-            jobs: Jobs::new(names),
+            jobs: Jobs::new(names, admission, begin),
             crons: Crons::default(),
             flows: Flows::default(),
             queues: Queues::default(),

@@ -94,14 +94,34 @@ fn check_command(command: &Command) -> Result<(), Invalid> {
     command::delay_ms(command).map(drop)
 }
 
-/// A pod of each task, to be checked before the simulation, with the path of its template.
-pub(crate) fn samples(kind: Controlled, object: &Value) -> Vec<(String, Value)> {
+/// The fields by which tasks ask for NUMA nodes.
+pub(crate) fn numa_policies(kind: Controlled, object: &Value) -> Vec<String> {
+    let Tasks { tasks, path } = tasks(kind, object);
+    let asks =
+        |task: &Value| task["topologyPolicy"].as_str().is_some_and(|policy| !["", "none"].contains(&policy));
+    let asking = tasks.iter().enumerate().filter(|(_, task)| asks(task));
+    asking.map(|(at, _)| format!("{path}[{at}].topologyPolicy")).collect()
+}
+
+/// The tasks of an object, and the path of their list.
+struct Tasks<'a> {
+    tasks: &'a [Value],
+    path: &'static str,
+}
+
+fn tasks(kind: Controlled, object: &Value) -> Tasks<'_> {
     let (pointer, path) = match kind {
         Controlled::Job | Controlled::JobTemplate => ("/spec/tasks", "spec.tasks"),
         Controlled::CronJob => ("/spec/jobTemplate/spec/tasks", "spec.jobTemplate.spec.tasks"),
-        Controlled::JobFlow | Controlled::Command => return Vec::new(),
+        Controlled::JobFlow | Controlled::Command => ("", ""),
     };
-    let tasks = object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let list = object.pointer(pointer).and_then(Value::as_array);
+    Tasks { tasks: list.map(Vec::as_slice).unwrap_or_default(), path }
+}
+
+/// A pod of each task, to be checked before the simulation, with the path of its template.
+pub(crate) fn samples(kind: Controlled, object: &Value) -> Vec<(String, Value)> {
+    let Tasks { tasks, path } = tasks(kind, object);
     let sample = |(at, task): (usize, &Value)| {
         let template = &task["template"];
         let mut metadata = template["metadata"].as_object().cloned().unwrap_or_default();

@@ -1,0 +1,113 @@
+//! Rules of definitions in CEL (`x-kubernetes-validations`), for objects that are created.
+//!
+//! Source: Kubernetes' documentation of CustomResourceDefinitions, "Validation rules".
+use phalanx_cache::Invalid;
+use phalanx_cel::{Budget, Data, Expression};
+use serde_json::Value;
+
+use super::path::Path;
+
+/// Steps of all rules of an object: what an API server allows is less.
+const STEPS_MAX: u64 = 100_000_000;
+
+/// The rules of a schema that an object breaks, by the paths of the fields.
+pub(super) fn broken(schema: &Value, object: &Value) -> Vec<Invalid> {
+    let mut rules = Rules { budget: Budget::new(STEPS_MAX), broken: Vec::new() };
+    rules.check(schema, object, &Path::Top);
+    rules.broken
+}
+
+struct Rules {
+    budget: Budget,
+    broken: Vec<Invalid>,
+}
+
+impl Rules {
+    fn check(&mut self, schema: &Value, value: &Value, path: &Path<'_>) {
+        for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+            if self.is_broken(rule, value) {
+                let problem = rule["message"].as_str().unwrap_or("breaks a rule").to_owned();
+                self.broken.push(Invalid { field: path.to_string(), problem });
+            }
+        }
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+                    let of_field = &schema["properties"][key];
+                    let schema = if of_field.is_null() { &schema["additionalProperties"] } else { of_field };
+                    self.check(schema, value, &Path::Key(path, key));
+                }
+            }
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.check(&schema["items"], item, &Path::Item(path, index));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Rules about changes do not hold for objects that are created. A rule that cannot be evaluated is left to the API
+    /// server.
+    fn is_broken(&mut self, rule: &Value, value: &Value) -> bool {
+        let text = rule["rule"].as_str().unwrap_or_default();
+        if text.contains("oldSelf") && rule["optionalOldSelf"] != true {
+            return false;
+        }
+        let value = data(value);
+        let variables = [("self", &value), ("oldSelf", &Data::None)];
+        let holds = Expression::parse(text, &mut self.budget)
+            .and_then(|rule| rule.holds(&variables, &mut self.budget));
+        holds == Ok(false)
+    }
+}
+
+/// Fields that are null are missing. Numbers with a fraction are text: no rule computes with them.
+fn data(json: &Value) -> Data {
+    match json {
+        Value::Null => Data::None,
+        Value::Bool(value) => Data::Bool(*value),
+        Value::Number(number) => number.as_i64().map_or_else(|| Data::Text(number.to_string()), Data::Int),
+        Value::String(text) => Data::Text(text.clone()),
+        Value::Array(list) => Data::List(list.iter().map(data).collect()),
+        Value::Object(fields) => {
+            let given = fields.iter().filter(|(_, value)| !value.is_null());
+            Data::Map(given.map(|(name, value)| (name.clone(), data(value))).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rules of this kind's definition that the part of CEL here cannot read.
+    fn unread(plural: &str) -> Vec<String> {
+        let mut unread = Vec::new();
+        visit(&super::super::sources::of_definition(plural), &mut |rule| {
+            let text = rule["rule"].as_str().unwrap();
+            if let Err(error) = Expression::parse(text, &mut Budget::new(STEPS_MAX)) {
+                unread.push(format!("{error}: {text}"));
+            }
+        });
+        unread
+    }
+
+    fn visit(schema: &Value, each: &mut dyn FnMut(&Value)) {
+        schema["x-kubernetes-validations"].as_array().into_iter().flatten().for_each(&mut *each);
+        for nested in schema.as_object().into_iter().flat_map(serde_json::Map::values) {
+            match nested {
+                Value::Object(_) => visit(nested, each),
+                Value::Array(list) => list.iter().for_each(|item| visit(item, each)),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn all_rules_of_jobs_and_flows_can_be_read() {
+        for plural in ["_jobs.", "cronjobs", "jobflows", "jobtemplates"] {
+            assert_eq!(unread(plural), Vec::<String>::new(), "{plural}");
+        }
+    }
+}
