@@ -11,6 +11,7 @@ mod eviction;
 mod eviction_history;
 mod failed_searches;
 mod feasibility;
+pub mod figures;
 mod gang;
 mod order;
 mod other_refusals;

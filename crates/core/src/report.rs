@@ -153,8 +153,8 @@ fn queues(cluster: &Cluster, conf: &Conf, now: Time) -> Vec<QueueReport> {
             allocated: cluster.render_allocated(id, &cluster.devices_given(id)),
             deserved: tiers
                 .every()
-                .find_map(|plugin| plugin.queue_guard()?.deserved(cluster, id))
-                .map(|sum| cluster.render(&sum))
+                .find_map(|plugin| plugin.queue_guard()?.attributes(cluster, id))
+                .map(|attributes| cluster.render(&attributes.deserved))
                 .unwrap_or_default(),
             request: cluster.render(&queue.request()),
             weight: queue.weight,
