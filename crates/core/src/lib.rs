@@ -11,7 +11,6 @@ mod eviction;
 mod eviction_history;
 mod failed_searches;
 mod feasibility;
-pub mod figures;
 mod gang;
 mod order;
 mod other_refusals;

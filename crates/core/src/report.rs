@@ -1,4 +1,6 @@
 //! The report on a Cluster: phases, reasons and shares.
+pub mod figures;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@ use std::fmt::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx_cluster::event::{Key, Time};
-use phalanx_core::figures::{Figures, QueueFigures};
+use phalanx_core::report::figures::{Figures, QueueFigures};
 use phalanx_resource::DimId;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -153,8 +153,7 @@ impl<'a> Writer<'a, '_> {
         self.of_queues("volcano_queue_overused", |queue| Some(f64::from(u8::from(queue.overused))))?;
         self.waits()?;
         self.jobs()?;
-        let unready = self.snapshot.figures.unready_jobs as f64;
-        self.series("volcano_unschedule_job_count", [(Labels::new(), unready)])?;
+        self.unready()?;
         let left_out = [("queues", self.snapshot.figures.left_out), ("jobs", self.snapshot.jobs_left_out)];
         self.series("phalanx_series_left_out", left_out.map(|(of, count)| (vec![("of", of)], count as f64)))
     }
@@ -193,6 +192,13 @@ impl<'a> Writer<'a, '_> {
         let seconds = |time: Time| time.0.div_euclid(1000) as f64;
         self.of_jobs("volcano_e2e_job_scheduling_start_time", |job| seconds(job.created))?;
         self.of_jobs("volcano_e2e_job_scheduling_last_time", |job| seconds(job.last))
+    }
+
+    /// Without labels, for which a family would write empty braces.
+    fn unready(&mut self) -> Result<(), Error> {
+        let def = table::def("volcano_unschedule_job_count");
+        let row = self.encoder.encode_descriptor(def.family(), def.help, None, MetricType::Gauge)?;
+        ConstGauge::new(self.snapshot.figures.unready_jobs as i64).encode(row)
     }
 
     fn of_queues(&mut self, name: &str, figure: impl Fn(&QueueFigures) -> Option<f64>) -> Result<(), Error> {

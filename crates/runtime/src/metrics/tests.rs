@@ -8,7 +8,7 @@ use phalanx_api::v1beta1::Queue;
 use phalanx_cluster::event::{Key, PodRef, Time};
 use phalanx_controllers::{Change, Object};
 use phalanx_core::decision::{Binding, Cause};
-use phalanx_core::figures::{Figures, QueueFigures, WaitingFigures};
+use phalanx_core::report::figures::{Figures, QueueFigures, WaitingFigures};
 use phalanx_framework::plugin::QueueAttributes;
 use phalanx_resource::{Amounts, Ceilings, DimId};
 
@@ -92,6 +92,7 @@ fn queues_have_series_until_they_are_gone_or_another_process_leads() {
         "phalanx_queue_oldest_waiting_seconds{queue_name=\"q\"} 60.0",
         "phalanx_queue_waited_seconds_total{queue_name=\"q\"} 7.5",
         "phalanx_series_left_out{of=\"queues\"} 4.0",
+        "volcano_unschedule_job_count 1",
         "volcano_e2e_job_scheduling_duration{job_name=\"train\",queue=\"q\",job_namespace=\"ns\"} 2500.0",
     ];
     assert_lines(&metrics.render(), &lines);
