@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::actions;
-use crate::backlog::{self, Pending, Refusals, RetryLimits, TimerKind};
+use crate::backlog::{self, Activation, Pending, Refusals, RetryLimits, TimerKind};
 use crate::decision::Decision;
 use crate::other_refusals;
 use crate::reservation;
@@ -131,6 +131,11 @@ impl Scheduler {
     pub fn pending(&mut self, cluster: &mut Cluster) -> Pending {
         self.state.backlog.follow(cluster);
         self.state.backlog.pending(cluster)
+    }
+
+    /// How many jobs became active since the last call, by the reason.
+    pub fn take_activations(&mut self) -> BTreeMap<Activation, u64> {
+        self.state.backlog.take_activations()
     }
 
     /// What is wrong with the indexes of the Cluster and with the backlog, one line each; empty when all is well. Costs

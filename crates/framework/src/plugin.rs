@@ -18,8 +18,8 @@ mod parts;
 mod rules;
 
 pub use parts::{
-    ExtraNodeScores, JobRank, QueueAttributes, QueueGuard, QueueTree, Rebalancer, RemotePolicy, TaskRules, VictimGuard,
-    Warnings,
+    ExtraNodeScores, JobRank, QueueAttributes, QueueGuard, QueueTree, Rebalancer, RemotePolicy, TaskRules,
+    VictimGuard, Warnings,
 };
 pub use rules::{
     Attribute, NodeFilter, NodeRules, NodeScorer, ResourceFilter, ResourceScorer, TopologyFilter,

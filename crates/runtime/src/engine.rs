@@ -288,6 +288,9 @@ impl Engine {
         let took = started.elapsed();
         self.telemetry.ended(&self.cluster, &outcome, now, took);
         self.telemetry.metrics.pending(self.scheduler.pending(&mut self.cluster));
+        for (why, jobs) in self.scheduler.take_activations() {
+            self.telemetry.metrics.activated(why, jobs);
+        }
         self.pace.ended(Instant::now(), took);
         let wake = outcome
             .wake

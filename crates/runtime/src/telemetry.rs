@@ -135,7 +135,8 @@ impl Telemetry {
             }
         }
         if job.kind == JobKind::Group {
-            let started = StartedJob { key: key.clone(), queue: queue.clone(), created: job.created, last: now };
+            let started =
+                StartedJob { key: key.clone(), queue: queue.clone(), created: job.created, last: now };
             self.started.insert(key, started);
         }
     }

@@ -8,7 +8,7 @@ use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::GroupReport;
 use phalanx_core::report::figures::Figures;
-use phalanx_core::{Outcome, Pending, RetryLimits, Scheduler};
+use phalanx_core::{Activation, Outcome, Pending, RetryLimits, Scheduler};
 use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use phalanx_framework::extender::Extender;
 use phalanx_framework::trace::Trace;
@@ -251,6 +251,11 @@ impl TestCluster {
     /// Sets what is told of the stages of cycles.
     pub fn set_trace(&mut self, trace: Arc<dyn Trace>) {
         self.scheduler.set_trace(trace);
+    }
+
+    /// How many jobs became active since the last call.
+    pub fn take_activations(&mut self) -> BTreeMap<Activation, u64> {
+        self.scheduler.take_activations()
     }
 
     /// The figures of up to so many queues.

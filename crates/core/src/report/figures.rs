@@ -66,7 +66,8 @@ impl Scheduler {
         let tiers = Tiers::open(PLUGINS, self.conf(), cluster, self.now());
         let waiting = waiting(cluster);
         let unready_jobs = waiting.values().map(|figures| figures.jobs as usize).sum();
-        let mut ids: Vec<QueueId> = cluster.queues.ids().filter(|id| cluster.queues[*id].object.exists).collect();
+        let mut ids: Vec<QueueId> =
+            cluster.queues.ids().filter(|id| cluster.queues[*id].object.exists).collect();
         ids.sort_by_key(|id| (cluster.queues[*id].jobs == 0, &cluster.queues[*id].name));
         let left_out = ids.len().saturating_sub(queues_max);
         ids.truncate(queues_max);
@@ -114,12 +115,7 @@ fn note_waiting(figures: &mut WaitingFigures, job: &Job) {
     }
 }
 
-fn note_inqueue(
-    cluster: &Cluster,
-    id: JobId,
-    job: &Job,
-    by_queue: &mut FxHashMap<QueueId, WaitingFigures>,
-) {
+fn note_inqueue(cluster: &Cluster, id: JobId, job: &Job, by_queue: &mut FxHashMap<QueueId, WaitingFigures>) {
     if job.phase == Phase::Inqueue && job.minimum.resources.is_some() {
         let missing = cluster.inqueue_request(id);
         for queue in cluster.queue_path(job.queue) {

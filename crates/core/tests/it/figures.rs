@@ -1,8 +1,9 @@
 //! What a cycle tells of its stages and searches, and the figures of queues.
 use std::sync::{Arc, Mutex};
 
-use phalanx_cluster::event::{Phase, PodGroupInfo, QueueInfo, Time};
+use phalanx_cluster::event::{PodGroupInfo, QueueInfo, Time};
 use phalanx_core::report::figures::Figures;
+use phalanx_core::{Activation, RetryLimits};
 use phalanx_framework::testing::{group, member, node, queue, resources, running};
 use phalanx_framework::trace::{Stage, Trace};
 use phalanx_resource::DimId;
@@ -50,7 +51,8 @@ fn waiting(figures: &Figures, queue: &str) -> (u32, u32, Option<Time>) {
 
 #[test]
 fn figures_count_jobs_that_wait_by_queue_and_tell_the_oldest() {
-    let mut test = TestCluster::with(one_tier(&["enqueue", "allocate"], &["gang", "predicates", "proportion"]));
+    let mut test =
+        TestCluster::with(one_tier(&["enqueue", "allocate"], &["gang", "predicates", "proportion"]));
     let (a, b) = (queue("a", 1), queue("b", 1));
     test.nodes(1, "cpu=4").add(a.clone()).add(b.clone());
     test.gang(of_queue(&a, "runs", 2, Time(1)), 3, "cpu=1");
@@ -69,11 +71,11 @@ fn figures_count_jobs_that_wait_by_queue_and_tell_the_oldest() {
 
 #[test]
 fn admitted_jobs_count_with_what_they_lack_of_their_min_resources() {
-    let mut test = TestCluster::with(one_tier(&["allocate"], &["gang", "predicates"]));
+    let mut test = TestCluster::with(one_tier(&["enqueue", "allocate"], &["gang", "predicates"]));
     let a = queue("a", 1);
     test.nodes(1, "cpu=1").add(a.clone());
     let min_resources = Some(resources("cpu=6"));
-    test.add(PodGroupInfo { min_resources, phase: Phase::Inqueue, ..of_queue(&a, "admitted", 3, Time(0)) });
+    test.add(PodGroupInfo { min_resources, ..of_queue(&a, "admitted", 3, Time(0)) });
     test.cycle();
     let figures = test.figures(10);
     let a = figures.queues.iter().find(|queue| &*queue.name == "a").unwrap();
@@ -96,13 +98,27 @@ fn of_many_queues_those_with_jobs_have_figures() {
 }
 
 #[test]
-fn a_search_for_victims_counts_until_its_answer_is_known() {
+fn searches_for_victims_are_counted_by_action() {
     let mut test = TestCluster::with(one_tier(&["allocate", "preempt"], &["priority", "gang", "predicates"]));
     test.add(queue("default", 1)).add(node("n", "cpu=1")).add(group("old", 1));
     test.add(running(member("old", 0, "cpu=1"), "n"));
     test.gang(group("young", 1), 1, "cpu=1");
     let searches = test.outcome().victim_searches;
-    assert_eq!(searches.get("preempt"), Some(&1), "{searches:?}");
-    let searches = test.outcome().victim_searches;
-    assert!(searches.is_empty(), "the answer is known: {searches:?}");
+    assert_eq!(searches, [("preempt", 1)].into());
+}
+
+#[test]
+fn a_job_becomes_active_when_it_is_new_and_when_its_queue_changes() {
+    let mut test = TestCluster::new();
+    test.set_retry_limits(RetryLimits { all_up_to: 0, ..RetryLimits::default() });
+    let queue = queue("q", 1);
+    test.nodes(1, "cpu=1").add(queue.clone()).gang(of_queue(&queue, "large", 1, Time(0)), 1, "cpu=4");
+    test.cycle();
+    test.pending();
+    let activations = test.take_activations();
+    assert!(activations.contains_key(&Activation::Changed), "{activations:?}");
+    test.add(QueueInfo { weight: 2, ..queue });
+    test.cycle();
+    let activations = test.take_activations();
+    assert!(activations.contains_key(&Activation::Queue), "{activations:?}");
 }

@@ -127,11 +127,7 @@ const VOLCANO: &[(&str, &str, bool)] = &[
         "histogram_quantile(0.5, sum by (le) (rate(volcano_open_session_duration_milliseconds_bucket[1m])))",
         true,
     ),
-    (
-        "Job Scheduling Duration (ms)",
-        "volcano_e2e_job_scheduling_duration{job_namespace=\"default\"}",
-        true,
-    ),
+    ("Job Scheduling Duration (ms)", "volcano_e2e_job_scheduling_duration{job_namespace=\"default\"}", true),
     (
         "Task Stage Latency P50 (ms)",
         "histogram_quantile(0.5, sum by (le) \
@@ -218,7 +214,9 @@ fn missing(expr: &str) -> Vec<String> {
             let values = def.labels.iter().find(|(name, _)| *name == label).map(|(_, values)| *values);
             let wrong = |one: &str| {
                 let one = one.trim_matches(['"', '~', '=']);
-                values.is_some_and(|values| values.contains(", ") && !one.starts_with('$') && !values.contains(one))
+                values.is_some_and(|values| {
+                    values.contains(", ") && !one.starts_with('$') && !values.contains(one)
+                })
             };
             if (values.is_none() && !ADDED.contains(&label)) || value.split('|').any(wrong) {
                 missing.push(format!("{series}{{{label}{value}"));

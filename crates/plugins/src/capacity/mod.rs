@@ -69,7 +69,8 @@ use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Status, Sums};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
 use phalanx_framework::plugin::{
-    EnqueueVote, EvictionKind, ObjectField, Plugin, PluginContext, PluginDef, QueueAttributes, QueueGuard, QueueTree, Warnings,
+    EnqueueVote, EvictionKind, ObjectField, Plugin, PluginContext, PluginDef, QueueAttributes, QueueGuard,
+    QueueTree, Warnings,
 };
 use queue_attributes::{CapacityAttributes, QuotaLayout};
 

@@ -158,7 +158,9 @@ impl ControllerMetrics {
         match kind {
             Watched::Queue => drop(series.queues.remove(key)),
             Watched::Job => drop(series.jobs.remove(key)),
-            Watched::JobFlow => drop(series.flows.get_mut(&key.namespace).map(|it| it.counted.remove(&key.name))),
+            Watched::JobFlow => {
+                drop(series.flows.get_mut(&key.namespace).map(|it| it.counted.remove(&key.name)))
+            }
             _ => {}
         }
     }

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use phalanx_core::Pending;
 use phalanx_core::decision::{Cause, Decision};
+use phalanx_core::{Activation, Pending};
 use phalanx_framework::trace::Stage;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -31,6 +31,11 @@ struct Pool {
     pool: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Event {
+    event: &'static str,
+}
+
 /// Volcano's buckets, in milliseconds.
 fn of_cycle() -> Histogram {
     Histogram::new(exponential_buckets_range(1.0, 5_000.0, 20))
@@ -55,6 +60,7 @@ pub(super) struct CycleMetrics {
     last: Gauge<f64, AtomicU64>,
     decisions: Family<Kind, Counter>,
     pending: Family<Pool, Gauge>,
+    activations: Family<Event, Counter>,
     searches: Family<Action, Counter>,
     preempt_searches: Gauge,
     victims: Family<Action, Counter>,
@@ -73,6 +79,7 @@ impl Default for CycleMetrics {
             last: Gauge::default(),
             decisions: Family::default(),
             pending: Family::default(),
+            activations: Family::default(),
             searches: Family::default(),
             preempt_searches: Gauge::default(),
             victims: Family::default(),
@@ -95,6 +102,7 @@ impl CycleMetrics {
         registry.add("phalanx_cycle_last_seconds", &self.last);
         registry.add("phalanx_decisions_total", &self.decisions);
         registry.add("phalanx_pending_jobs", &self.pending);
+        registry.add("phalanx_backlog_activations_total", &self.activations);
         registry.add("phalanx_victim_searches_total", &self.searches);
         registry.add("phalanx_victims_total", &self.victims);
     }
@@ -154,6 +162,18 @@ impl CycleMetrics {
         if action == "preempt" {
             self.preempt_searches.inc_by(times as i64);
         }
+    }
+
+    pub(super) fn activated(&self, why: Activation, jobs: u64) {
+        let event = match why {
+            Activation::Changed => "changed",
+            Activation::Queue => "queue",
+            Activation::Class => "class",
+            Activation::Backoff => "backoff",
+            Activation::Expired => "expired",
+            Activation::Flush => "flush",
+        };
+        self.activations.get_or_create(&Event { event }).inc_by(jobs);
     }
 
     pub(super) fn pending(&self, pending: Pending) {

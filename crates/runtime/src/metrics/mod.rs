@@ -13,10 +13,10 @@ mod tests;
 
 use std::time::Duration;
 
-use phalanx_core::Pending;
-use phalanx_core::decision::{Binding, Decision};
-use phalanx_framework::trace::Stage;
 use phalanx_cluster::event::Time;
+use phalanx_core::decision::{Binding, Decision};
+use phalanx_core::{Activation, Pending};
+use phalanx_framework::trace::Stage;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -151,6 +151,11 @@ impl Metrics {
     /// An action searched for victims.
     pub fn searched(&self, action: &'static str, times: u64) {
         self.cycles.searched(action, times);
+    }
+
+    /// Jobs became active.
+    pub fn activated(&self, why: Activation, jobs: u64) {
+        self.cycles.activated(why, jobs);
     }
 
     /// How many jobs wait, by pool.

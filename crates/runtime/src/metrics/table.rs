@@ -226,12 +226,21 @@ pub static TABLE: &[MetricDef] = &[
         "from the first request to bind a pod to the answer that it is bound, with requests that are tried again; anew \
          after an outage of more than 30 s",
     ),
+    counter(
+        "phalanx_backlog_activations_total",
+        &[("event", "changed, queue, class, backoff, expired, flush")],
+        "jobs that became active (below)",
+    ),
     gauge(
         "phalanx_bind_oldest_timestamp_seconds",
         &[],
         "since when the oldest bind waits to be sent, or for the answer, in seconds since 1970; 0 when none does",
     ),
-    gauge("phalanx_conf_info", &[("sha256", "")], "1; the label is what `sha256sum` prints of the scheduler.conf in force"),
+    gauge(
+        "phalanx_conf_info",
+        &[("sha256", "")],
+        "1; the label is what `sha256sum` prints of the scheduler.conf in force",
+    ),
     gauge(
         "phalanx_conf_last_reload_successful",
         &[],
@@ -266,7 +275,11 @@ pub static TABLE: &[MetricDef] = &[
     counter("phalanx_invalid_objects_total", KIND, "objects that cannot be read"),
     gauge("phalanx_leader", &[], "1 when this process leads"),
     gauge("phalanx_objects", KIND, "objects known"),
-    gauge("phalanx_outbox_depth", &[("kind", "binds, statuses, events")], "requests that wait or are in flight"),
+    gauge(
+        "phalanx_outbox_depth",
+        &[("kind", "binds, statuses, events")],
+        "requests that wait or are in flight",
+    ),
     gauge("phalanx_outbox_in_flight", &[], "requests in flight"),
     gauge(
         "phalanx_pending_jobs",
@@ -274,7 +287,11 @@ pub static TABLE: &[MetricDef] = &[
         "PodGroups, and pods without one, that wait (below)",
     ),
     counter("phalanx_pods_bound_total", &[], "pods bound"),
-    counter("phalanx_queue_jobs_started_total", QUEUE, "jobs whose pods were decided to be bound for the first time"),
+    counter(
+        "phalanx_queue_jobs_started_total",
+        QUEUE,
+        "jobs whose pods were decided to be bound for the first time",
+    ),
     gauge(
         "phalanx_queue_oldest_waiting_seconds",
         QUEUE,
@@ -289,10 +306,17 @@ pub static TABLE: &[MetricDef] = &[
     gauge("phalanx_queue_waiting_pods", QUEUE, "pods that wait for a node"),
     counter(
         "phalanx_requests_total",
-        &[("kind", "bind, settle, claim, evict, gate, status, event"), ("result", "done, gone, retry, refused")],
+        &[
+            ("kind", "bind, settle, claim, evict, gate, status, event"),
+            ("result", "done, gone, retry, refused"),
+        ],
         "requests sent",
     ),
-    gauge("phalanx_series_left_out", &[("of", "queues, jobs")], "queues and PodGroups without series (below)"),
+    gauge(
+        "phalanx_series_left_out",
+        &[("of", "queues, jobs")],
+        "queues and PodGroups without series (below)",
+    ),
     counter("phalanx_victim_searches_total", ACTION, "searches for victims"),
     counter("phalanx_victims_total", ACTION, "pods that were decided to be evicted"),
     counter("phalanx_watch_events_total", KIND, "changes seen"),

@@ -68,8 +68,12 @@ fn queue(name: &str) -> QueueFigures {
 }
 
 fn snapshot() -> Snapshot {
-    let started =
-        StartedJob { key: Key::new("ns", "train"), queue: "q".into(), created: Time(1_000), last: Time(3_500) };
+    let started = StartedJob {
+        key: Key::new("ns", "train"),
+        queue: "q".into(),
+        created: Time(1_000),
+        last: Time(3_500),
+    };
     Snapshot {
         figures: Figures { queues: vec![queue("q")], left_out: 4, unready_jobs: 1, started_groups: 2 },
         resources: vec![ScalarResource { dim: DimId::PODS, name: "pods".into(), factor: 1 }],
@@ -111,7 +115,8 @@ fn evict(cause: &Arc<Cause>) -> Decision {
 #[test]
 fn victims_are_counted_by_action_and_commit() {
     let metrics = Metrics::default();
-    let for_job = |job| Arc::new(Cause { action: "preempt", by: Some(Key::new("ns", job)), ..Cause::default() });
+    let for_job =
+        |job| Arc::new(Cause { action: "preempt", by: Some(Key::new("ns", job)), ..Cause::default() });
     let (one, other) = (for_job("one"), for_job("other"));
     metrics.decided(&[evict(&one), evict(&one), evict(&one), evict(&other)]);
     metrics.decided(&[evict(&Arc::new(Cause { action: "shuffle", ..Cause::default() }))]);
@@ -124,7 +129,10 @@ fn victims_are_counted_by_action_and_commit() {
         "volcano_total_preemption_attempts 5",
     ];
     assert_lines(&metrics.render(), &lines);
-    assert!(!metrics.render().contains("transactions_total{action=\"shuffle\"}"), "nobody is evicted for a job");
+    assert!(
+        !metrics.render().contains("transactions_total{action=\"shuffle\"}"),
+        "nobody is evicted for a job"
+    );
 }
 
 #[test]
@@ -208,6 +216,7 @@ fn filled() -> Metrics {
     metrics.watch_failed(kind);
     metrics.invalid_object(kind);
     metrics.pending(Pending::default());
+    metrics.activated(Activation::Flush, 1);
     metrics.reloaded(true);
     metrics.outbox(&Depth::default());
     metrics.controllers().request(kind, kind);
@@ -223,7 +232,8 @@ fn filled() -> Metrics {
 
 /// The names of the labels of a line without those of buckets, sorted.
 fn labels(line: &str) -> BTreeSet<&str> {
-    let inside = line.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(inside, _)| inside);
+    let inside =
+        line.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(inside, _)| inside);
     let names = inside.split("\",").filter_map(|label| Some(label.split_once('=')?.0));
     names.filter(|name| *name != "le").collect()
 }
@@ -268,7 +278,10 @@ fn the_reference_page_has_a_fresh_table_of_all_metrics() {
         std::fs::write(path, fresh).unwrap();
         return;
     }
-    assert!(page == fresh, "the page is stale; write it anew: {WRITE}=1 cargo test -p phalanx-runtime metrics");
+    assert!(
+        page == fresh,
+        "the page is stale; write it anew: {WRITE}=1 cargo test -p phalanx-runtime metrics"
+    );
 }
 
 /// A bind that was first asked for at this moment.

@@ -92,7 +92,8 @@ async fn metrics_with_volcanos_names_have_volcanos_meaning() -> Result<()> {
         ("volcano_unschedule_job_count", 1.0),
     ];
     until_metrics(&cluster, &waiting).await?;
-    let oldest = cluster.phalanx().metric("phalanx_queue_oldest_waiting_seconds{queue_name=\"default\"}").await?;
+    let oldest =
+        cluster.phalanx().metric("phalanx_queue_oldest_waiting_seconds{queue_name=\"default\"}").await?;
     ensure!(oldest >= waited, "{oldest} s, though train waits for {waited} s");
     fake::Nodes::new(1).cpu("1").starting_at(1).create(&cluster.client).await?;
     cluster.until_bound("train-", 2).await?;
@@ -123,7 +124,10 @@ async fn metrics_with_volcanos_names_have_volcanos_meaning() -> Result<()> {
     let metrics = cluster.phalanx().metrics().await?;
     ensure!(!metrics.contains("volcano_schedule_attempts"), "{metrics}");
     let duration = metrics.lines().find(|line| line.starts_with("volcano_e2e_job_scheduling_duration{"));
-    ensure!(duration.is_some_and(|line| line.contains("job_name=\"train\",queue=\"default\"")), "{duration:?}");
+    ensure!(
+        duration.is_some_and(|line| line.contains("job_name=\"train\",queue=\"default\"")),
+        "{duration:?}"
+    );
 
     cluster.delete_pods("train-").await?;
     cluster.volcano("PodGroup").delete("train", &DeleteParams::default()).await?;
