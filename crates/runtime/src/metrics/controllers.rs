@@ -159,7 +159,7 @@ impl ControllerMetrics {
             Watched::Queue => drop(series.queues.remove(key)),
             Watched::Job => drop(series.jobs.remove(key)),
             Watched::JobFlow => {
-                drop(series.flows.get_mut(&key.namespace).map(|it| it.counted.remove(&key.name)))
+                drop(series.flows.get_mut(&key.namespace).map(|it| it.counted.remove(&key.name)));
             }
             _ => {}
         }

@@ -50,7 +50,9 @@ fn amounts(cpu: i64, pods: i64) -> Amounts {
 /// A queue that has 2 of 4 cpu that it deserves, and a job that waits since its creation at 1 s.
 fn queue(name: &str) -> QueueFigures {
     let mut capability = Ceilings::new();
-    [DimId::CPU, DimId::MEMORY, DimId::PODS].into_iter().for_each(|dim| capability.set(dim, 8_000));
+    for dim in [DimId::CPU, DimId::MEMORY, DimId::PODS] {
+        capability.set(dim, 8_000);
+    }
     QueueFigures {
         name: name.into(),
         weight: 3,
