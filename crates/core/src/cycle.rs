@@ -1,8 +1,9 @@
 //! The cycle, and the scheduler, which holds what a cycle takes and leaves.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::actions;
-use crate::backlog::{self, Pending, Refusals, RetryLimits, TimerKind};
+use crate::backlog::{self, Activation, Pending, Refusals, RetryLimits, TimerKind};
 use crate::decision::Decision;
 use crate::other_refusals;
 use crate::reservation;
@@ -17,6 +18,7 @@ use phalanx_framework::conf::Conf;
 use phalanx_framework::extender::{Extender, NoExtender};
 use phalanx_framework::placement::Sampling;
 use phalanx_framework::plugin::SessionInputs;
+use phalanx_framework::trace::{Stage, Trace};
 
 /// Jobs for whose searches a cycle had no time get theirs after so long, even if nothing happens.
 const NO_TURN_MS: i64 = 500;
@@ -34,6 +36,8 @@ pub struct Outcome {
     pub flush: Option<Time>,
     /// When nodes that are kept for a repair are released, or may be kept again, if nothing happens before.
     pub repair: Option<Time>,
+    /// How often each action searched for victims.
+    pub victim_searches: BTreeMap<&'static str, u64>,
 }
 
 /// A configuration, and the state from cycle to cycle.
@@ -42,6 +46,7 @@ pub struct Scheduler {
     state: SchedulerState,
     extender: Arc<dyn Extender>,
     stopwatch: Option<Arc<dyn Stopwatch>>,
+    trace: Option<Arc<dyn Trace>>,
     limits: RetryLimits,
 }
 
@@ -56,6 +61,8 @@ pub struct CycleOptions<'a> {
     pub extender: &'a Arc<dyn Extender>,
     /// Limits searches in time; without it only steps limit them.
     pub stopwatch: Option<&'a Arc<dyn Stopwatch>>,
+    /// Told of the stages of the cycle.
+    pub trace: Option<&'a dyn Trace>,
     /// When the cycle begins.
     pub now: Time,
 }
@@ -68,6 +75,7 @@ impl Scheduler {
             state: SchedulerState::new(seed),
             extender: Arc::new(NoExtender),
             stopwatch: None,
+            trace: None,
             limits: RetryLimits::default(),
         }
     }
@@ -81,6 +89,11 @@ impl Scheduler {
     /// deterministic.
     pub fn set_stopwatch(&mut self, stopwatch: Arc<dyn Stopwatch>) {
         self.stopwatch = Some(stopwatch);
+    }
+
+    /// Sets what is told of the stages of cycles. Nobody is at first.
+    pub fn set_trace(&mut self, trace: Arc<dyn Trace>) {
+        self.trace = Some(trace);
     }
 
     /// Has only a sample of the nodes scored, or all of them, as at first.
@@ -120,6 +133,11 @@ impl Scheduler {
         self.state.backlog.pending(cluster)
     }
 
+    /// How many jobs became active since the last call, by the reason.
+    pub fn take_activations(&mut self) -> BTreeMap<Activation, u64> {
+        self.state.backlog.take_activations()
+    }
+
     /// What is wrong with the indexes of the Cluster and with the backlog, one line each; empty when all is well. Costs
     /// a pass over all objects.
     pub fn check(&self, cluster: &Cluster) -> Vec<String> {
@@ -150,9 +168,9 @@ impl Scheduler {
         now: Time,
         hand_out: &mut dyn FnMut(Vec<Decision>),
     ) -> Outcome {
-        let Self { conf, state, extender, stopwatch, limits } = self;
-        let stopwatch = stopwatch.as_ref();
-        let options = CycleOptions { conf, limits: *limits, extender, stopwatch, now };
+        let Self { conf, state, extender, stopwatch, trace, limits } = self;
+        let (stopwatch, trace) = (stopwatch.as_ref(), trace.as_deref());
+        let options = CycleOptions { conf, limits: *limits, extender, stopwatch, trace, now };
         cycle(cluster, state, options, hand_out)
     }
 }
@@ -165,31 +183,37 @@ pub fn cycle(
     options: CycleOptions<'_>,
     hand_out: &mut dyn FnMut(Vec<Decision>),
 ) -> Outcome {
-    let CycleOptions { conf, limits, extender, stopwatch, now } = options;
+    let CycleOptions { conf, limits, extender, stopwatch, trace, now } = options;
+    let ended = |stage| trace.into_iter().for_each(|trace| trace.ended(stage));
     let before = begin(cluster, state, now);
-    let outside = SessionInputs { now, before, extender: Some(extender), stopwatch };
+    ended(Stage::Begun);
+    let outside = SessionInputs { now, before, extender: Some(extender), stopwatch, trace };
     let mut session = Session::open(cluster, conf, state, outside);
     renew_nominations(&mut session);
     reservation::begin(&mut session);
     backlog::begin(&mut session, limits);
+    ended(Stage::SessionOpened);
     for name in &session.conf.actions {
         if let Some(action) = actions::find(name) {
             (action.run)(&mut session);
             if !session.decisions.is_empty() {
                 hand_out(std::mem::take(&mut session.decisions));
             }
+            ended(Stage::Action(action.name));
         }
     }
     other_refusals::note(&mut session);
     let cycle = session.state.cycle;
     status::update_all(&mut session, cycle);
     backlog::end_cycle(&mut session, limits);
-    session.tiers.every().for_each(|plugin| plugin.close(session.cluster));
+    ended(Stage::Statuses);
+    session.tiers.close(session.cluster, trace);
     Outcome {
         cycle,
         wake: wake(&session),
         flush: flush(&session, limits),
         repair: session.state.reservations.repair_wake(now),
+        victim_searches: session.victim_searches,
         decisions: session.decisions,
     }
 }

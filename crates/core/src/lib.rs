@@ -24,6 +24,6 @@ pub mod statement;
 mod status;
 mod steps;
 
-pub use backlog::{Pending, RetryLimits};
+pub use backlog::{Activation, Pending, RetryLimits};
 pub use cycle::{CycleOptions, Outcome, Scheduler, cycle};
 pub use state::SchedulerState;

@@ -1,4 +1,6 @@
 //! The report on a Cluster: phases, reasons and shares.
+pub mod figures;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -153,8 +155,8 @@ fn queues(cluster: &Cluster, conf: &Conf, now: Time) -> Vec<QueueReport> {
             allocated: cluster.render_allocated(id, &cluster.devices_given(id)),
             deserved: tiers
                 .every()
-                .find_map(|plugin| plugin.queue_guard()?.deserved(cluster, id))
-                .map(|sum| cluster.render(&sum))
+                .find_map(|plugin| plugin.queue_guard()?.attributes(cluster, id))
+                .map(|attributes| cluster.render(&attributes.deserved))
                 .unwrap_or_default(),
             request: cluster.render(&queue.request()),
             weight: queue.weight,

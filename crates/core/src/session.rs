@@ -1,5 +1,6 @@
 //! The session: Cluster and plugins of one cycle, with what actions ask of them.
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use crate::backlog::IndexScans;
 use crate::decision::{Decision, Prepare};
@@ -57,6 +58,8 @@ pub struct Session<'w> {
     pub(crate) allocate_done: bool,
     /// Scans of the capacity indexes in this cycle.
     pub(crate) scans: IndexScans,
+    /// How often each action searched for victims.
+    pub(crate) victim_searches: BTreeMap<&'static str, u64>,
 }
 
 impl<'w> Session<'w> {
@@ -84,6 +87,7 @@ impl<'w> Session<'w> {
             admitted_late: false,
             allocate_done: !conf.has_action("allocate"),
             scans: IndexScans::default(),
+            victim_searches: BTreeMap::new(),
         }
     }
 

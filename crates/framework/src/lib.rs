@@ -9,3 +9,4 @@ pub mod plugin;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tiers;
+pub mod trace;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::conf::{ArgSpec, Args, Flag, Flags};
 use crate::extender::Extender;
+use crate::trace::Trace;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
@@ -17,8 +18,8 @@ mod parts;
 mod rules;
 
 pub use parts::{
-    ExtraNodeScores, JobRank, QueueGuard, QueueTree, Rebalancer, RemotePolicy, TaskRules, VictimGuard,
-    Warnings,
+    ExtraNodeScores, JobRank, QueueAttributes, QueueGuard, QueueTree, Rebalancer, RemotePolicy, TaskRules,
+    VictimGuard, Warnings,
 };
 pub use rules::{
     Attribute, NodeFilter, NodeRules, NodeScorer, ResourceFilter, ResourceScorer, TopologyFilter,
@@ -251,12 +252,14 @@ pub struct SessionInputs<'a> {
     pub extender: Option<&'a Arc<dyn Extender>>,
     /// Measures the time that searches take; `None` where only steps count.
     pub stopwatch: Option<&'a Arc<dyn Stopwatch>>,
+    /// Told of the stages of the cycle.
+    pub trace: Option<&'a dyn Trace>,
 }
 
 /// The inputs of a first cycle without extenders.
 impl From<Time> for SessionInputs<'_> {
     fn from(now: Time) -> Self {
-        Self { now, before: None, extender: None, stopwatch: None }
+        Self { now, before: None, extender: None, stopwatch: None, trace: None }
     }
 }
 

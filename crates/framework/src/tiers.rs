@@ -16,12 +16,14 @@ use crate::plugin::{
     EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, QueueGuard, RemotePolicy, SessionInputs,
     TaskRules, Vote,
 };
+use crate::trace::{Stage, Trace};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Status};
 
 /// A plugin of a tier with its flags.
 struct TierPlugin {
+    name: &'static str,
     flags: Flags,
     plugin: Box<dyn Plugin>,
 }
@@ -77,14 +79,15 @@ impl Tiers {
         cluster: &Cluster,
         inputs: impl Into<SessionInputs<'a>>,
     ) -> Self {
-        let SessionInputs { now, before, extender, .. } = inputs.into();
+        let SessionInputs { now, before, extender, trace, .. } = inputs.into();
         let mut tiers = Self::default();
         for tier in &conf.tiers {
             for row in &tier.plugins {
                 if let Some(def) = table.iter().find(|def| def.name == row.name) {
                     let (args, flags) = (&row.args, row.flags);
                     let plugin = (def.open)(PluginContext { cluster, args, flags, now, before, extender });
-                    tiers.push(flags, plugin);
+                    tiers.push(TierPlugin { name: def.name, flags, plugin });
+                    trace.inspect(|trace| trace.ended(Stage::PluginOpened(def.name)));
                 }
             }
             tiers.ends.push(tiers.plugins.len());
@@ -95,7 +98,8 @@ impl Tiers {
         tiers
     }
 
-    fn push(&mut self, flags: Flags, plugin: Box<dyn Plugin>) {
+    fn push(&mut self, entry: TierPlugin) {
+        let (flags, plugin) = (entry.flags, &entry.plugin);
         let index = self.plugins.len();
         if plugin.listens() {
             self.listeners.push(index);
@@ -112,7 +116,7 @@ impl Tiers {
         if plugin.job_rank().is_some() && flags.on(Flag::JobOrder) {
             self.before_repairs = index + 1;
         }
-        self.plugins.push(TierPlugin { flags, plugin });
+        self.plugins.push(entry);
     }
 
     fn tiers(&self) -> impl Iterator<Item = &[TierPlugin]> {
@@ -133,6 +137,14 @@ impl Tiers {
     /// All plugins, in the order of scheduler.conf.
     pub fn every(&self) -> impl Iterator<Item = &dyn Plugin> {
         self.plugins.iter().map(|entry| &*entry.plugin)
+    }
+
+    /// Closes the plugins: the session ends.
+    pub fn close(&self, cluster: &Cluster, trace: Option<&dyn Trace>) {
+        for TierPlugin { name, plugin, .. } in &self.plugins {
+            plugin.close(cluster);
+            trace.inspect(|trace| trace.ended(Stage::PluginClosed(name)));
+        }
     }
 
     /// Calls a hook that changes the plugin, for each plugin for which a flag is on.

@@ -11,13 +11,14 @@ use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::Conf;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 use tracing::{debug, info};
 
 use crate::clock::CycleClock;
 use crate::journal;
-use crate::metrics::Metrics;
 use crate::outbox::driver;
 use crate::server::Health;
+use crate::telemetry::Telemetry;
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub enum Input {
     Conf(Box<Conf>),
     /// This process leads: cycles may run.
     Lead,
+    /// Somebody reads the metrics; to be told once those of queues and jobs are fresh.
+    Scraped(oneshot::Sender<()>),
     /// No more cycles.
     Stop,
 }
@@ -131,8 +134,8 @@ pub struct Engine {
     pub inputs: Receiver<Input>,
     /// Where decisions go.
     pub outbox: UnboundedSender<driver::Input>,
-    /// Counters.
-    pub metrics: Arc<Metrics>,
+    /// What is measured of this thread.
+    pub telemetry: Telemetry,
     /// Readiness, and the pulse of this thread.
     pub health: Arc<Health>,
     /// This process leads.
@@ -144,7 +147,8 @@ pub struct Engine {
 impl Engine {
     /// Runs until [`Input::Stop`] or until all senders of inputs are gone.
     pub fn run(mut self) {
-        self.metrics.leads(self.leads);
+        self.telemetry.metrics.leads(self.leads);
+        self.scheduler.set_trace(self.telemetry.trace());
         self.cluster.stand_by(!self.leads);
         loop {
             self.health.pulse.rest();
@@ -200,9 +204,10 @@ impl Engine {
             Input::Lead => {
                 self.leads = true;
                 self.cluster.stand_by(false);
-                self.metrics.leads(true);
+                self.telemetry.metrics.leads(true);
                 self.pace.changed(Instant::now());
             }
+            Input::Scraped(tell) => self.scraped(tell),
             Input::Stop => return false,
         }
         true
@@ -223,6 +228,16 @@ impl Engine {
         if changed {
             self.pace.changed(Instant::now());
         }
+    }
+
+    /// Who does not lead has no figures: those of the leader count.
+    fn scraped(&mut self, tell: oneshot::Sender<()>) {
+        if self.leads {
+            let now = self.clock.now();
+            self.telemetry.scraped(&self.scheduler, &self.cluster, now);
+        }
+        // Who asked may have gone.
+        let _ = tell.send(());
     }
 
     fn synced(&mut self, kind: &'static str) {
@@ -256,13 +271,12 @@ impl Engine {
         self.health.pulse.cycle();
         let started = Instant::now();
         let now = self.clock.now();
-        let Self { scheduler, cluster, outbox, metrics, clock, .. } = self;
-        let mut decided = 0;
+        let Self { scheduler, cluster, outbox, telemetry, clock, .. } = self;
+        telemetry.begin();
         let mut send = |mut decisions: Vec<Decision>| {
             clock.hand_out(now, &mut decisions);
-            count(metrics, &decisions);
+            telemetry.decided(&decisions);
             journal::decided(&decisions);
-            decided += decisions.len();
             // The outbox is gone only when the process ends.
             let _ = outbox.send(driver::Input::Decisions(decisions));
         };
@@ -272,9 +286,11 @@ impl Engine {
             send(rest);
         }
         let took = started.elapsed();
-        self.metrics.cycle(took);
-        self.metrics.pending(self.scheduler.pending(&mut self.cluster));
-        debug!(cycle = outcome.cycle, decisions = decided, ?took, "cycle");
+        self.telemetry.ended(&self.cluster, &outcome, now, took);
+        self.telemetry.metrics.pending(self.scheduler.pending(&mut self.cluster));
+        for (why, jobs) in self.scheduler.take_activations() {
+            self.telemetry.metrics.activated(why, jobs);
+        }
         self.pace.ended(Instant::now(), took);
         let wake = outcome
             .wake
@@ -287,29 +303,6 @@ impl Engine {
     /// The outbox is gone only when the process ends.
     fn send(&self, input: driver::Input) {
         let _ = self.outbox.send(input);
-    }
-}
-
-fn count(metrics: &Metrics, decisions: &[Decision]) {
-    let mut counts = std::collections::BTreeMap::<&'static str, u64>::new();
-    for decision in decisions {
-        let (kind, count) = match decision {
-            Decision::Bind { pods, .. } => ("bind", pods.len() as u64),
-            Decision::Evict { .. } => ("evict", 1),
-            Decision::Nominate { .. } => ("nominate", 1),
-            Decision::OpenGate { .. } => ("open_gate", 1),
-            Decision::PodGroupStatus { .. } => ("podgroup_status", 1),
-            Decision::QueueStatus { .. } => ("queue_status", 1),
-            Decision::PodUnscheduled { .. } => ("pod_unscheduled", 1),
-            Decision::PodUngrouped { .. } => ("pod_ungrouped", 1),
-            Decision::PodGroupUnschedulable { .. } => ("podgroup_unschedulable", 1),
-            Decision::PodGroupInvalid { .. } => ("podgroup_invalid", 1),
-            Decision::QueueInvalid { .. } => ("queue_invalid", 1),
-        };
-        *counts.entry(kind).or_default() += count;
-    }
-    for (kind, count) in counts {
-        metrics.decided(kind, count);
     }
 }
 

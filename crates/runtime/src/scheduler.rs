@@ -40,6 +40,7 @@ use crate::outbox::request::Context;
 use crate::outbox::{Outbox, OutboxOptions};
 use crate::reload::{ConfFile, Rules};
 use crate::server::{Addresses, Health, serve_pages};
+use crate::telemetry::Telemetry;
 use crate::usage::{self, Source};
 use crate::watch::{self, NodeSelector, Sink, Watched};
 use crate::wire::Wire;
@@ -162,8 +163,8 @@ impl Process {
         faults: Arc<Faults>,
     ) -> anyhow::Result<Self> {
         let (metrics, health) = (Arc::<Metrics>::default(), Arc::<Health>::default());
-        serve_pages(&options.addresses, &metrics, &health).await?;
         let (engine, inputs) = std_mpsc::channel();
+        serve_pages(&options.addresses, &metrics, &health, Some(engine.clone())).await?;
         let (outbox, outputs) = mpsc::unbounded_channel();
         let (owners, seen) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
@@ -199,7 +200,7 @@ impl Process {
             waits_for,
             inputs,
             outbox: outbox.clone(),
-            metrics: Arc::clone(&metrics),
+            telemetry: Telemetry::new(Arc::clone(&metrics)),
             health: Arc::clone(&health),
             leads: false,
             clock: CycleClock::default(),

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -16,10 +16,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tracing::{debug, info};
 
 use crate::client::BadFlag;
+use crate::engine::Input;
 use crate::metrics::Metrics;
 use crate::pulse::Pulse;
 
@@ -31,6 +32,8 @@ const HEADERS_MAX: usize = 8 << 10;
 const LIFE: Duration = Duration::from_mins(5);
 /// How long a request may take to end after that.
 const LINGER: Duration = Duration::from_secs(10);
+/// How long a scrape waits for figures of queues and jobs.
+const FIGURES: Duration = Duration::from_secs(1);
 /// Connections of a server; others wait until one ends.
 const CONNECTIONS_MAX: usize = 64;
 
@@ -79,6 +82,8 @@ pub struct Pages {
     pub metrics: Option<Arc<Metrics>>,
     /// `/healthz`, `/livez` and `/readyz`.
     pub health: Option<Arc<Health>>,
+    /// The scheduling thread, which computes what `/metrics` shows of queues and jobs.
+    pub engine: Option<std_mpsc::Sender<Input>>,
 }
 
 /// Where pages are served.
@@ -95,9 +100,10 @@ pub async fn serve_pages(
     addresses: &Addresses,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
+    engine: Option<std_mpsc::Sender<Input>>,
 ) -> anyhow::Result<()> {
-    let with_metrics = Pages { metrics: Some(Arc::clone(metrics)), health: None };
-    let with_health = Pages { metrics: None, health: Some(Arc::clone(health)) };
+    let with_metrics = Pages { metrics: Some(Arc::clone(metrics)), engine, ..Pages::default() };
+    let with_health = Pages { health: Some(Arc::clone(health)), ..Pages::default() };
     match (&addresses.metrics, &addresses.healthz) {
         (Some(one), Some(other)) if one == other => {
             let pages = Pages { health: with_health.health, ..with_metrics };
@@ -193,8 +199,14 @@ async fn accept(listener: TcpListener, pages: Pages, places: usize) {
 
 async fn converse(stream: TcpStream, pages: Pages) -> hyper::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(request.uri().path(), &pages);
-        async move { Ok::<_, Infallible>(answer) }
+        let pages = pages.clone();
+        async move {
+            let path = request.uri().path();
+            if path == "/metrics" {
+                refresh(&pages).await;
+            }
+            Ok::<_, Infallible>(answer(path, &pages))
+        }
     });
     let mut connection = pin!(
         http1::Builder::new()
@@ -208,6 +220,15 @@ async fn converse(stream: TcpStream, pages: Pages) -> hyper::Result<()> {
     }
     connection.as_mut().graceful_shutdown();
     tokio::time::timeout(LINGER, connection).await.unwrap_or(Ok(()))
+}
+
+/// Waits for fresh figures of queues and jobs, but not for a cycle that takes long: then those before are shown.
+async fn refresh(pages: &Pages) {
+    let Some(engine) = &pages.engine else { return };
+    let (tell, told) = oneshot::channel();
+    if engine.send(Input::Scraped(tell)).is_ok() {
+        let _ = tokio::time::timeout(FIGURES, told).await;
+    }
 }
 
 fn answer(path: &str, pages: &Pages) -> Response<Full<Bytes>> {
@@ -252,7 +273,7 @@ mod tests {
     #[tokio::test]
     async fn pages_are_served_and_readiness_changes() {
         let health = Arc::new(Health::default());
-        let pages = Pages { metrics: Some(Arc::default()), health: Some(Arc::clone(&health)) };
+        let pages = Pages { metrics: Some(Arc::default()), health: Some(Arc::clone(&health)), engine: None };
         let address = serve("--listen-address", "127.0.0.1:0", pages).await.unwrap();
         assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 503"));
@@ -268,7 +289,7 @@ mod tests {
     #[tokio::test]
     async fn a_scheduling_thread_that_hangs_is_no_longer_live() {
         let health = Arc::new(Health::new(Pulse::new(std::time::Duration::ZERO)));
-        let pages = Pages { health: Some(Arc::clone(&health)), metrics: None };
+        let pages = Pages { health: Some(Arc::clone(&health)), ..Pages::default() };
         let address = serve("--healthz-address", "127.0.0.1:0", pages).await.unwrap();
         assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"), "it waits for something to do");
         health.pulse.cycle();
@@ -294,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_alone_is_served_on_ipv6_and_on_ipv4() {
-        let pages = || Pages { metrics: None, health: Some(Arc::default()) };
+        let pages = || Pages { health: Some(Arc::default()), ..Pages::default() };
         let port = serve("--healthz-address", ":0", pages()).await.unwrap().port();
         assert!(get((Ipv4Addr::LOCALHOST, port).into(), "/healthz").await.starts_with("HTTP/1.1 200"));
         if std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
@@ -308,7 +329,7 @@ mod tests {
     async fn local(places: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let pages = Pages { metrics: None, health: Some(Arc::default()) };
+        let pages = Pages { health: Some(Arc::default()), ..Pages::default() };
         tokio::spawn(accept(listener, pages, places));
         address
     }

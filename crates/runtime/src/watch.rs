@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::scheduling::v1alpha2::PodGroup as KubernetesPodGroup;
 use kube::{Client, Resource};
@@ -91,6 +92,11 @@ pub trait Watched: Kind + Clone + Debug + DeserializeOwned + Send + 'static {
         None
     }
 
+    /// For a pod that waits for a node: when it was created.
+    fn waits_since(&self) -> Option<Timestamp> {
+        None
+    }
+
     /// Whether the object exists for this scheduler.
     fn wanted(&self, _nodes: &NodeSelector) -> bool {
         true
@@ -103,6 +109,10 @@ impl Watched for slim::Pod {
 
     fn grouping(&self, names: &Names) -> Option<owners::Seen> {
         owners::owner(self, names)
+    }
+
+    fn waits_since(&self) -> Option<Timestamp> {
+        self.metadata.creation_timestamp.as_ref().filter(|_| self.spec.node_name.is_none()).map(|it| it.0)
     }
 }
 
@@ -344,7 +354,15 @@ impl<K: Watched> Watch<K> {
         if let WatchEvent::Apply(object) | WatchEvent::Delete(object) = &event {
             *version = object.meta().resource_version.clone().ok_or(Error::NoVersion)?;
         }
+        let (known, told) = (self.fold.len(), events.len());
+        let since = match &event {
+            WatchEvent::Apply(object) => object.read().and_then(K::waits_since),
+            _ => None,
+        };
         self.fold(event, events);
+        if let Some(since) = since.filter(|_| self.fold.len() > known && events.len() > told) {
+            self.sink.metrics.pod_seen(since, Timestamp::now());
+        }
         Ok(())
     }
 
@@ -357,6 +375,7 @@ impl<K: Watched> Watch<K> {
 
     fn deliver(&self, events: Vec<Event>) {
         self.sink.metrics.known(K::PLURAL, self.fold.len());
+        self.sink.metrics.heard(K::PLURAL, Timestamp::now());
         if !events.is_empty() {
             self.sink.metrics.seen(K::PLURAL, events.len());
             let _ = self.sink.engine.send(engine::Input::Events(events));

@@ -7,9 +7,11 @@ use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::GroupReport;
-use phalanx_core::{Outcome, Pending, RetryLimits, Scheduler};
+use phalanx_core::report::figures::Figures;
+use phalanx_core::{Activation, Outcome, Pending, RetryLimits, Scheduler};
 use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use phalanx_framework::extender::Extender;
+use phalanx_framework::trace::Trace;
 
 use phalanx_framework::testing::{member, node, queue, running};
 
@@ -244,6 +246,21 @@ impl TestCluster {
     /// Sets the stopwatch of searches.
     pub fn set_stopwatch(&mut self, stopwatch: Arc<dyn Stopwatch>) {
         self.scheduler.set_stopwatch(stopwatch);
+    }
+
+    /// Sets what is told of the stages of cycles.
+    pub fn set_trace(&mut self, trace: Arc<dyn Trace>) {
+        self.scheduler.set_trace(trace);
+    }
+
+    /// How many jobs became active since the last call.
+    pub fn take_activations(&mut self) -> BTreeMap<Activation, u64> {
+        self.scheduler.take_activations()
+    }
+
+    /// The figures of up to so many queues.
+    pub fn figures(&self, queues_max: usize) -> Figures {
+        self.scheduler.figures(&self.cluster, queues_max)
     }
 
     /// Sets the sender of extender requests.

@@ -3,7 +3,7 @@
 use super::capacity_delta::{Capacities, CapacityDelta};
 use super::class_query::Largest;
 use super::equivalence::{Awaits, JobClass, JobClassId, JobClassKey, JobClasses, QueueClasses};
-use super::pools::Backlog;
+use super::pools::{Activation, Backlog};
 use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::Time;
@@ -174,7 +174,7 @@ impl Backlog {
         let all: Vec<_> = self.classes.all.iter().flat_map(entries).collect();
         for (class, entry) in all {
             if self.is_entry(class, entry) {
-                self.retry(entry.job);
+                self.retry(entry.job, Activation::Queue);
             }
         }
     }

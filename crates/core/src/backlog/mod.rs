@@ -25,7 +25,7 @@ use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Dequeue, Time};
 use phalanx_cluster::id::{JobId, QueueId};
 pub(crate) use pools::Backlog;
-pub use pools::Pending;
+pub use pools::{Activation, Pending};
 pub(crate) use refusals::Refusals;
 use requeue::{Requeue, requeue};
 pub(crate) use scans::{IndexScans, try_next_fitting};
@@ -175,7 +175,7 @@ fn first(session: &mut Session<'_>, id: JobClassId) -> Option<JobId> {
 fn try_first(session: &mut Session<'_>, id: JobClassId) -> Option<JobId> {
     let job = first(session, id)?;
     session.state.backlog.note_tried(id);
-    session.state.backlog.retry(job);
+    session.state.backlog.retry(job, Activation::Class);
     session.state.backlog.set_first_of(job, id);
     session.state.backlog.refusals.clear(job);
     Some(job)

@@ -63,6 +63,25 @@ pub(crate) struct Backlog {
     serial: u32,
     /// Queues that were added, changed or removed since the last cycle.
     pub(super) changed_queues: Vec<QueueId>,
+    /// How many jobs became active, until somebody takes the counts.
+    activations: BTreeMap<Activation, u64>,
+}
+
+/// Why jobs became active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Activation {
+    /// The job is new, or changed.
+    Changed,
+    /// Its queue changed.
+    Queue,
+    /// It leads its equivalence class: room was freed, the job before it was served, or its turn came.
+    Class,
+    /// Its back-off ended.
+    Backoff,
+    /// The refusal may have ended by itself.
+    Expired,
+    /// It was unschedulable for as long as a job is at most.
+    Flush,
 }
 
 /// How many jobs wait, by pool.
@@ -83,7 +102,10 @@ impl Backlog {
             let changes = cluster.take_changes();
             changes.gone.into_iter().for_each(|id| self.refusals.clear(id));
             self.changed_queues.extend(changes.queues);
-            cluster.jobs.ids().for_each(|id| self.make_active(id));
+            for id in cluster.jobs.ids() {
+                self.count_change(id);
+                self.make_active(id);
+            }
             return;
         }
         if !cluster.has_changes() {
@@ -106,6 +128,7 @@ impl Backlog {
         for (id, change) in changes.jobs {
             let sleeps = change == JobChange::Minor && self.row(id).pool == Pool::None;
             if cluster.jobs.get(id).is_some() && !sleeps {
+                self.count_change(id);
                 self.activate(id);
             }
         }
@@ -126,6 +149,7 @@ impl Backlog {
             refusals: std::mem::take(&mut self.refusals),
             timers: std::mem::take(&mut self.timers),
             refused_binds: std::mem::take(&mut self.refused_binds),
+            activations: std::mem::take(&mut self.activations),
             ..Self::default()
         };
     }
@@ -141,6 +165,7 @@ impl Backlog {
         if let Pool::Unschedulable(class) = self.row(member.job).pool
             && self.is_entry(class, member)
         {
+            self.count_change(member.job);
             self.activate(member.job);
         }
     }
@@ -194,8 +219,20 @@ impl Backlog {
     }
 
     /// Activates a job that did not change, since its refusal may be lifted.
-    pub(super) fn retry(&mut self, id: JobId) {
+    pub(super) fn retry(&mut self, id: JobId, why: Activation) {
+        *self.activations.entry(why).or_default() += 1;
         self.make_active(id);
+    }
+
+    fn count_change(&mut self, id: JobId) {
+        if self.row(id).pool != Pool::Active {
+            *self.activations.entry(Activation::Changed).or_default() += 1;
+        }
+    }
+
+    /// How many jobs became active since the last call, by the reason.
+    pub(crate) fn take_activations(&mut self) -> BTreeMap<Activation, u64> {
+        std::mem::take(&mut self.activations)
     }
 
     /// Sets the class that a job is tried for.
@@ -299,23 +336,23 @@ impl Backlog {
     pub(super) fn retry_due(&mut self, now: Time, flushed: usize) -> Vec<JobClassId> {
         while let Some(id) = self.timers.take_due(TimerKind::JobBackoff, now) {
             if self.row(id).pool == Pool::Backoff {
-                self.retry(id);
+                self.retry(id, Activation::Backoff);
             }
         }
         while let Some(id) = self.timers.take_due(TimerKind::Retry, now) {
-            self.retry_if_unschedulable(id);
+            self.retry_if_unschedulable(id, Activation::Expired);
         }
         for _ in 0..flushed {
             let Some(id) = self.timers.take_due(TimerKind::Flush, now) else { break };
-            self.retry_if_unschedulable(id);
+            self.retry_if_unschedulable(id, Activation::Flush);
         }
         self.timers.clear_all(TimerKind::Scan);
         std::iter::from_fn(|| self.timers.take_due(TimerKind::ClassBackoff, now)).collect()
     }
 
-    fn retry_if_unschedulable(&mut self, id: JobId) {
+    fn retry_if_unschedulable(&mut self, id: JobId, why: Activation) {
         if matches!(self.row(id).pool, Pool::Unschedulable(_)) {
-            self.retry(id);
+            self.retry(id, why);
         }
     }
 

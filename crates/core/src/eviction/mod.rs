@@ -245,6 +245,7 @@ impl EvictionPlanner {
         }
         let longer = session.state.failed_searches.next_turn(&key);
         let turn = self.steps.begin_turn(session, longer);
+        *session.victim_searches.entry(preemptor.mode.action()).or_default() += 1;
         let planned = self.plan(session, preemptor);
         self.steps.end_turn(session);
         match planned {

@@ -10,6 +10,7 @@ mod eviction_history;
 mod eviction_properties;
 mod evictions;
 mod evictions_end;
+mod figures;
 mod gangs;
 mod grouping;
 mod hdrf;

@@ -10,6 +10,7 @@ use phalanx_core::session::Session;
 use phalanx_core::statement::Statement;
 use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::placement::BestNode;
+use phalanx_framework::plugin::Plugin;
 use phalanx_framework::tiers::TierVictims;
 use phalanx_resource::Amounts;
 use proptest::prelude::*;
@@ -74,7 +75,8 @@ fn accounts(session: &mut Session<'_>) -> Accounts {
         deserved: queues
             .iter()
             .map(|queue| {
-                session.tiers.every().map(|plugin| plugin.queue_guard()?.deserved(cluster, *queue)).collect()
+                let guards = session.tiers.every().map(Plugin::queue_guard);
+                guards.map(|guard| Some(guard?.attributes(cluster, *queue)?.deserved)).collect()
             })
             .collect(),
         allocatable: tasks.iter().map(|(task, ..)| session.allocatable(*task)).collect(),

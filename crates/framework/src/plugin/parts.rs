@@ -60,10 +60,21 @@ pub trait QueueGuard {
     fn beyond_deserved(&self, _: &Cluster, _: QueueId) -> Option<Amounts> {
         None
     }
-    /// What a queue deserves, for reports.
-    fn deserved(&self, _: &Cluster, _: QueueId) -> Option<Amounts> {
+    /// What the plugin computed of a queue, for reports and metrics.
+    fn attributes(&self, _: &Cluster, _: QueueId) -> Option<QueueAttributes> {
         None
     }
+}
+
+/// What a plugin computed of a queue: Volcano's `queueAttr`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueAttributes {
+    /// What the queue deserves.
+    pub deserved: Amounts,
+    /// The realCapability: the most that the queue may have.
+    pub real_capability: Amounts,
+    /// The dominant share: the largest part of what it deserves that it has, over all resources.
+    pub share: f64,
 }
 
 /// Evictions that rebalance the cluster, without a preemptor.

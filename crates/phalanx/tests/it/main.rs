@@ -16,6 +16,7 @@ mod inputs;
 mod live_flows;
 mod live_jobs;
 mod live_queues;
+mod monitoring;
 mod names;
 mod pages;
 mod plugins;

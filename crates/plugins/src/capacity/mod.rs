@@ -69,7 +69,8 @@ use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Status, Sums};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
 use phalanx_framework::plugin::{
-    EnqueueVote, EvictionKind, ObjectField, Plugin, PluginContext, PluginDef, QueueGuard, QueueTree, Warnings,
+    EnqueueVote, EvictionKind, ObjectField, Plugin, PluginContext, PluginDef, QueueAttributes, QueueGuard,
+    QueueTree, Warnings,
 };
 use queue_attributes::{CapacityAttributes, QuotaLayout};
 
@@ -327,9 +328,14 @@ impl QueueGuard for Capacity {
         Some(surplus)
     }
 
-    fn deserved(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
+    fn attributes(&self, cluster: &Cluster, id: QueueId) -> Option<QueueAttributes> {
         cluster.queues.get(id).filter(|queue| queue.object.exists)?;
-        Some(self.attributes.get(id.index())?.deserved.iter().collect())
+        let CapacityAttributes { deserved, usable, .. } = self.attributes.get(id.index())?;
+        Some(QueueAttributes {
+            deserved: deserved.iter().collect(),
+            real_capability: usable.clone(),
+            share: self.share(cluster, id).as_number(),
+        })
     }
 }
 

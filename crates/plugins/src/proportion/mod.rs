@@ -48,7 +48,7 @@ use phalanx_cluster::diagnosis::{Beside, Limit, QueueFault, Refusal};
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Queue};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EnqueueVote, EvictionKind, Plugin, PluginDef, QueueGuard};
+use phalanx_framework::plugin::{EnqueueVote, EvictionKind, Plugin, PluginDef, QueueAttributes, QueueGuard};
 use queue_attributes::{ProportionAttributes, attributes_of_queues};
 
 const NAME: &str = "proportion";
@@ -200,8 +200,10 @@ impl QueueGuard for Proportion {
         Some(self.beyond_deserved(cluster, id))
     }
 
-    fn deserved(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
+    fn attributes(&self, cluster: &Cluster, id: QueueId) -> Option<QueueAttributes> {
         cluster.queues.get(id).filter(|queue| queue.object.exists)?;
-        Some(self.attributes.get(id.index())?.deserved.clone())
+        let ProportionAttributes { deserved, real_capability, .. } = self.attributes.get(id.index())?;
+        let share = self.share(cluster, id).as_number();
+        Some(QueueAttributes { deserved: deserved.clone(), real_capability: real_capability.clone(), share })
     }
 }

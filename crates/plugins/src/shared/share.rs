@@ -24,6 +24,11 @@ impl Share {
         }
     }
 
+    /// As a number, for metrics.
+    pub(crate) fn as_number(self) -> f64 {
+        self.part as f64 / self.whole as f64
+    }
+
     /// The largest share; over resources, the dominant share.
     #[inline]
     pub(crate) fn largest(shares: impl Iterator<Item = Share>) -> Self {

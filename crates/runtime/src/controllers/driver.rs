@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 
 use super::errand::Ask;
 use super::machine::{Came, Machine, Ticket};
-use super::store::Watched;
+use super::store::{Fact, Watched};
 use super::watch::Input;
 use super::write::{self, Answer, Brought};
 use super::{probe, ssh};
@@ -99,11 +99,15 @@ impl Driver {
         match input {
             Input::Seen(seen) => {
                 let kind = seen.fact.watched();
+                if let Fact::Queue(queue) = &seen.fact {
+                    self.metrics.controllers().queue(&seen.id.key, queue);
+                }
                 self.machine.seen(seen, now);
                 self.count(kind);
             }
             Input::Deleted(kind, id) => {
                 self.machine.deleted(kind, &id, now);
+                self.metrics.controllers().forget(kind, &id.key);
                 self.count(kind);
             }
             Input::Broken(kind, id, regarding, invalid) => {
@@ -115,6 +119,7 @@ impl Driver {
             Input::Absent(kind) => self.machine.absent(kind, now),
             Input::Listed(kind) => {
                 self.machine.listed(kind, now);
+                self.metrics.controllers().retain(kind, |key| self.machine.has(kind, key));
                 self.count(kind);
             }
         }
@@ -158,7 +163,14 @@ impl Driver {
     }
 
     fn finished(&mut self, (ticket, came): (Ticket, Came)) {
-        self.metrics.controller_request(verb(&ticket), result(&came));
+        let metrics = self.metrics.controllers();
+        metrics.request(verb(&ticket), result(&came));
+        if let (Ticket::For(subject, Ask::Write(change)), Came::Answer(Answer::Done(_))) = (&ticket, &came) {
+            metrics.written(&subject.key, change);
+            if let Some(after) = self.machine.since_creation_of_job(subject, change, Moment::now().wall) {
+                metrics.pod_made(after);
+            }
+        }
         // Never the request itself, which may hold a private key.
         if let (Ticket::For(subject, _), Came::Answer(answer)) = (&ticket, &came)
             && !matches!(answer, Answer::Done(_))

@@ -142,6 +142,24 @@ impl Machine {
         self.store.count(kind)
     }
 
+    /// Whether an object is known.
+    pub fn has(&mut self, kind: Watched, key: &Key) -> bool {
+        self.store.has(kind, key)
+    }
+
+    /// For the creation of a pod of a Job: how long ago the Job was created.
+    pub fn since_creation_of_job(
+        &self,
+        subject: &Subject,
+        change: &Change,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        let Change::Create(object) = change else { return None };
+        let job = self.store.jobs.get(&subject.key).filter(|_| subject.kind == Kind::Job)?;
+        let created = job.metadata.creation_timestamp.as_ref().filter(|_| object.kind() == Kind::Pod)?.0;
+        now.duration_since(created).try_into().ok()
+    }
+
     /// An object was added or changed.
     pub fn seen(&mut self, seen: Seen, now: Instant) {
         let concerned = self.store.take(seen);

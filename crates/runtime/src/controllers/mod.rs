@@ -111,7 +111,7 @@ pub fn run(options: ProcessOptions) -> anyhow::Result<()> {
         let faults = Arc::new(Faults::new(config.cluster_url.to_string()));
         let (wire, client) = (Wire::new(&config, options.http2)?, client::client(config)?);
         let (metrics, health) = (Arc::<Metrics>::default(), Arc::<Health>::default());
-        serve_pages(&options.addresses, &metrics, &health).await?;
+        serve_pages(&options.addresses, &metrics, &health, None).await?;
         let parts = Parts { client, wire, faults, metrics, health: Some(health) };
         live(options.controllers, parts, signals).await
     });

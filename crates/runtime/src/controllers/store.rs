@@ -363,6 +363,11 @@ impl Store {
         concerned
     }
 
+    pub(super) fn has(&mut self, kind: Watched, key: &Key) -> bool {
+        each_table!(self, kind, table => table.get(key).is_some())
+    }
+
+    /// How many objects of a kind are known.
     pub(super) fn count(&mut self, kind: Watched) -> usize {
         if let Watched::Owner(_) = kind {
             return self.owners.count();

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tracing::{debug, info};
 
 use super::merge::{merge, note_version};
+use super::oldest::OldestBind;
 use super::prepare::prepare;
 use super::reply::{Problem, Reply, Trouble, read};
 use super::request::{Context, Moment, build, get_pod};
@@ -70,7 +71,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
     /// Runs until [`Input::Finish`], or until all senders are gone.
     pub async fn run(mut self, wire: Wire, mut inputs: mpsc::UnboundedReceiver<Input>) {
         let mut running = FuturesUnordered::new();
-        let mut finish: Option<Instant> = None;
+        let (mut finish, mut oldest) = (None::<Instant>, OldestBind::default());
         let mut fence = wire.fence().clone();
         loop {
             let now = Instant::now();
@@ -80,6 +81,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
             let open = fence.is_open();
             let limited = if open {
                 self.hand_out(now, |job, request| {
+                    oldest.sent(&job);
                     running.push(exchange(wire.clone(), clients.clone(), job, request));
                 })
             } else {
@@ -89,12 +91,15 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
             if finish.is_some_and(|deadline| now >= deadline || !open || idle(&self.outbox.depth())) {
                 break;
             }
-            let wake = [self.outbox.wake(now), limited, finish].into_iter().flatten().min();
+            let told = oldest.tell(&self.outbox, &self.metrics, Moment::now());
+            let wake = [self.outbox.wake(now), limited, finish, told].into_iter().flatten().min();
             tokio::select! {
                 Some(done) = running.next(), if !running.is_empty() => {
+                    oldest.answered(&done.0);
                     let mut events = self.finished(done);
                     // Whatever else is ready goes into the same batch.
                     while let Some(Some(done)) = running.next().now_or_never() {
+                        oldest.answered(&done.0);
                         events.extend(self.finished(done));
                     }
                     self.tell(events);
@@ -146,7 +151,10 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
     fn take_in(&mut self, input: Input) {
         let now = Instant::now();
         match input {
-            Input::Decisions(decisions) => self.outbox.decide(decisions, now),
+            Input::Decisions(decisions) => {
+                self.count_assumed(&decisions);
+                self.outbox.decide(decisions, now);
+            }
             Input::Gone(events) => {
                 let failed = self.outbox.gone(&events, now);
                 self.tell(failed);
@@ -159,6 +167,15 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
             Input::Volume(volume, seen) => self.outbox.volume_seen(volume, seen),
             Input::Note(note) => self.outbox.note(note, now),
             Input::Finish(_) => {}
+        }
+    }
+
+    fn count_assumed(&self, decisions: &[Decision]) {
+        let now = Moment::now().wall;
+        for decision in decisions {
+            if let Decision::Bind { pods, .. } = decision {
+                self.metrics.assumed(pods, now);
+            }
         }
     }
 

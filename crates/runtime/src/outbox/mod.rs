@@ -22,6 +22,7 @@ mod kubernetes_group;
 mod lacking;
 mod lane;
 mod merge;
+mod oldest;
 mod prepare;
 pub mod reply;
 pub mod request;
@@ -447,6 +448,12 @@ impl Outbox {
         self.sequence += 1;
         let job = Job { attempt: job.attempt + 1, ..job };
         self.retries.push(Due { at, sequence: self.sequence, job });
+    }
+
+    /// Since when the oldest bind waits that is not in flight.
+    pub fn oldest_bind(&self) -> Option<Instant> {
+        let waiting = self.binds.iter().chain(self.held.values()).chain(self.retries.of_binds());
+        waiting.map(|job| job.first).min()
     }
 
     /// How much waits.

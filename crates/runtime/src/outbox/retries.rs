@@ -47,6 +47,10 @@ impl Retries {
         self.binds.len()
     }
 
+    pub(super) fn of_binds(&self) -> impl Iterator<Item = &Job> {
+        self.binds.iter().map(|due| &due.job)
+    }
+
     pub(super) fn events(&self) -> usize {
         self.events.len()
     }

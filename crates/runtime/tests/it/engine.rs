@@ -16,6 +16,7 @@ use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::outbox::driver;
 use phalanx_runtime::pulse::Pulse;
 use phalanx_runtime::server::Health;
+use phalanx_runtime::telemetry::Telemetry;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -85,7 +86,7 @@ fn engine(scheduler: Scheduler, inputs: Receiver<Input>, outbox: UnboundedSender
         waits_for: BTreeSet::new(),
         inputs,
         outbox,
-        metrics: Arc::default(),
+        telemetry: Telemetry::default(),
         health: Arc::default(),
         leads: true,
         clock: CycleClock::default(),

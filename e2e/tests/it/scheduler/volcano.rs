@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Result, ensure};
+use kube::api::DeleteParams;
 use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
 use serde_json::json;
 
@@ -60,6 +61,18 @@ async fn without_the_action_enqueue_a_job_with_later_pods_runs() -> Result<()> {
     Ok(())
 }
 
+/// Waits until metrics have these values.
+async fn until_metrics(cluster: &Cluster, wanted: &[(&str, f64)]) -> Result<()> {
+    wait::until(SOON, &format!("metrics {wanted:?}"), async || {
+        for (name, value) in wanted {
+            let found = cluster.phalanx().metric(name).await?;
+            ensure!((found - value).abs() < 0.5, "{name} {found}, expected {value}");
+        }
+        Ok(())
+    })
+    .await
+}
+
 /// Volcano declares `volcano_schedule_attempts_total` and never counts it.
 #[tokio::test]
 async fn metrics_with_volcanos_names_have_volcanos_meaning() -> Result<()> {
@@ -71,22 +84,57 @@ async fn metrics_with_volcanos_names_have_volcanos_meaning() -> Result<()> {
     let waits = std::time::Instant::now();
     cluster.stays_bound("train-", 0).await?;
     let waited = waits.elapsed().as_secs_f64();
+    let waiting = [
+        ("volcano_queue_allocated_milli_cpu{queue_name=\"default\"}", 0.0),
+        ("volcano_queue_request_milli_cpu{queue_name=\"default\"}", 2000.0),
+        ("phalanx_queue_waiting_jobs{queue_name=\"default\"}", 1.0),
+        ("phalanx_queue_waiting_pods{queue_name=\"default\"}", 2.0),
+        ("volcano_unschedule_job_count", 1.0),
+    ];
+    until_metrics(&cluster, &waiting).await?;
+    let oldest =
+        cluster.phalanx().metric("phalanx_queue_oldest_waiting_seconds{queue_name=\"default\"}").await?;
+    ensure!(oldest >= waited, "{oldest} s, though train waits for {waited} s");
     fake::Nodes::new(1).cpu("1").starting_at(1).create(&cluster.client).await?;
     cluster.until_bound("train-", 2).await?;
     until_pools(&cluster, [0, 0, 0]).await?;
 
     let metric = async |name: &str| cluster.phalanx().metric(name).await;
-    wait::until(SOON, "2 binds to be measured", async || {
-        let binds = metric(&format!("{LATENCY}_count{{stage=\"Bound\"}}")).await?;
-        ensure!((binds - 2.0).abs() < 0.5, "{binds} binds");
-        Ok(())
-    })
-    .await?;
+    let bound = [
+        (&*format!("{LATENCY}_count{{stage=\"Watched\"}}"), 2.0),
+        (&*format!("{LATENCY}_count{{stage=\"Assumed\"}}"), 2.0),
+        (&*format!("{LATENCY}_count{{stage=\"Bound\"}}"), 2.0),
+        ("volcano_queue_allocated_milli_cpu{queue_name=\"default\"}", 2000.0),
+        ("volcano_queue_deserved_milli_cpu{queue_name=\"default\"}", 2000.0),
+        ("volcano_queue_share{queue_name=\"default\"}", 1.0),
+        ("phalanx_queue_waiting_jobs{queue_name=\"default\"}", 0.0),
+        ("phalanx_queue_jobs_started_total{queue_name=\"default\"}", 1.0),
+        ("volcano_e2e_job_scheduling_latency_milliseconds_count", 1.0),
+        ("volcano_unschedule_job_count", 0.0),
+        ("phalanx_bind_oldest_timestamp_seconds", 0.0),
+    ];
+    until_metrics(&cluster, &bound).await?;
+    let cycles = metric("phalanx_cycles_total").await?;
+    let actions = metric("volcano_action_scheduling_latency_milliseconds_count{action=\"allocate\"}").await?;
+    ensure!(cycles - actions < 1.5, "{actions} times allocate in {cycles} cycles");
     let latency = metric(&format!("{LATENCY}_sum{{stage=\"Bound\"}}")).await? / 1000.0;
     ensure!(latency >= 2.0 * waited, "{latency} s for two pods that waited for {waited} s each");
     let requests = metric("phalanx_bind_duration_seconds_sum").await?;
     ensure!(requests < latency, "{requests} s for the requests alone");
     let metrics = cluster.phalanx().metrics().await?;
     ensure!(!metrics.contains("volcano_schedule_attempts"), "{metrics}");
-    Ok(())
+    let duration = metrics.lines().find(|line| line.starts_with("volcano_e2e_job_scheduling_duration{"));
+    ensure!(
+        duration.is_some_and(|line| line.contains("job_name=\"train\",queue=\"default\"")),
+        "{duration:?}"
+    );
+
+    cluster.delete_pods("train-").await?;
+    cluster.volcano("PodGroup").delete("train", &DeleteParams::default()).await?;
+    wait::until(SOON, "the series of train to end", async || {
+        let metrics = cluster.phalanx().metrics().await?;
+        ensure!(!metrics.contains("job_name=\"train\""), "{metrics}");
+        Ok(())
+    })
+    .await
 }

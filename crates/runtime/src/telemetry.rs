@@ -1,0 +1,221 @@
+//! What is measured of the scheduling thread: the stages of cycles, and what a scrape shows of queues and jobs.
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use phalanx_cluster::event::{Key, Time};
+use phalanx_cluster::{Cluster, JobKind};
+use phalanx_core::decision::Decision;
+use phalanx_core::{Outcome, Scheduler};
+use phalanx_framework::trace::{Stage, Trace};
+use phalanx_resource::DimId;
+use rustc_hash::FxHashMap;
+use tracing::{debug, warn};
+
+use crate::metrics::{Metrics, SERIES_MAX, ScalarResource, Snapshot, StartedJob, Waited};
+
+/// A cycle that takes so long is logged with its stages.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Stages shorter than this part of a slow cycle are not logged.
+const SHORT: u32 = 50;
+
+/// Figures of queues that are younger than this are not computed again: who asks more often gets the same.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Measures the stages of a cycle.
+#[derive(Debug)]
+struct StageClock(Mutex<Stages>);
+
+#[derive(Debug)]
+struct Stages {
+    last: Instant,
+    steps: Vec<(Stage, Duration)>,
+}
+
+impl Default for StageClock {
+    fn default() -> Self {
+        Self(Mutex::new(Stages { last: Instant::now(), steps: Vec::new() }))
+    }
+}
+
+impl StageClock {
+    /// The stages are consistent also after a panic.
+    fn stages(&self) -> MutexGuard<'_, Stages> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self) {
+        let mut stages = self.stages();
+        stages.steps.clear();
+        stages.last = Instant::now();
+    }
+}
+
+impl Trace for StageClock {
+    fn ended(&self, stage: Stage) {
+        let (now, mut stages) = (Instant::now(), self.stages());
+        let took = now - std::mem::replace(&mut stages.last, now);
+        stages.steps.push((stage, took));
+    }
+}
+
+/// The measures of the scheduling thread.
+#[derive(Debug, Default)]
+pub struct Telemetry {
+    /// Where they go.
+    pub metrics: Arc<Metrics>,
+    clock: Arc<StageClock>,
+    /// In the current cycle: how many pods of a job were decided to be bound.
+    bound: FxHashMap<Key, usize>,
+    /// PodGroups that started; some of them may be gone.
+    started: FxHashMap<Key, StartedJob>,
+    waited: FxHashMap<Arc<str>, Waited>,
+    /// When figures were computed last.
+    figured: Option<Instant>,
+}
+
+impl Telemetry {
+    /// Measures that go to these metrics.
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self { metrics, ..Self::default() }
+    }
+
+    /// What is to be told of the stages of cycles.
+    pub fn trace(&self) -> Arc<dyn Trace> {
+        self.clock.clone()
+    }
+
+    /// A cycle begins.
+    pub(crate) fn begin(&self) {
+        self.clock.begin();
+    }
+
+    /// A cycle decided this.
+    pub(crate) fn decided(&mut self, decisions: &[Decision]) {
+        self.metrics.decided(decisions);
+        for decision in decisions {
+            if let Decision::Bind { job, pods } = decision {
+                *self.bound.entry(job.clone()).or_default() += pods.len();
+            }
+        }
+    }
+
+    /// A cycle that began at `now` ended.
+    pub(crate) fn ended(&mut self, cluster: &Cluster, outcome: &Outcome, now: Time, took: Duration) {
+        for (action, times) in &outcome.victim_searches {
+            self.metrics.searched(action, *times);
+        }
+        let stages = self.clock.stages();
+        self.metrics.cycle(took, &stages.steps);
+        if took >= SLOW {
+            warn!(cycle = outcome.cycle, ?took, stages = long(&stages.steps, took), "slow cycle");
+        }
+        drop(stages);
+        debug!(cycle = outcome.cycle, bound = self.bound.values().sum::<usize>(), ?took, "cycle");
+        for (key, pods) in std::mem::take(&mut self.bound) {
+            self.note_started(cluster, key, pods, now);
+        }
+        if self.started.len() > 2 * SERIES_MAX {
+            self.forget_oldest();
+        }
+    }
+
+    /// Pods of a job were decided to be bound; when these are all that it has, it starts.
+    fn note_started(&mut self, cluster: &Cluster, key: Key, pods: usize, now: Time) {
+        let named = |kind| cluster.job_named(kind, &key).map(|id| &cluster.jobs[id]);
+        let Some(job) = named(JobKind::Group).or_else(|| named(JobKind::Solo)) else { return };
+        let queue = &cluster.queues[job.queue].name;
+        if job.counts.ready() as usize <= pods {
+            let waited = Duration::from_millis(u64::try_from(now.0 - job.created.0).unwrap_or_default());
+            self.metrics.started(waited);
+            if self.waited.len() < SERIES_MAX || self.waited.contains_key(queue) {
+                let sum = self.waited.entry(queue.clone()).or_default();
+                sum.jobs += 1;
+                sum.seconds += waited.as_secs_f64();
+            }
+        }
+        if job.kind == JobKind::Group {
+            let started =
+                StartedJob { key: key.clone(), queue: queue.clone(), created: job.created, last: now };
+            self.started.insert(key, started);
+        }
+    }
+
+    /// Keeps as many jobs that started last as may have series.
+    fn forget_oldest(&mut self) {
+        let mut times: Vec<Time> = self.started.values().map(|job| job.last).collect();
+        times.sort_unstable();
+        let least = times[times.len() - SERIES_MAX];
+        self.started.retain(|_, job| job.last > least);
+    }
+
+    /// Somebody reads the metrics: computes those of queues and jobs, unless that was done a moment ago.
+    pub(crate) fn scraped(&mut self, scheduler: &Scheduler, cluster: &Cluster, now: Time) {
+        if self.figured.is_some_and(|at| at.elapsed() < FRESH) {
+            return;
+        }
+        self.started.retain(|key, _| cluster.job_named(JobKind::Group, key).is_some());
+        self.waited.retain(|queue, _| cluster.queue_named(queue).is_some());
+        let figures = scheduler.figures(cluster, SERIES_MAX);
+        let mut jobs: Vec<StartedJob> = self.started.values().cloned().collect();
+        jobs.sort_unstable_by(|a, b| b.last.cmp(&a.last).then_with(|| a.key.cmp(&b.key)));
+        jobs.truncate(SERIES_MAX);
+        let mut waited: Vec<_> = self.waited.iter().map(|(queue, waited)| (queue.clone(), *waited)).collect();
+        waited.sort_by(|(a, _), (b, _)| a.cmp(b));
+        self.metrics.snapshot(Some(Snapshot {
+            jobs_left_out: figures.started_groups.saturating_sub(jobs.len()),
+            resources: scalar_resources(cluster),
+            figures,
+            waited,
+            jobs,
+            at: now,
+        }));
+        self.figured = Some(Instant::now());
+    }
+}
+
+/// What nodes have beside cpu and memory. Names that only pods, queues or quotas use have no series: anybody may make
+/// them up.
+fn scalar_resources(cluster: &Cluster) -> Vec<ScalarResource> {
+    let has = |dim| cluster.sums.allocatable.get(dim) > 0 && dim != DimId::CPU && dim != DimId::MEMORY;
+    let resource = |(dim, name): (DimId, &str)| {
+        let bytes = name == "ephemeral-storage" || name.starts_with("hugepages-");
+        ScalarResource { dim, name: name.into(), factor: if bytes { 1000 } else { 1 } }
+    };
+    cluster.dims.iter().filter(|(dim, _)| has(*dim)).map(resource).collect()
+}
+
+/// The stages that took long, as text.
+fn long(steps: &[(Stage, Duration)], took: Duration) -> String {
+    let long = steps.iter().filter(|(_, stage)| *stage * SHORT >= took);
+    let text = |(stage, took): &(Stage, Duration)| format!("{} {took:.1?}", name(*stage));
+    long.map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn name(stage: Stage) -> String {
+    match stage {
+        Stage::Begun => "begin".to_owned(),
+        Stage::PluginOpened(plugin) => format!("open plugin {plugin}"),
+        Stage::SessionOpened => "open session".to_owned(),
+        Stage::Action(action) => format!("action {action}"),
+        Stage::Statuses => "statuses".to_owned(),
+        Stage::PluginClosed(plugin) => format!("close plugin {plugin}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_cycle_is_told_with_the_stages_that_took_long() {
+        let ms = Duration::from_millis;
+        let steps = [
+            (Stage::Begun, ms(1)),
+            (Stage::PluginOpened("drf"), ms(30)),
+            (Stage::Action("allocate"), ms(1250)),
+            (Stage::Statuses, ms(19)),
+        ];
+        assert_eq!(long(&steps, ms(1300)), "open plugin drf 30.0ms, action allocate 1.2s");
+    }
+}
