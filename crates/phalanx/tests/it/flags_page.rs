@@ -26,7 +26,7 @@ fn flags(command: &str) -> Vec<Flag> {
         if line.ends_with(':') && !line.starts_with(' ') {
             ignored = line == "Accepted for Volcano:";
         } else if text.starts_with('-') {
-            let usage = text.replace('<', "").replace('>', "").replace("...", "");
+            let usage = text.replace(['<', '>'], "").replace("...", "");
             flags.push(Flag { usage, text: String::new(), ignored });
         } else if let Some(flag) = flags.last_mut().filter(|_| !text.is_empty()) {
             write!(flag.text, "{}{text}", if flag.text.is_empty() { "" } else { " " }).unwrap();
