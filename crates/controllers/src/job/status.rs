@@ -112,8 +112,9 @@ fn running(spec: &JobSpec, status: &JobStatus) -> Option<JobPhase> {
 pub(crate) fn failure(spec: &JobSpec, status: &JobStatus, phase: &JobPhase) -> Option<String> {
     match phase {
         JobPhase::Running => shortfall(spec, status),
-        JobPhase::Restarting => (status.retry_count >= spec.max_retry)
-            .then(|| format!("maxRetry {} used up", spec.max_retry)),
+        JobPhase::Restarting => {
+            (status.retry_count >= spec.max_retry).then(|| format!("maxRetry {} used up", spec.max_retry))
+        }
         _ => None,
     }
 }

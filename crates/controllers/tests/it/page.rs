@@ -18,7 +18,8 @@ fn the_page_of_jobs_has_every_plugin_with_its_arguments_and_their_defaults() {
     let page = page();
     let mut missing = Vec::new();
     for (name, arguments) in plugin::all() {
-        let section = page.split(&format!("\n### `{name}`\n")).nth(1).unwrap_or_else(|| panic!("no section {name}"));
+        let section =
+            page.split(&format!("\n### `{name}`\n")).nth(1).unwrap_or_else(|| panic!("no section {name}"));
         let section = section.split("\n#").next().unwrap();
         for argument in arguments {
             let default = Some(argument.default).filter(|text| !text.is_empty());
