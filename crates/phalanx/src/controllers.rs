@@ -20,11 +20,8 @@ pub(crate) struct Args {
     /// none
     #[arg(long, default_value = "volcano", value_delimiter = ',', value_name = "NAME", value_parser = flag::scheduler_name())]
     scheduler_name: Vec<String>,
-    /// Writes for a Job that are refused in a row before the Job is terminated; below 0 for never
-    #[arg(long, default_value_t = 15, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<i32>(i32::MIN..=i32::MAX))]
-    max_requeue_num: i32,
     #[command(flatten)]
-    groups: PodGroups,
+    shared: Shared,
     #[command(flatten)]
     client: Connection,
     /// Where metrics are served
@@ -40,6 +37,34 @@ pub(crate) struct Args {
     ignored: Ignored<OfControllers>,
 }
 
+/// Flags of the controllers that `scheduler --controllers` has too.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Shared {
+    /// Of the controllers: writes for a Job that are refused in a row before the Job is terminated; below 0 for never
+    #[arg(long, default_value_t = 15, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<i32>(i32::MIN..=i32::MAX))]
+    max_requeue_num: i32,
+    #[command(flatten)]
+    groups: PodGroups,
+}
+
+impl Shared {
+    /// The controllers for pods with these scheduler names. Their lease has Volcano's name unless `elect` names another.
+    pub(crate) fn options(
+        &self,
+        scheduler_names: &[String],
+        elect: &Elect,
+        rate: Option<(f64, u32)>,
+    ) -> Result<ControllersOptions> {
+        Ok(ControllersOptions {
+            owners: self.groups.owners()?,
+            rate,
+            failures_max: u32::try_from(self.max_requeue_num).ok(),
+            lease: elect.lease(|| Ok(NAME.to_owned()))?,
+            ..ControllersOptions::new(scheduler_names)
+        })
+    }
+}
+
 pub(crate) fn run(args: Args) -> Result<()> {
     args.logging.init()?;
     for warning in args.ignored.warnings() {
@@ -51,13 +76,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
 
 impl Args {
     fn options(self) -> Result<ProcessOptions> {
-        let controllers = ControllersOptions {
-            owners: self.groups.owners()?,
-            rate: self.client.rate(),
-            failures_max: u32::try_from(self.max_requeue_num).ok(),
-            lease: self.elect.lease(|| Ok(NAME.to_owned()))?,
-            ..ControllersOptions::new(&self.scheduler_name)
-        };
+        let controllers = self.shared.options(&self.scheduler_name, &self.elect, self.client.rate())?;
         Ok(ProcessOptions {
             controllers,
             kubeconfig: given(self.client.kubeconfig).map(PathBuf::from),

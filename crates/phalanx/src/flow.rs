@@ -194,7 +194,7 @@ async fn describe<K: Flows>(args: &Describe) -> Result<()> {
 }
 
 fn in_file<K: Flows>(file: &str) -> Result<Vec<Value>, BadInput> {
-    manifest::text(file).and_then(|text| manifest::objects::<K>(&text)).map_err(BadInput)
+    manifest::text(file).and_then(|text| manifest::objects::<K>(file, &text)).map_err(BadInput)
 }
 
 /// The namespace of an object of a file.

@@ -10,15 +10,14 @@ use clap::builder::ValueParser;
 use phalanx_cache::is_name;
 use phalanx_cluster::GroupWait;
 use phalanx_runtime::client::BadFlag;
-use phalanx_runtime::controllers::{ControllersOptions, NAME};
 use phalanx_runtime::lease::{self, LeaseOptions};
 use phalanx_runtime::reload::ConfError;
 use phalanx_runtime::scheduler::{Grouped, SchedulerOptions, hostname, run as schedule};
 use phalanx_runtime::server::Addresses;
 
+use crate::controllers::Shared;
 use crate::exit::{BadInput, all_of};
 use crate::flag;
-use crate::podgroups::PodGroups;
 use crate::sampling::Sampled;
 use ignored::{Ignored, OfScheduler};
 
@@ -75,7 +74,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     grouping: Grouping,
     #[command(flatten)]
-    groups: PodGroups,
+    shared: Shared,
     #[command(flatten)]
     elect: Elect,
     #[command(flatten)]
@@ -204,8 +203,9 @@ impl Args {
         let rate = self.client.rate();
         let wait = self.grouping.wait(self.controllers)?;
         let lease_namespace = self.elect.leader_elect_resource_namespace.clone();
-        let controllers =
-            self.controllers.then(|| controllers(&self.scheduler_name, &self.groups, &self.elect, rate));
+        // The lease of the controllers has Volcano's name, whatever that of the scheduler is.
+        let elect = Elect { leader_elect_resource_name: None, ..self.elect.clone() };
+        let controllers = self.controllers.then(|| self.shared.options(&self.scheduler_name, &elect, rate));
         let lease = self.elect.lease(|| lease_name(&self.scheduler_name))?;
         Ok(SchedulerOptions {
             scheduler_names: self.scheduler_name,
@@ -274,22 +274,6 @@ fn lease_name(scheduler_names: &[String]) -> Result<String> {
         ))),
         _ => Ok("volcano".to_owned()),
     }
-}
-
-/// The controllers beside the scheduler. Their lease has Volcano's name, whatever that of the scheduler is.
-fn controllers(
-    scheduler_names: &[String],
-    groups: &PodGroups,
-    elect: &Elect,
-    rate: Option<(f64, u32)>,
-) -> Result<ControllersOptions> {
-    let elect = Elect { leader_elect_resource_name: None, ..elect.clone() };
-    Ok(ControllersOptions {
-        rate,
-        owners: groups.owners()?,
-        lease: elect.lease(|| Ok(NAME.to_owned()))?,
-        ..ControllersOptions::new(scheduler_names)
-    })
 }
 
 /// An empty flag is one that was not given, as in Go.

@@ -461,7 +461,7 @@ impl<K: Watched> Watch<K> {
         match (error.code(), K::CRD, error.request()) {
             _ if unavailable => {
                 if first {
-                    info!(kind = K::PLURAL, "not available, going on without: {}", chain(error));
+                    info!("{} {}", K::PLURAL, unavailable_for(error.code()));
                 }
             }
             (Some(404), Some(crd), _) if first => {
@@ -475,6 +475,14 @@ impl<K: Watched> Watch<K> {
             (.., None) if first => warn!(kind = K::PLURAL, "watch failed, trying again: {}", chain(error)),
             (.., None) => {}
         }
+    }
+}
+
+/// Why an optional kind is not watched, by the code of the answer.
+pub(crate) fn unavailable_for(code: Option<u16>) -> &'static str {
+    match code {
+        Some(403) => "may not be read: going on without",
+        _ => "is not served: going on without",
     }
 }
 

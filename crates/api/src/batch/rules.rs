@@ -107,10 +107,16 @@ pub(crate) fn policies() -> Value {
 
 /// On a volume.
 pub(crate) fn volume() -> Value {
-    json!([{
-        "rule": "(has(self.volumeClaimName) && self.volumeClaimName != '') != has(self.volumeClaim)",
-        "message": "either VolumeClaim or VolumeClaimName must be specified",
-    }])
+    json!([
+        {
+            "rule": "(has(self.volumeClaimName) && self.volumeClaimName != '') || has(self.volumeClaim)",
+            "message": "either VolumeClaim or VolumeClaimName must be specified",
+        },
+        {
+            "rule": "!has(self.volumeClaimName) || self.volumeClaimName == '' || !has(self.volumeClaim)",
+            "message": "only one of volumeClaim or volumeClaimName",
+        },
+    ])
 }
 
 /// On a task.
@@ -241,7 +247,7 @@ pub(crate) fn cron_job() -> Value {
     }])
 }
 
-/// Cron's five fields, or a nickname.
+/// Cron's five fields, or a nickname. A rule, since the API server would answer with the whole of a `pattern`.
 pub(crate) fn schedule(_: &mut SchemaGenerator) -> Schema {
     let list = |value: &str| {
         let item = format!(r"(\*|\?|{value}(-{value})?)(/[1-9][0-9]*)?");
@@ -256,7 +262,11 @@ pub(crate) fn schedule(_: &mut SchemaGenerator) -> Schema {
         "type": "string",
         "minLength": 1,
         "maxLength": 253,
-        "pattern": format!(r"^({nickname}|{})$", fields.join(r"\s+")),
+        "x-kubernetes-validations": [{
+            "rule": format!("self.matches(r'^({nickname}|{})$')", fields.join(r"\s+")),
+            "message": "expected minute (0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-7), \
+                        as in '30 4 * * 1-5', or @hourly, @daily, @weekly, @monthly, @yearly or '@every 2h'",
+        }],
     })
 }
 

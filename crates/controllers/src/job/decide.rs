@@ -11,6 +11,7 @@ use super::status::{count, enter, is_live, is_surplus};
 use super::{FAILURES_MAX, JobView, index_of, partition};
 use crate::change::{Change, Kind, Outcome, Target};
 use crate::meta::text;
+use crate::plugin;
 
 /// Decides what is to be decided. Where something was decided, nothing else is done.
 pub(crate) fn decide(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
@@ -29,6 +30,8 @@ fn first(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
     let mut status = view.status().clone();
     status.min_available = view.job.spec.min_available;
     enter(&mut status, JobPhase::Pending, &view.job, view.now);
+    let problems = plugin::problems(&view.job);
+    outcome.changes.extend(problems.map(|problem| view.note(true, "PluginError", problem)));
     outcome.changes.push(view.write(status, true));
     true
 }
@@ -149,7 +152,8 @@ fn scope(action: &Action, happened: &Happened<'_>) -> Option<Scope> {
 
 fn cause(happened: &Happened<'_>) -> String {
     let of = happened.pod.as_ref().map_or_else(String::new, |pod| format!(" of {pod}"));
-    format!("{}{of}", happened.event)
+    let code = happened.exit_code.map_or_else(String::new, |code| format!(" (exit code {code})"));
+    format!("{}{of}{code}", happened.event)
 }
 
 /// The phase to which an action leads; nothing where it has no effect.

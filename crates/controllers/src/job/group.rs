@@ -4,7 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use phalanx_api::batch::{API_VERSION, JobPhase, JobSpec, TaskSpec};
 use phalanx_api::names;
 use phalanx_api::v1beta1::{
-    PodGroup, PodGroupConditionType, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec,
+    PodGroup, PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec,
+    reasons,
 };
 
 use super::JobView;
@@ -55,12 +56,21 @@ pub(crate) fn tell(view: &JobView<'_>, outcome: &mut Outcome) {
     let newest = conditions
         .filter(|one| one.status == "True")
         .max_by_key(|one| (one.last_transition_time.clone(), one.type_ == PodGroupConditionType::Scheduled));
-    let Some(newest) = newest.filter(|one| one.type_ != PodGroupConditionType::Scheduled) else { return };
+    let waits =
+        |one: &&PodGroupCondition| one.type_ != PodGroupConditionType::Scheduled && !is_of_no_pods(one);
+    let Some(newest) = newest.filter(waits) else { return };
     let of = &view.job.metadata;
     let job = format!("{}:{}", text(of.namespace.as_ref()), text(of.name.as_ref()));
     let kind = newest.type_.to_string().to_lowercase();
     let message = format!("PodGroup {job} {kind}, reason: {}", newest.message);
     outcome.changes.push(view.note(true, "PodGroupPending", message));
+}
+
+/// The scheduler admitted the PodGroup and wrote that its pods are missing, before they could be made.
+fn is_of_no_pods(condition: &PodGroupCondition) -> bool {
+    let lacks_pods =
+        matches!(&*condition.reason, reasons::NOT_ENOUGH_TASKS | reasons::NOT_ENOUGH_PODS_OF_TASK);
+    lacks_pods && condition.message.starts_with("0/0 ")
 }
 
 /// Deletes the PodGroup of a job that makes no pods any more.

@@ -102,29 +102,53 @@ fn running(spec: &JobSpec, status: &JobStatus) -> Option<JobPhase> {
     } else if spec.min_success.is_some_and(|min| status.succeeded >= min) {
         Some(JobPhase::Completed)
     } else if status.succeeded + status.failed >= all {
-        Some(ended(spec, status))
+        Some(if shortfall(spec, status).is_some() { JobPhase::Failed } else { JobPhase::Completed })
     } else {
         (status.pending > all - spec.min_available).then_some(JobPhase::Pending)
     }
 }
 
-/// The phase of a job all of whose pods have ended.
-fn ended(spec: &JobSpec, status: &JobStatus) -> JobPhase {
+/// Why a job in this phase fails, if it does.
+pub(crate) fn failure(spec: &JobSpec, status: &JobStatus, phase: &JobPhase) -> Option<String> {
+    match phase {
+        JobPhase::Running => shortfall(spec, status),
+        JobPhase::Restarting => {
+            (status.retry_count >= spec.max_retry).then(|| format!("maxRetry {} used up", spec.max_retry))
+        }
+        _ => None,
+    }
+}
+
+/// What a job all of whose pods have ended did not reach.
+fn shortfall(spec: &JobSpec, status: &JobStatus) -> Option<String> {
+    let (succeeded, failed) = (status.succeeded, status.failed);
+    if let Some(min) = spec.min_success {
+        (succeeded < min).then(|| format!("minSuccess {min} not reached: {succeeded} succeeded"))
+    } else if succeeded < spec.min_available {
+        let min = spec.min_available;
+        Some(format!("minAvailable {min} not reached: {succeeded} succeeded, {failed} failed"))
+    } else {
+        task_shortfall(spec, status)
+    }
+}
+
+/// The minimum of a task that was not reached, where the job needs all that its tasks need.
+fn task_shortfall(spec: &JobSpec, status: &JobStatus) -> Option<String> {
     let minimum: i32 = spec.tasks.iter().filter_map(|task| task.min_available).sum();
-    let succeeded = |name: &str| {
-        let task = status.task_status_count.get(name)?;
-        Some(task.phase.get("Succeeded").copied().unwrap_or(0))
-    };
-    let short = spec.tasks.iter().any(|task| {
-        let (min, found) = (task.min_available.unwrap_or(0), succeeded(&task.name));
-        found.is_some_and(|found| found < min)
-    });
-    let enough = spec.min_success.is_none() && status.succeeded >= spec.min_available;
-    if enough && !(short && spec.min_available >= minimum) { JobPhase::Completed } else { JobPhase::Failed }
+    let mut tasks = spec.tasks.iter().filter(|_| spec.min_available >= minimum);
+    tasks.find_map(|task| {
+        let (name, min) = (&task.name, task.min_available.unwrap_or(0));
+        let counts = &status.task_status_count.get(name)?.phase;
+        let count = |phase: &str| counts.get(phase).copied().unwrap_or(0);
+        let (succeeded, failed) = (count("Succeeded"), count("Failed"));
+        (succeeded < min).then(|| {
+            format!("minAvailable {min} of task {name} not reached: {succeeded} succeeded, {failed} failed")
+        })
+    })
 }
 
 fn restarting(spec: &JobSpec, status: &JobStatus) -> Option<JobPhase> {
-    if status.retry_count >= spec.max_retry {
+    if failure(spec, status, &JobPhase::Restarting).is_some() {
         return Some(JobPhase::Failed);
     }
     (replicas(spec) - status.terminating >= spec.min_available).then_some(JobPhase::Pending)

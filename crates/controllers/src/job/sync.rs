@@ -5,18 +5,19 @@ use std::collections::BTreeSet;
 use phalanx_api::batch::{JobPhase, JobStatus, TaskSpec};
 
 use super::marker::{self, is_discarded};
-use super::status::{count, enter, is_surplus, transition};
+use super::status::{count, enter, failure, is_surplus, transition};
 use super::{JobPod, JobView, PodPhase, check, create, depends, group, index_of, pod_name, volumes};
 use crate::change::{Change, Kind, Object, Outcome, Target};
 use crate::meta::text;
 use crate::plugin;
 
-/// Why a job gets no pods, in one word and for people.
-struct Waits {
+/// Why a job gets no pods, or why it failed, in one word and for people.
+struct Why {
     reason: &'static str,
     message: String,
 }
 
+/// Reasons that end when the job gets pods.
 const WAITS: [&str; 2] = ["InvalidJob", "PVCError"];
 
 /// The most pods that are made at once: the next ones follow when these are there.
@@ -36,9 +37,9 @@ pub(crate) fn leave_alone(view: &JobView<'_>, problem: String, outcome: &mut Out
 pub(crate) fn sync(view: &JobView<'_>, outcome: &mut Outcome) {
     let waits = make(view, outcome).err();
     group::tell(view, outcome);
-    if let Some(status) = new_status(view, waits.as_ref()) {
-        if let Some(waits) = waits.filter(|waits| view.status().state.message != waits.message) {
-            outcome.changes.push(view.note(true, waits.reason, waits.message));
+    if let Some((status, why)) = new_status(view, waits) {
+        if let Some(why) = why.filter(|why| view.status().state.message != why.message) {
+            outcome.changes.push(view.note(true, why.reason, why.message));
         }
         let urgent = status.state != view.status().state;
         outcome.changes.push(view.write(status, urgent));
@@ -46,8 +47,8 @@ pub(crate) fn sync(view: &JobView<'_>, outcome: &mut Outcome) {
 }
 
 /// Makes and deletes objects, the PodGroup before pods.
-fn make(view: &JobView<'_>, outcome: &mut Outcome) -> Result<(), Waits> {
-    let waits = |reason| move |message| Waits { reason, message };
+fn make(view: &JobView<'_>, outcome: &mut Outcome) -> Result<(), Why> {
+    let waits = |reason| move |message| Why { reason, message };
     delete_pods(view, outcome);
     check(&view.job).map_or(Ok(()), Err).map_err(waits("InvalidJob"))?;
     plugin::ensure(view, outcome);
@@ -107,8 +108,8 @@ fn create_pods(
     outcome.changes.len() - before
 }
 
-/// The status that the objects show, if it is another one.
-fn new_status(view: &JobView<'_>, waits: Option<&Waits>) -> Option<JobStatus> {
+/// The status that the objects show, if it is another one, and what it says of pods that the job does not get.
+fn new_status(view: &JobView<'_>, waits: Option<Why>) -> Option<(JobStatus, Option<Why>)> {
     let mut status = view.status().clone();
     status.min_available = view.job.spec.min_available;
     count(&mut status, &view.job.spec, view.seen.pods);
@@ -116,20 +117,25 @@ fn new_status(view: &JobView<'_>, waits: Option<&Waits>) -> Option<JobStatus> {
     // A restart is over when all that it discards is being deleted.
     let deleting = view.seen.pods.iter().all(|pod| pod.is_terminating() || !is_discarded(&status, pod));
     let next = transition(&view.job.spec, &status, view.phase());
+    let mut failed = None;
     if let Some(next) = next.filter(|next| deleting || *next != JobPhase::Pending) {
+        if next == JobPhase::Failed {
+            failed = failure(&view.job.spec, &status, view.phase());
+        }
         enter(&mut status, next, &view.job, view.now);
         (status.state.reason, status.state.message) = (String::new(), String::new());
     }
-    match waits {
-        Some(waits) => {
-            (status.state.reason, status.state.message) = (waits.reason.to_owned(), waits.message.clone());
+    let why = failed.map(|message| Why { reason: "JobFailed", message }).or(waits);
+    match &why {
+        Some(why) => {
+            (status.state.reason, status.state.message) = (why.reason.to_owned(), why.message.clone());
         }
         None if WAITS.contains(&status.state.reason.as_str()) => {
             (status.state.reason, status.state.message) = (String::new(), String::new());
         }
         None => {}
     }
-    (status != *view.status()).then_some(status)
+    (status != *view.status()).then_some((status, why))
 }
 
 /// What belongs to the job, and what is to be remembered no longer.

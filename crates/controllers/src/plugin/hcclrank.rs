@@ -3,20 +3,20 @@
 use k8s_openapi::api::core::v1::Pod;
 use phalanx_api::names::HCCL_RANK_INDEX;
 
-use super::arguments::{Arguments, Flags};
+use super::arguments::{Argument, Arguments, text};
 use super::{Made, Plugin, any_job, nothing};
 use crate::meta::annotation;
 
-pub(super) const PLUGIN: Plugin = Plugin { name: "hcclrank", objects: nothing, change_pod, check: any_job };
+pub(super) const PLUGIN: Plugin =
+    Plugin { name: "hcclrank", arguments: ARGUMENTS, objects: nothing, change_pod, check: any_job };
 
-const FLAGS: Flags = Flags { values: &["master", "worker"], switches: &[] };
+const ARGUMENTS: &[Argument] = &[text("master", "master"), text("worker", "worker")];
 
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
-    let arguments = Arguments::read(arguments, &FLAGS);
+fn change_pod(made: &mut Made<'_>, arguments: &Arguments<'_>) {
     if annotation(&made.pod.metadata, HCCL_RANK_INDEX).is_some_and(|rank| !rank.is_empty()) {
         return;
     }
-    let (master, worker) = (arguments.text("master", "master"), arguments.text("worker", "worker"));
+    let (master, worker) = (arguments.text("master"), arguments.text("worker"));
     let own = || {
         if made.task.name == master {
             Some(made.index)

@@ -18,15 +18,20 @@ use phalanx_api::batch::{Job, JobPhase, JobStatus, TaskSpec};
 use crate::change::{Change, Kind, Object, Outcome};
 use crate::job::{JobView, SshKey, is_finished, with_defaults};
 use crate::meta::controller_of;
+use arguments::Arguments;
+
+pub use arguments::Argument;
 
 /// A job plugin.
 struct Plugin {
     name: &'static str,
+    /// The arguments that it knows.
+    arguments: &'static [Argument],
     /// What it makes for a job, with a key pair if there is one.
-    objects: fn(&Job, &[String], Option<&SshKey>) -> Vec<Object>,
-    change_pod: fn(&mut Made<'_>, &[String]),
+    objects: fn(&Job, &Arguments<'_>, Option<&SshKey>) -> Vec<Object>,
+    change_pod: fn(&mut Made<'_>, &Arguments<'_>),
     /// What is wrong with the job for it.
-    check: fn(&Job, &[String]) -> Option<String>,
+    check: fn(&Job, &Arguments<'_>) -> Option<String>,
 }
 
 /// In the order in which pods are changed: `hcclrank` reads what `pytorch` sets.
@@ -62,29 +67,40 @@ impl Made<'_> {
     }
 }
 
-fn nothing(_: &Job, _: &[String], _: Option<&SshKey>) -> Vec<Object> {
+fn nothing(_: &Job, _: &Arguments<'_>, _: Option<&SshKey>) -> Vec<Object> {
     Vec::new()
 }
 
-fn any_job(_: &Job, _: &[String]) -> Option<String> {
+fn any_job(_: &Job, _: &Arguments<'_>) -> Option<String> {
     None
 }
 
 /// The plugins of a job, with their arguments.
-fn of(job: &Job) -> impl Iterator<Item = (&'static Plugin, &[String])> {
-    PLUGINS.into_iter().filter_map(|plugin| Some((plugin, job.spec.plugins.get(plugin.name)?.as_slice())))
+fn of(job: &Job) -> impl Iterator<Item = (&'static Plugin, Arguments<'_>)> {
+    let given = |plugin: &Plugin| Some(Arguments::read(job.spec.plugins.get(plugin.name)?, plugin.arguments));
+    PLUGINS.into_iter().filter_map(move |plugin| Some((plugin, given(plugin)?)))
+}
+
+/// All plugins by name, with the arguments that they know.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static [Argument])> {
+    PLUGINS.into_iter().map(|plugin| (plugin.name, plugin.arguments))
+}
+
+/// What plugins cannot use of their arguments, of each plugin the first.
+pub(crate) fn problems(job: &Job) -> impl Iterator<Item = String> {
+    of(job).filter_map(|(plugin, arguments)| Some(format!("plugin {}: {}", plugin.name, arguments.problem?)))
 }
 
 /// The first thing that is wrong with a job for one of its plugins.
 pub(crate) fn check(job: &Job) -> Option<String> {
-    of(job).find_map(|(plugin, arguments)| (plugin.check)(job, arguments))
+    of(job).find_map(|(plugin, arguments)| (plugin.check)(job, &arguments))
 }
 
 /// Changes a pod as the plugins want.
 pub(crate) fn change_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Pod) {
     let mut made = Made { job, task, index, pod };
     for (plugin, arguments) in of(job) {
-        (plugin.change_pod)(&mut made, arguments);
+        (plugin.change_pod)(&mut made, &arguments);
     }
 }
 
@@ -92,7 +108,7 @@ pub(crate) fn change_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Pod) 
 pub(crate) fn ensure(view: &JobView<'_>, outcome: &mut Outcome) {
     outcome.wants_ssh_key = view.seen.ssh_key.is_none() && ssh::lacks_key(&view.job, view.seen.made);
     for object in of(&view.job)
-        .flat_map(|(plugin, arguments)| (plugin.objects)(&view.job, arguments, view.seen.ssh_key))
+        .flat_map(|(plugin, arguments)| (plugin.objects)(&view.job, &arguments, view.seen.ssh_key))
     {
         let found =
             view.seen.made.iter().find(|one| one.kind() == object.kind() && one.name() == object.name());
@@ -135,6 +151,6 @@ pub fn left(job: &Job) -> Vec<(Kind, String)> {
         return Vec::new();
     }
     let (job, key) = (with_defaults(job, ""), SshKey { private: String::new(), public: String::new() });
-    let objects = of(&job).flat_map(|(plugin, arguments)| (plugin.objects)(&job, arguments, Some(&key)));
+    let objects = of(&job).flat_map(|(plugin, arguments)| (plugin.objects)(&job, &arguments, Some(&key)));
     objects.map(|object| (object.kind(), object.name().to_owned())).collect()
 }

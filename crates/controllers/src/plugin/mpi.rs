@@ -2,27 +2,26 @@
 
 use phalanx_api::batch::Job;
 
-use super::arguments::{Arguments, Flags};
+use super::arguments::{Argument, Arguments, number, text};
 use super::pods::{add_env, containers, open_port, variable};
 use super::{Made, Plugin, nothing};
 use crate::job::hosts;
 
-pub(super) const PLUGIN: Plugin = Plugin { name: "mpi", objects: nothing, change_pod, check };
+pub(super) const PLUGIN: Plugin =
+    Plugin { name: "mpi", arguments: ARGUMENTS, objects: nothing, change_pod, check };
 
-const FLAGS: Flags = Flags { values: &["master", "worker", "port"], switches: &[] };
+const ARGUMENTS: &[Argument] = &[text("master", "master"), text("worker", "worker"), number("port", "22")];
 
-fn check(job: &Job, arguments: &[String]) -> Option<String> {
-    let arguments = Arguments::read(arguments, &FLAGS);
-    let master = arguments.text("master", "master");
+fn check(job: &Job, arguments: &Arguments<'_>) -> Option<String> {
+    let master = arguments.text("master");
     let missing = !job.spec.tasks.iter().any(|task| task.name == master);
     missing.then(|| format!("spec.plugins.mpi: there is no master task {master}"))
 }
 
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
-    let arguments = Arguments::read(arguments, &FLAGS);
-    let port = arguments.number("port", 22);
-    let worker = made.task(arguments.text("worker", "worker"));
-    let env = if made.task.name == arguments.text("master", "master") {
+fn change_pod(made: &mut Made<'_>, arguments: &Arguments<'_>) {
+    let port = arguments.number("port");
+    let worker = made.task(arguments.text("worker"));
+    let env = if made.task.name == arguments.text("master") {
         let Some(worker) = worker else { return };
         vec![variable("MPI_HOST", hosts(made.job, worker).join(","))]
     } else {

@@ -2,23 +2,27 @@
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::arguments::{Arguments, Flags};
+use super::arguments::{Argument, Arguments, number, switch, text};
 use super::pods::{add_env, open_port, variable};
 use super::{Made, Plugin, any_job, nothing};
 use crate::job::task_host;
 
-pub(super) const PLUGIN: Plugin = Plugin { name: "pytorch", objects: nothing, change_pod, check: any_job };
+pub(super) const PLUGIN: Plugin =
+    Plugin { name: "pytorch", arguments: ARGUMENTS, objects: nothing, change_pod, check: any_job };
 
-const FLAGS: Flags = Flags {
-    values: &["master", "worker", "port", "wait-master-timeout", "wait-master-image"],
-    switches: &["wait-master-enabled"],
-};
+const ARGUMENTS: &[Argument] = &[
+    text("master", "master"),
+    text("worker", "worker"),
+    number("port", "23456"),
+    switch("wait-master-enabled", "false"),
+    number("wait-master-timeout", "300"),
+    text("wait-master-image", "busybox:1.36.1"),
+];
 const WAIT: &str = "wait-for-master";
 
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
-    let arguments = Arguments::read(arguments, &FLAGS);
-    let (master, worker) = (arguments.text("master", "master"), arguments.text("worker", "worker"));
-    let port = arguments.number("port", 23456);
+fn change_pod(made: &mut Made<'_>, arguments: &Arguments<'_>) {
+    let (master, worker) = (arguments.text("master"), arguments.text("worker"));
+    let port = arguments.number("port");
     let Some(address) = made.task(master).map(|task| task_host(made.job, task, 0)) else { return };
     let of_both = made.job.spec.tasks.iter().filter(|task| task.name == master || task.name == worker);
     let size: i32 = of_both.map(|task| task.replicas).sum();
@@ -29,8 +33,8 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
     ];
     if made.task.name == worker {
         env.push(variable("RANK", (made.index + 1).to_string()));
-        if arguments.switch("wait-master-enabled", false) {
-            wait_for_master(made, &arguments, &address, port);
+        if arguments.switch("wait-master-enabled") {
+            wait_for_master(made, arguments, &address, port);
         }
     } else if made.task.name == master {
         env.push(variable("RANK", "0"));
@@ -47,7 +51,7 @@ fn wait_for_master(made: &mut Made<'_>, arguments: &Arguments<'_>, address: &str
     if containers.iter().any(|container| container.name == WAIT) {
         return;
     }
-    let timeout = arguments.number("wait-master-timeout", 300);
+    let timeout = arguments.number("wait-master-timeout");
     let script = format!(
         "left={timeout}\nuntil nc -z {address} {port} 2>/dev/null; do\n  if [ \"$left\" -le 0 ]; then\n    \
          echo \"the master {address}:{port} did not listen within {timeout} s\"\n    exit 1\n  fi\n  sleep 2\n  \
@@ -55,7 +59,7 @@ fn wait_for_master(made: &mut Made<'_>, arguments: &Arguments<'_>, address: &str
     );
     containers.push(Container {
         name: WAIT.to_owned(),
-        image: Some(arguments.text("wait-master-image", "busybox:1.36.1").to_owned()),
+        image: Some(arguments.text("wait-master-image").to_owned()),
         command: Some(vec!["sh".to_owned(), "-c".to_owned(), script]),
         ..Container::default()
     });

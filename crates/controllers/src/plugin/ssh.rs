@@ -7,39 +7,42 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{KeyToPath, Secret, SecretVolumeSource, Volume};
 use phalanx_api::batch::Job;
 
-use super::arguments::{Arguments, Flags};
+use super::arguments::{Argument, Arguments, number, text};
 use super::objects::{metadata, name};
 use super::pods::mount;
 use super::{Made, Plugin, any_job};
 use crate::change::Object;
 use crate::job::{SshKey, hosts};
 
-pub(super) const PLUGIN: Plugin = Plugin { name: "ssh", objects, change_pod, check: any_job };
+pub(super) const PLUGIN: Plugin =
+    Plugin { name: "ssh", arguments: ARGUMENTS, objects, change_pod, check: any_job };
 
-const FLAGS: Flags =
-    Flags { values: &["ssh-key-file-path", "ssh-private-key", "ssh-public-key", "ssh-port"], switches: &[] };
+const ARGUMENTS: &[Argument] = &[
+    text("ssh-key-file-path", ROOTS_PATH),
+    text("ssh-private-key", ""),
+    text("ssh-public-key", ""),
+    number("ssh-port", "22"),
+];
 const SUFFIX: &str = "-ssh";
 const ROOTS_PATH: &str = "/root/.ssh";
 const FILES: [&str; 4] = ["id_rsa", "id_rsa.pub", "authorized_keys", "config"];
 
 /// The Secret of a job is missing, and its arguments bring no key for it.
 pub(super) fn lacks_key(job: &Job, made: &[Object]) -> bool {
-    let needs =
-        |arguments: &Vec<String>| Arguments::read(arguments, &FLAGS).text("ssh-private-key", "").is_empty();
+    let needs = |given: &Vec<String>| Arguments::read(given, ARGUMENTS).text("ssh-private-key").is_empty();
     let name = name(job, SUFFIX);
     let there = made.iter().any(|one| matches!(one, Object::Secret(_)) && one.name() == name);
     !there && job.spec.plugins.get("ssh").is_some_and(needs)
 }
 
-fn objects(job: &Job, arguments: &[String], key: Option<&SshKey>) -> Vec<Object> {
-    let arguments = Arguments::read(arguments, &FLAGS);
-    let given = arguments.text("ssh-private-key", "");
+fn objects(job: &Job, arguments: &Arguments<'_>, key: Option<&SshKey>) -> Vec<Object> {
+    let given = arguments.text("ssh-private-key");
     let (private, public) = match key {
-        _ if !given.is_empty() => (given, arguments.text("ssh-public-key", "")),
+        _ if !given.is_empty() => (given, arguments.text("ssh-public-key")),
         Some(key) => (key.private.as_str(), key.public.as_str()),
         None => return Vec::new(),
     };
-    let config = config(job, arguments.number("ssh-port", 22));
+    let config = config(job, arguments.number("ssh-port"));
     let contents = [private, public, public, &config].map(|text| ByteString(text.as_bytes().to_vec()));
     let data: BTreeMap<String, ByteString> = FILES.map(str::to_owned).into_iter().zip(contents).collect();
     let secret = Secret { metadata: metadata(job, SUFFIX), data: Some(data), ..Secret::default() };
@@ -57,9 +60,8 @@ fn config(job: &Job, port: i32) -> String {
 }
 
 /// The key may be read by others where it is not root's, or the user could not read it.
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
-    let arguments = Arguments::read(arguments, &FLAGS);
-    let path = arguments.text("ssh-key-file-path", ROOTS_PATH);
+fn change_pod(made: &mut Made<'_>, arguments: &Arguments<'_>) {
+    let path = arguments.text("ssh-key-file-path");
     let secret_name = name(made.job, SUFFIX);
     let items =
         FILES.map(|file| KeyToPath { key: file.to_owned(), path: format!(".ssh/{file}"), mode: None });

@@ -12,7 +12,7 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use phalanx_api::batch::{Job, TaskSpec};
 
-use super::arguments::{Arguments, Flags};
+use super::arguments::{Argument, Arguments, switch};
 use super::objects::{metadata, name, selector};
 use super::pods::{add_env, containers, mount};
 use super::{Made, Plugin, any_job};
@@ -20,23 +20,24 @@ use crate::change::Object;
 use crate::job::{SshKey, hosts};
 use crate::meta::text;
 
-pub(super) const PLUGIN: Plugin = Plugin { name: "svc", objects, change_pod, check: any_job };
+pub(super) const PLUGIN: Plugin =
+    Plugin { name: "svc", arguments: ARGUMENTS, objects, change_pod, check: any_job };
 
-const FLAGS: Flags = Flags {
-    values: &[],
-    switches: &["publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"],
-};
+const ARGUMENTS: &[Argument] = &[
+    switch("publish-not-ready-addresses", "false"),
+    switch("disable-network-policy", "false"),
+    switch("inject-hosts-env", "true"),
+];
 const SUFFIX: &str = "-svc";
 const MOUNT_PATH: &str = "/etc/volcano";
 
-fn objects(job: &Job, arguments: &[String], _: Option<&SshKey>) -> Vec<Object> {
-    let arguments = Arguments::read(arguments, &FLAGS);
+fn objects(job: &Job, arguments: &Arguments<'_>, _: Option<&SshKey>) -> Vec<Object> {
     let hosts = ConfigMap { metadata: metadata(job, SUFFIX), data: Some(data(job)), ..ConfigMap::default() };
     let mut objects = vec![
         Object::ConfigMap(Box::new(hosts)),
-        Object::Service(Box::new(service(job, arguments.switch("publish-not-ready-addresses", false)))),
+        Object::Service(Box::new(service(job, arguments.switch("publish-not-ready-addresses")))),
     ];
-    if !arguments.switch("disable-network-policy", false) {
+    if !arguments.switch("disable-network-policy") {
         objects.push(Object::NetworkPolicy(Box::new(policy(job))));
     }
     objects
@@ -87,7 +88,7 @@ fn data(job: &Job) -> BTreeMap<String, String> {
     data
 }
 
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
+fn change_pod(made: &mut Made<'_>, arguments: &Arguments<'_>) {
     let map = name(made.job, SUFFIX);
     let (pod, domain) = (made.pod.metadata.name.clone(), text(made.job.metadata.name.as_ref()).to_owned());
     let env: Vec<EnvVar> =
@@ -100,7 +101,7 @@ fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
     if missing(&spec.subdomain) {
         spec.subdomain = Some(domain);
     }
-    if Arguments::read(arguments, &FLAGS).switch("inject-hosts-env", true) {
+    if arguments.switch("inject-hosts-env") {
         containers(spec).for_each(|container| add_env(container, &env));
     }
     let source = ConfigMapVolumeSource { name: map.clone(), ..ConfigMapVolumeSource::default() };

@@ -2,14 +2,21 @@
 
 use serde::Serialize;
 
-use super::arguments::{Arguments, Flags};
+use super::arguments::{Argument, Arguments, number, text};
 use super::pods::{add_env, variable};
 use super::{Made, Plugin, any_job, nothing};
 use crate::job::task_host;
 
-pub(super) const PLUGIN: Plugin = Plugin { name: "tensorflow", objects: nothing, change_pod, check: any_job };
+pub(super) const PLUGIN: Plugin =
+    Plugin { name: "tensorflow", arguments: ARGUMENTS, objects: nothing, change_pod, check: any_job };
 
-const FLAGS: Flags = Flags { values: &["ps", "worker", "chief", "evaluator", "port"], switches: &[] };
+const ARGUMENTS: &[Argument] = &[
+    text("ps", "ps"),
+    text("worker", "worker"),
+    text("chief", "chief"),
+    text("evaluator", "evaluator"),
+    number("port", "2222"),
+];
 
 #[derive(Serialize)]
 struct Config {
@@ -36,18 +43,17 @@ struct Task {
     index: i32,
 }
 
-fn change_pod(made: &mut Made<'_>, arguments: &[String]) {
+fn change_pod(made: &mut Made<'_>, arguments: &Arguments<'_>) {
     let tasks = &made.job.spec.tasks;
     if tasks.len() == 1 && tasks[0].replicas == 1 {
         return;
     }
-    let arguments = Arguments::read(arguments, &FLAGS);
     let role = |task: &str| {
-        ["ps", "worker", "chief", "evaluator"].into_iter().find(|role| arguments.text(role, role) == task)
+        ["ps", "worker", "chief", "evaluator"].into_iter().find(|role| arguments.text(role) == task)
     };
     let mut cluster = Cluster::default();
     for task in tasks {
-        let port = arguments.number("port", 2222);
+        let port = arguments.number("port");
         let hosts =
             (0..task.replicas).map(|index| format!("{}:{port}", task_host(made.job, task, index))).collect();
         match role(&task.name) {

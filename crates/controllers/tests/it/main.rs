@@ -5,5 +5,6 @@ mod cluster;
 mod cron;
 mod flow;
 mod job;
+mod page;
 mod podgroups;
 mod queue;

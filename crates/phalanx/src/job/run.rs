@@ -104,11 +104,11 @@ fn of_file(file: &str) -> Result<Value, BadInput> {
     }
     let text = manifest::text(file).map_err(|why| BadInput(format!("failed to read file, err: {why}")))?;
     let bad = |why: &str| BadInput(format!("failed to unmarshal file, err:  {why}"));
-    let mut jobs = manifest::objects::<Job>(&text).map_err(|why| bad(&why))?;
+    let mut jobs = manifest::objects::<Job>(file, &text).map_err(|why| bad(&why))?;
     match (jobs.pop(), jobs.len()) {
         (Some(job), 0) => Ok(job),
         (_, others) => {
-            Err(bad(&format!("found {} objects, expected one Job", others + usize::from(others > 0))))
+            Err(bad(&format!("{file}: found {} objects, expected one Job", others + usize::from(others > 0))))
         }
     }
 }

@@ -205,6 +205,11 @@ fn status(page: &mut Page, status: &JobStatus) {
     }
     page.line(1, "State:");
     page.field(2, "Phase:", status.state.phase.as_ref().map_or("", |phase| phase.as_str()));
+    for (title, text) in [("Reason:", &status.state.reason), ("Message:", &status.state.message)] {
+        if !text.is_empty() {
+            page.field(2, title, text);
+        }
+    }
     if !status.controlled_resources.is_empty() {
         page.line(1, "Controlled Resources:");
         status.controlled_resources.iter().for_each(|(key, value)| page.field(2, &format!("{key}: "), value));
@@ -281,6 +286,14 @@ mod tests {
             },
         });
         assert_eq!(shown(&job), include_str!("view.txt"));
+    }
+
+    #[test]
+    fn a_job_that_failed_shows_why() {
+        let state = json!({"phase": "Failed", "reason": "JobFailed", "message": "maxRetry 3 used up"});
+        let page = shown(&json!({"status": {"state": state}}));
+        let expected = "    Phase:\tFailed\n    Reason:\tJobFailed\n    Message:\tmaxRetry 3 used up\n";
+        assert!(page.ends_with(expected), "{page}");
     }
 
     #[test]

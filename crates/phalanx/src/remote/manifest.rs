@@ -26,11 +26,18 @@ pub(crate) fn text(file: &str) -> Result<String, String> {
     })
 }
 
-/// The objects of a text, which all have to be of one kind. Version and kind are filled in where they are not said.
-pub(crate) fn objects<K: Kind>(text: &str) -> Result<Vec<Value>, String> {
-    let documents = serde_yaml::Deserializer::from_str(text).map(Value::deserialize);
-    let documents = documents.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    documents.into_iter().filter(|document| !document.is_null()).map(object::<K>).collect()
+/// The objects of the text of a file, which all have to be of one kind. Version and kind are filled in where they are not
+/// said. The error names the file and the document.
+pub(crate) fn objects<K: Kind>(file: &str, text: &str) -> Result<Vec<Value>, String> {
+    let mut objects = Vec::new();
+    for (at, document) in serde_yaml::Deserializer::from_str(text).enumerate() {
+        let wrong = |why: String| format!("{file}, document {}: {why}", at + 1);
+        let document = Value::deserialize(document).map_err(|error| wrong(error.to_string()))?;
+        if !document.is_null() {
+            objects.push(object::<K>(document).map_err(wrong)?);
+        }
+    }
+    Ok(objects)
 }
 
 fn object<K: Kind>(mut object: Value) -> Result<Value, String> {
@@ -56,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_manifest_is_taken_as_it_is() {
-        let [job] = &objects::<Job>("metadata: {name: a}\nspec: {later: 1}\n---\n").unwrap()[..] else {
+        let [job] = &objects::<Job>("a.yaml", "metadata: {name: a}\nspec: {later: 1}\n---\n").unwrap()[..]
+        else {
             panic!("one object");
         };
         assert_eq!((&job["kind"], &job["apiVersion"]), (&json!("Job"), &json!("batch.volcano.sh/v1alpha1")));
@@ -66,11 +74,14 @@ mod tests {
     #[test]
     fn what_is_not_of_the_kind_is_refused() {
         for (text, expected) in [
-            ("kind: Pod", "kind: found \"Pod\", expected \"Job\""),
-            ("- a", "found no object, expected one of kind Job"),
+            ("kind: Pod", "a.yaml, document 1: kind: found \"Pod\", expected \"Job\""),
+            (
+                "metadata: {name: a}\n---\n- a",
+                "a.yaml, document 2: found no object, expected one of kind Job",
+            ),
         ] {
-            assert_eq!(objects::<Job>(text), Err(expected.to_owned()));
+            assert_eq!(objects::<Job>("a.yaml", text), Err(expected.to_owned()));
         }
-        assert!(objects::<Job>("a: [").is_err());
+        assert!(objects::<Job>("a.yaml", "a: [").unwrap_err().starts_with("a.yaml, document 1: "));
     }
 }

@@ -21,8 +21,8 @@ fn the_objects_of_a_file_are_created_and_deleted_one_by_one() {
     assert_eq!(deleted.text(), "Deleted JobFlow: default/test-a\nDeleted JobFlow: default/test-b\n");
     assert_eq!(server.lines()[2..], [format!("DELETE {FLOWS}/test-a"), format!("DELETE {FLOWS}/test-b")]);
     let refused = server.phalanx(&["jobtemplate", "create", "-f", file]);
-    let expected = "error: kind: found \"JobFlow\", expected \"JobTemplate\"\n";
-    assert_eq!((refused.code, &*refused.stderr), (2, expected));
+    let expected = format!("error: {file}, document 1: kind: found \"JobFlow\", expected \"JobTemplate\"\n");
+    assert_eq!((refused.code, refused.stderr), (2, expected));
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod crds;
 mod examples;
 mod explain;
 mod flags;
+mod flags_page;
 mod inputs;
 mod live_flows;
 mod live_jobs;

@@ -29,6 +29,7 @@ use crate::faults::Faults;
 use crate::metrics::Metrics;
 use crate::outbox::driver::chain;
 use crate::recorder::Regarding;
+use crate::watch::unavailable_for;
 
 /// What a watch says.
 #[derive(Debug)]
@@ -295,7 +296,7 @@ impl Health {
         match error {
             _ if self.is_optional(code) => {
                 if first {
-                    info!(kind, "not available, going on without: {}", chain(error));
+                    info!("{kind} {}", unavailable_for(Some(code)));
                 }
                 return (!std::mem::replace(&mut self.listed, true)).then_some(Input::Listed(self.kind));
             }

@@ -77,7 +77,10 @@ fn jobs() -> Vec<Case> {
             "plugins are env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow",
         ),
         (volumes(json!([{"mountPath": "/a"}])), words),
-        (volumes(json!([{"mountPath": "/a", "volumeClaim": {}, "volumeClaimName": "b"}])), words),
+        (
+            volumes(json!([{"mountPath": "/a", "volumeClaim": {}, "volumeClaimName": "b"}])),
+            "only one of volumeClaim or volumeClaimName",
+        ),
         (volumes(json!([{"mountPath": "a:b", "volumeClaim": {}}])), "spec.volumes[0].mountPath"),
         (volumes(json!([{"mountPath": "", "volumeClaim": {}}])), "spec.volumes[0].mountPath"),
         (volumes(json!([{"mountPath": "/a", "volumeClaimName": "Data"}])), "spec.volumes[0].volumeClaimName"),
@@ -243,6 +246,9 @@ fn policies() -> Vec<Case> {
 const TWICE: &str = "spec.policies: Invalid value: duplicate event: it can be in one policy only";
 const STAR: &str = "spec.policies: Invalid value: if there's * here, no other policy should be here";
 
+const SCHEDULE: &str = "expected minute (0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-7), \
+                        as in '30 4 * * 1-5', or @hourly, @daily, @weekly, @monthly, @yearly or '@every 2h'";
+
 fn crons() -> Vec<Case> {
     let zone = |zone: &str| {
         let mut cron = cron("0 5 * * *");
@@ -254,10 +260,10 @@ fn crons() -> Vec<Case> {
     let good = ["0 5 * * *", "*/15 0-6,18-23 1,15 jan-MAR mon-fri", "@hourly", "59 23 31 12 7"].map(cron);
     let mut good: Vec<Value> = good.into();
     good.extend(["Europe/Berlin", "UTC", "Etc/GMT+3"].map(zone));
-    let mut bad: Vec<_> =
-        ["", "* * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "TZ=UTC * * * * *", "often"]
-            .map(|schedule| (cron(schedule), "spec.schedule"))
-            .into();
+    let mut bad: Vec<_> = ["* * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "TZ=UTC * * * * *", "often"]
+        .map(|schedule| (cron(schedule), SCHEDULE))
+        .into();
+    bad.push((cron(""), "spec.schedule"));
     bad.push((zone("local"), "the time zone must be a name of the time zone database"));
     bad.push((zone(".."), "spec.timeZone"));
     bad.push((long, "the name must not be longer than 52 characters, for the suffix of its Jobs"));

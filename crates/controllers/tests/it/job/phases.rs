@@ -61,6 +61,27 @@ fn a_job_tells_why_its_group_waits() {
     }
 }
 
+/// The scheduler writes that pods are missing as soon as the PodGroup is admitted, before they can be made.
+#[test]
+fn a_job_does_not_warn_of_pods_that_could_not_be_made_yet() {
+    for (reason, message, warns) in [
+        ("NotEnoughTasks", "0/0 tasks in gang unschedulable: 0 exist, minMember is 3", false),
+        ("NotEnoughPodsOfTask", "0/0 tasks in gang unschedulable: 0 exist, minTaskMember is 1", false),
+        ("NotEnoughTasks", "1/1 tasks in gang unschedulable: 1 exist, minMember is 3", true),
+        ("NotEnoughResources", "0/0 tasks in gang unschedulable: queue q is full", true),
+    ] {
+        let mut cluster = Cluster::new(&spec(""));
+        cluster.settle();
+        let status = format!(
+            "{{phase: Inqueue, conditions: [{{type: Unschedulable, status: 'True', reason: {reason}, message: '{message}'}}]}}"
+        );
+        cluster.group.as_mut().unwrap().status = Some(serde_yaml::from_str(&status).unwrap());
+        cluster.settle();
+        let told = cluster.notes.iter().any(|note| note.starts_with("PodGroupPending"));
+        assert_eq!(told, warns, "{reason} {message}: {:?}", cluster.notes);
+    }
+}
+
 /// Phases of pods, and what becomes of a job that runs.
 #[test]
 fn a_job_ends_as_its_pods_do() {
@@ -89,6 +110,38 @@ fn a_job_ends_as_its_pods_do() {
         let killed = if expected == JobPhase::Completed { unfinished } else { 0 };
         assert_eq!(left, 3 - killed, "{more} {pods:?}: unfinished pods of a job that ended are deleted");
     }
+}
+
+#[test]
+fn a_job_that_failed_says_why_in_its_status_and_in_an_event() {
+    let tasks =
+        "minAvailable: 2\ntasks:\n- {name: a, replicas: 2, minAvailable: 1}\n- {name: b, replicas: 1}";
+    for (spec, failed, expected) in [
+        (spec("minSuccess: 3"), "worker-1", "minSuccess 3 not reached: 2 succeeded"),
+        (spec(""), "worker-1", "minAvailable 3 not reached: 2 succeeded, 1 failed"),
+        (tasks.to_owned(), "b-0", "minAvailable 1 of task b not reached: 0 succeeded, 1 failed"),
+    ] {
+        let mut cluster = Cluster::new(&spec);
+        cluster.settle();
+        cluster.set_all("Running");
+        cluster.settle();
+        cluster.set_all("Succeeded");
+        cluster.set(&[failed], "Failed");
+        cluster.settle();
+        fails(&cluster, expected);
+    }
+    let mut cluster = running("maxRetry: 1");
+    cluster.command("RestartJob");
+    cluster.settle();
+    fails(&cluster, "maxRetry 1 used up");
+}
+
+fn fails(cluster: &Cluster, expected: &str) {
+    let state = cluster.status().state;
+    assert_eq!(state.phase, Some(JobPhase::Failed));
+    assert_eq!((&*state.reason, &*state.message), ("JobFailed", expected));
+    let told: Vec<_> = cluster.notes.iter().filter(|note| note.starts_with("JobFailed")).collect();
+    assert_eq!(told, [&format!("JobFailed: {expected}")]);
 }
 
 /// A task that has too few pods that succeeded makes its job fail, where the job needs all that its tasks need.

@@ -71,6 +71,30 @@ fn variables_of_each_plugin() {
 }
 
 #[test]
+fn arguments_that_a_plugin_cannot_use_are_told_once_and_pods_are_made() {
+    for (plugins, expected) in [
+        (
+            "svc: ['--bogus']",
+            "PluginError: plugin svc: \"--bogus\" is not known, expected --publish-not-ready-addresses, \
+             --disable-network-policy, --inject-hosts-env; it and what follows it have no effect",
+        ),
+        (
+            "env: ['x']",
+            "PluginError: plugin env: \"x\" is not known, expected none; it and what follows it have no effect",
+        ),
+        (
+            "pytorch: ['--port=abc']",
+            "PluginError: plugin pytorch: \"--port=abc\" is not a whole number, so it is 23456",
+        ),
+    ] {
+        let mut cluster = cluster(&format!("plugins: {{{plugins}}}"));
+        cluster.set_all("Running");
+        cluster.settle();
+        assert_eq!((&cluster.notes[..], cluster.names().len()), (&[expected.to_owned()][..], 3));
+    }
+}
+
+#[test]
 fn ports_of_each_plugin() {
     for (plugins, pod, expected) in [
         ("pytorch: []", "worker-0", vec![("pytorchjob-port", 23456)]),

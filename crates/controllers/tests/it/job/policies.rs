@@ -77,6 +77,14 @@ fn each_event_makes_each_action_happen() {
     }
 }
 
+#[test]
+fn the_event_of_a_policy_names_pod_and_exit_code() {
+    let mut cluster = running("policies: [{exitCode: 137, action: AbortJob}]");
+    cluster.fail("worker-0", 137);
+    cluster.settle();
+    assert_eq!(cluster.notes, ["ExecuteAction: AbortJob: PodFailed of train-worker-0 (exit code 137)"]);
+}
+
 /// `SyncJob` is what is done always, and only a Job that was aborted can be resumed.
 #[test]
 fn an_action_that_a_live_job_does_not_know_holds_nothing_up() {

@@ -1,0 +1,84 @@
+//! `docs/reference/flags.md`: prose, written by hand, and in each section the tables of a command's flags, written from
+//! its `--help`.
+use std::fmt::Write;
+use std::fs;
+
+use crate::run::{phalanx, repository};
+
+/// If this variable is set, the test writes the tables anew.
+const WRITE: &str = "WRITE_FLAGS";
+
+/// A flag in the words of `--help`.
+struct Flag {
+    /// `--name VALUE`.
+    usage: String,
+    text: String,
+    /// Accepted for Volcano.
+    ignored: bool,
+}
+
+/// The flags of a command, without `--help` and `--version`.
+fn flags(command: &str) -> Vec<Flag> {
+    let mut flags: Vec<Flag> = Vec::new();
+    let mut ignored = false;
+    for line in phalanx(&[command, "--help"]).text().lines() {
+        let text = line.trim();
+        if line.ends_with(':') && !line.starts_with(' ') {
+            ignored = line == "Accepted for Volcano:";
+        } else if text.starts_with('-') {
+            let usage = text.replace(['<', '>'], "").replace("...", "");
+            flags.push(Flag { usage, text: String::new(), ignored });
+        } else if let Some(flag) = flags.last_mut().filter(|_| !text.is_empty()) {
+            write!(flag.text, "{}{text}", if flag.text.is_empty() { "" } else { " " }).unwrap();
+        }
+    }
+    flags.retain(|flag| !flag.usage.contains("--help") && !flag.usage.contains("--version"));
+    flags
+}
+
+/// The tables of a command: flags with their defaults, and those without effect.
+fn tables(command: &str) -> String {
+    let flags = flags(command);
+    assert!(flags.len() > 20, "{} flags of {command}", flags.len());
+    let mut tables = "| flag | default | meaning |\n|---|---|---|\n".to_owned();
+    for flag in flags.iter().filter(|flag| !flag.ignored) {
+        let (text, rest) = flag.text.split_once('[').unwrap_or((&flag.text, ""));
+        let default = rest.split_once("default: ").map(|(_, rest)| rest.split(']').next().unwrap());
+        let default = default.map_or_else(String::new, |default| format!("`{default}`"));
+        writeln!(tables, "| `{}` | {default} | {} |", flag.usage, text.trim().replace('|', "\\|")).unwrap();
+    }
+    tables += "\n| flag without effect | why |\n|---|---|\n";
+    for flag in flags.iter().filter(|flag| flag.ignored) {
+        let name = flag.usage.split([' ', '[']).next().unwrap();
+        writeln!(tables, "| `{name}` | {} |", flag.text.trim_start_matches("No effect: ")).unwrap();
+    }
+    tables
+}
+
+/// The page with its tables written anew, its prose kept.
+fn with_fresh_tables(page: &str) -> String {
+    let mut sections = page.split("\n## ");
+    let mut fresh = sections.next().unwrap().to_owned();
+    for section in sections {
+        let command = section.split('`').nth(1).unwrap().trim_start_matches("phalanx ");
+        let prose = section.split("\n|").next().unwrap().trim_end();
+        write!(fresh, "\n## {prose}\n\n{}", tables(command)).unwrap();
+    }
+    fresh
+}
+
+#[test]
+fn the_page_of_flags_has_the_flags_of_both_processes_and_their_defaults() {
+    let path = repository().join("docs/reference/flags.md");
+    let page = fs::read_to_string(&path).unwrap();
+    assert_eq!(page.matches("\n## `phalanx ").count(), 2, "a section for scheduler and for controllers");
+    let fresh = with_fresh_tables(&page);
+    if std::env::var_os(WRITE).is_some() {
+        fs::write(&path, fresh).unwrap();
+        return;
+    }
+    assert!(
+        page == fresh,
+        "docs/reference/flags.md is stale; write it anew: {WRITE}=1 cargo test -p phalanx --test it flags_page"
+    );
+}
