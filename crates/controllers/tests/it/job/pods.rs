@@ -274,8 +274,8 @@ fn pods_of_a_large_job_are_made_some_at_a_time() {
         cluster.settle();
         let task = &mut cluster.job.as_mut().unwrap().spec.tasks[0];
         task.replicas = replicas;
-        let containers = &mut task.template.spec.as_mut().unwrap().containers;
-        containers[0].args = Some(vec!["x".repeat(bytes)]);
+        let metadata = task.template.metadata.get_or_insert_default();
+        metadata.annotations = Some([("note".to_owned(), "x".repeat(bytes))].into());
         let changes = cluster.reconcile().changes;
         assert_eq!(changes.iter().filter(|change| matches!(change, Change::Create(_))).count(), at_once);
         cluster.settle();
