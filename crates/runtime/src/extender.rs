@@ -31,7 +31,7 @@ const LARGEST: usize = 10 << 20;
 /// Requests for one task at a time, where each node is asked about by itself. Source: Volcano.
 const AT_ONCE: usize = 16;
 /// How long a cycle waits for all extenders together; it goes on as if they did not answer.
-const LONGEST: Duration = Duration::from_secs(30);
+pub const LONGEST: Duration = Duration::from_secs(30);
 
 /// Connections to servers, one client each.
 #[derive(Clone, Default)]

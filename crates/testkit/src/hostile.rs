@@ -1,5 +1,7 @@
 //! Hostile objects: what a user of a namespace who means harm, or makes mistakes, may write. All are in namespace
 //! `bad`; their pods may use nodes of pool `bad` only.
+mod jobs;
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::{Map, Value, json};
@@ -103,7 +105,7 @@ fn list(count: usize, item: impl Fn(usize) -> Value) -> Value {
     (0..count).map(item).collect()
 }
 
-/// All hostile objects by what is odd about them, the same each time.
+/// All hostile objects of the scheduler by what is odd about them, the same each time.
 pub fn hostile() -> Vec<(&'static str, Vec<Value>)> {
     vec![
         ("amounts", amounts()),
@@ -121,7 +123,18 @@ pub fn hostile() -> Vec<(&'static str, Vec<Value>)> {
         ("terms", terms()),
         ("queue-names", queue_names()),
         ("counts-of-devices", counts_of_devices()),
-        ("mutants", mutants()),
+        ("mutants", mutants("mutant", &hostile_kinds(), 300)),
+    ]
+}
+
+/// The same of the objects of the controllers.
+pub fn hostile_jobs() -> Vec<(&'static str, Vec<Value>)> {
+    vec![
+        ("jobs", jobs::jobs()),
+        ("cron-jobs", jobs::cron_jobs()),
+        ("flows", jobs::flows()),
+        ("commands", jobs::commands()),
+        ("job-mutants", mutants("job-mutant", &jobs::kinds(), 200)),
     ]
 }
 
@@ -233,10 +246,10 @@ fn rules() -> Vec<Value> {
     specs.into_iter().enumerate().map(|(at, spec)| pod(&numbered("rule", at), spec)).collect()
 }
 
-/// Resources that nobody has.
+/// A hundred thousand resources that nobody has.
 fn names() -> Vec<Value> {
     let made_up = |of: usize| map(10_000, |at| (format!("example.com/r{}", of * 10_000 + at), json!("1")));
-    let pods = (0..6).map(|of| pod(&numbered("names", of), requests(&made_up(of))));
+    let pods = (0..7).map(|of| pod(&numbered("names", of), requests(&made_up(of))));
     let groups = (0..3).flat_map(|of| {
         let name = numbered("named", of);
         let classes = map(1_000, |at| (format!("deviceclass/c{}", of * 1_000 + at), json!("1")));
@@ -447,7 +460,7 @@ fn counts_of_devices() -> Vec<Value> {
 }
 
 /// Ordinary objects of which one value is another one.
-fn mutants() -> Vec<Value> {
+fn mutants(prefix: &str, originals: &[Value], count: usize) -> Vec<Value> {
     let mut random = Pcg64::seed_from_u64(11);
     let odd: Vec<Value> = QUANTITIES
         .iter()
@@ -464,11 +477,10 @@ fn mutants() -> Vec<Value> {
             json!({"a": {"b": null}}),
         ])
         .collect();
-    let originals: Vec<Value> = hostile_kinds();
     let mutant = |at: usize| {
         let mut object = originals[at % originals.len()].clone();
-        object["metadata"]["name"] = json!(numbered("mutant", at));
-        object["metadata"]["uid"] = json!(numbered("mutant", at));
+        object["metadata"]["name"] = json!(numbered(prefix, at));
+        object["metadata"]["uid"] = json!(numbered(prefix, at));
         let paths = leaves(&object["spec"], String::new());
         let path = format!("/spec{}", paths[random.random_range(0..paths.len())]);
         let value = odd[random.random_range(0..odd.len())].clone();
@@ -476,13 +488,22 @@ fn mutants() -> Vec<Value> {
             *place = value;
         }
         // Wherever else they go, they stay in their pool.
-        if object["kind"] == "Pod" && object["spec"].is_object() {
-            object["spec"]["nodeSelector"] = json!({"pool": "bad"});
-            object["spec"]["nodeName"] = Value::Null;
+        let pods = [
+            "/spec",
+            "/spec/tasks/0/template/spec",
+            "/spec/tasks/1/template/spec",
+            "/spec/jobTemplate/spec/tasks/0/template/spec",
+            "/spec/jobTemplate/spec/tasks/1/template/spec",
+        ];
+        for path in pods.iter().skip(usize::from(object["kind"] != "Pod")) {
+            if let Some(Value::Object(spec)) = object.pointer_mut(path) {
+                spec.insert("nodeSelector".to_owned(), json!({"pool": "bad"}));
+                spec.insert("nodeName".to_owned(), Value::Null);
+            }
         }
         object
     };
-    (0..300).map(mutant).collect()
+    (0..count).map(mutant).collect()
 }
 
 fn hostile_kinds() -> Vec<Value> {

@@ -109,17 +109,20 @@ impl Cluster {
             let SliceNodes::Node(node) = &slice.info.nodes else { continue };
             let Some(node) = self.ids.nodes.get(node).copied() else { continue };
             let local = self.devices.local.entry(node).or_default();
-            local.extend(slice.names());
-            local.sort();
-            if local.is_empty() {
-                self.devices.local.remove(&node);
-            }
             for (name, good) in slice.names().zip(&slice.shapes) {
+                // Of slices that name the same device the first one counts.
+                if !came.insert(name.clone()) {
+                    continue;
+                }
                 let (takers, leavers) = before.get(&name).copied().unwrap_or_default();
                 let device =
                     Device { place: DeviceLocation::Node(node), shapes: good.clone(), takers, leavers };
                 self.devices.table.insert(name.clone(), device);
-                came.insert(name);
+                local.push(name);
+            }
+            local.sort();
+            if local.is_empty() {
+                self.devices.local.remove(&node);
             }
         }
         let new: FxHashSet<DeviceName> =

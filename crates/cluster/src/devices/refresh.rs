@@ -262,6 +262,10 @@ impl Devices {
             let Some(place) = place else { continue };
             for (device, good) in info.devices.iter().zip(&slice.shapes) {
                 let name = slice.name_of(device);
+                // Of slices that name the same device the first one counts.
+                if table.contains_key(&name) {
+                    continue;
+                }
                 match place {
                     DeviceLocation::Node(node) => local.entry(node).or_default().push(name.clone()),
                     DeviceLocation::Domain(at) => domains[at].devices.push(name.clone()),

@@ -244,6 +244,8 @@ enum Step {
     NewSlice(usize),
     /// The pool of `b` gets a new generation, or its former slice again.
     Generation(usize),
+    /// Another slice of the pool of `b`, on this node, names the same devices.
+    Twin(&'static str),
     SliceGone(usize),
     /// A third node, which has a slice, is added or deleted.
     Node(bool),
@@ -264,7 +266,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => pod.prop_map(Step::Gone),
         1 => (0usize..3).prop_map(Step::NewSlice),
         1 => (0usize..4).prop_map(Step::Generation),
-        1 => (0usize..4).prop_map(Step::SliceGone),
+        1 => prop::sample::select(&["a", "b"][..]).prop_map(Step::Twin),
+        1 => (0usize..5).prop_map(Step::SliceGone),
         2 => any::<bool>().prop_map(Step::Node),
         1 => (0usize..4).prop_map(Step::NodesSlice),
     ]
@@ -377,7 +380,11 @@ impl Play {
                 let more = slice("b3", on("b"), &["new", "old", "new"][..*devices]);
                 self.apply(SliceInfo { pool: "b".into(), generation: 2, ..more }.into());
             }
-            Step::SliceGone(at) => self.apply(Event::SliceGone(["b", "b2", "b3", "c"][*at].into())),
+            Step::Twin(node) => {
+                let more = slice("b4", on(node), &["new", "old", "old"]);
+                self.apply(SliceInfo { pool: "b".into(), ..more }.into());
+            }
+            Step::SliceGone(at) => self.apply(Event::SliceGone(["b", "b2", "b3", "b4", "c"][*at].into())),
             Step::Node(true) => self.apply(node("c", "cpu=8").into()),
             Step::Node(false) => self.apply(Event::NodeGone("c".into())),
             Step::NodesSlice(devices) => {

@@ -1,5 +1,7 @@
 //! What is wrong with a Job that slipped past the API server's checks.
 
+use std::collections::BTreeMap;
+
 use phalanx_api::batch::{Job, PLUGINS, TaskSpec};
 
 use crate::meta::text;
@@ -26,6 +28,10 @@ pub fn check(job: &Job) -> Option<String> {
         return Some("spec.tasks: none given".to_owned());
     }
     let tasks = job.spec.tasks.iter().enumerate();
+    let mut first = BTreeMap::new();
+    for (at, task) in tasks.clone() {
+        first.entry(task.name.as_str()).or_insert(at);
+    }
     let total = total(job);
     let few = i64::from(job.spec.min_available) > total;
     few.then(|| {
@@ -34,19 +40,19 @@ pub fn check(job: &Job) -> Option<String> {
             job.spec.min_available
         )
     })
-    .or_else(|| tasks.clone().find_map(|(at, task)| check_task(job, at, task)))
+    .or_else(|| tasks.clone().find_map(|(at, task)| check_task(job, &first, at, task)))
     .or_else(|| ring(job))
     .or_else(|| unknown_plugin(job))
     .or_else(|| plugin::check(job))
 }
 
-fn check_task(job: &Job, at: usize, task: &TaskSpec) -> Option<String> {
+/// `first` is where the first task of each name is.
+fn check_task(job: &Job, first: &BTreeMap<&str, usize>, at: usize, task: &TaskSpec) -> Option<String> {
     let path = format!("spec.tasks[{at}]");
-    let earlier = &job.spec.tasks[..at];
     let longest = super::pod_name(job, task, (task.replicas - 1).max(0));
     let minimum = task.min_available.unwrap_or(0);
-    let unknown = depends_on(task).iter().find(|name| !job.spec.tasks.iter().any(|task| task.name == **name));
-    if earlier.iter().any(|other| other.name == task.name) {
+    let unknown = depends_on(task).iter().find(|name| !first.contains_key(name.as_str()));
+    if first.get(task.name.as_str()) != Some(&at) {
         Some(format!("{path}.name: {} is the name of another task too", task.name))
     } else if longest.len() > POD_NAME_MAX {
         Some(format!("{path}.name: the name {longest} of a pod is longer than {POD_NAME_MAX} characters"))

@@ -26,7 +26,9 @@ fn task_defaults(task: &mut TaskSpec, index: usize) {
     if task.max_retry == 0 {
         task.max_retry = DEFAULT_MAX_RETRY;
     }
-    task.min_available = Some(task.minimum());
+    // Nothing is less than none, and a sum of counts is the number of pods.
+    task.replicas = task.replicas.max(0);
+    task.min_available = Some(task.minimum().max(0));
     if let Some(pod) = &mut task.template.spec
         && pod.host_network == Some(true)
         && pod.dns_policy.as_ref().is_none_or(String::is_empty)

@@ -20,8 +20,10 @@ struct Why {
 /// Reasons that end when the job gets pods.
 const WAITS: [&str; 2] = ["InvalidJob", "PVCError"];
 
-/// The most pods that are made at once: the next ones follow when these are there.
-const CREATIONS_MAX: usize = 10_000;
+/// Pods of so many bytes together are made at once: the next ones follow when these are there.
+const CREATIONS_BYTES: usize = 64 << 20;
+/// What a pod takes at least.
+const POD_BYTES_MIN: usize = 8 << 10;
 
 /// Says what is wrong with a Job of which nothing else can be looked at. Its pods stay.
 pub(crate) fn leave_alone(view: &JobView<'_>, problem: String, outcome: &mut Outcome) {
@@ -57,9 +59,9 @@ fn make(view: &JobView<'_>, outcome: &mut Outcome) -> Result<(), Why> {
         return Ok(());
     }
     let there: BTreeSet<&str> = view.seen.pods.iter().map(|pod| pod.name.as_str()).collect();
-    let mut room = CREATIONS_MAX;
+    let mut room = CREATIONS_BYTES;
     for task in &view.job.spec.tasks {
-        room -= create_pods(view, task, &there, room, outcome);
+        room = room.saturating_sub(create_pods(view, task, &there, room, outcome));
     }
     Ok(())
 }
@@ -84,12 +86,12 @@ pub(crate) fn delete(view: &JobView<'_>, pod: &JobPod) -> Change {
     })
 }
 
-/// Makes pods of a task, `most` of them at most; returns how many.
+/// Makes pods of a task while there is room for their bytes; returns how many these are.
 fn create_pods(
     view: &JobView<'_>,
     task: &TaskSpec,
     there: &BTreeSet<&str>,
-    most: usize,
+    room: usize,
     outcome: &mut Outcome,
 ) -> usize {
     if *view.phase() == JobPhase::Restarting && view.status().retry_count >= view.job.spec.max_retry {
@@ -101,11 +103,16 @@ fn create_pods(
     if missing.peek().is_none() || !depends::may_start(view, task) {
         return 0;
     }
-    let before = outcome.changes.len();
-    for index in missing.take(most) {
+    let (before, bytes) = (outcome.changes.len(), bytes(task).max(POD_BYTES_MIN));
+    for index in missing.take(room / bytes) {
         outcome.changes.push(Change::Create(Object::Pod(Box::new(create::pod(view, task, index)))));
     }
-    outcome.changes.len() - before
+    (outcome.changes.len() - before) * bytes
+}
+
+/// How long a pod of the task is, about.
+fn bytes(task: &TaskSpec) -> usize {
+    serde_json::to_string(&task.template).map_or(0, |text| text.len())
 }
 
 /// The status that the objects show, if it is another one, and what it says of pods that the job does not get.

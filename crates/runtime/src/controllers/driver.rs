@@ -9,8 +9,8 @@ use futures::stream::FuturesUnordered;
 use http::Request;
 use hyper::body::Bytes;
 use phalanx_controllers::{Change, Kind};
+use tokio::sync::mpsc;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Semaphore, mpsc};
 use tracing::{debug, info, warn};
 
 use super::errand::Ask;
@@ -43,7 +43,7 @@ impl Driver {
     /// Runs until the watches are gone.
     pub(super) async fn run(mut self, wire: Wire, mut inputs: UnboundedReceiver<Input>) {
         let mut running = FuturesUnordered::new();
-        let (mut fence, generators) = (wire.fence().clone(), Arc::new(Semaphore::new(1)));
+        let mut fence = wire.fence().clone();
         let mut missing = None;
         loop {
             // What watches said goes before answers: an answer may be newer than a list that is under way.
@@ -54,7 +54,7 @@ impl Driver {
             let open = fence.is_open();
             let limited = if open {
                 self.hand_out(|ticket, request| {
-                    running.push(carry_out(wire.clone(), Arc::clone(&generators), ticket, request));
+                    running.push(carry_out(wire.clone(), ticket, request));
                 })
             } else {
                 None
@@ -210,14 +210,9 @@ fn result(came: &Came) -> &'static str {
     }
 }
 
-async fn carry_out(
-    wire: Wire,
-    generators: Arc<Semaphore>,
-    ticket: Ticket,
-    request: Option<Request<Bytes>>,
-) -> (Ticket, Came) {
+async fn carry_out(wire: Wire, ticket: Ticket, request: Option<Request<Bytes>>) -> (Ticket, Came) {
     let came = match &ticket {
-        Ticket::For(_, Ask::SshKey) => Came::SshKey(key_pair(&generators).await),
+        Ticket::For(_, Ask::SshKey) => Came::SshKey(key_pair().await),
         Ticket::For(_, Ask::Probe(probe, pods)) => Came::Probed(probe::ask(probe, pods).await),
         Ticket::For(_, ask) => match request {
             Some(request) => Came::Answer(exchange(&wire, kind_of(ask), request).await),
@@ -228,9 +223,8 @@ async fn carry_out(
     (ticket, came)
 }
 
-/// One at a time: it takes a core.
-async fn key_pair(generators: &Semaphore) -> Option<phalanx_controllers::job::SshKey> {
-    let _permit = generators.acquire().await.ok()?;
+/// On a thread of its own: it takes a core for a while.
+async fn key_pair() -> Option<phalanx_controllers::job::SshKey> {
     match tokio::task::spawn_blocking(ssh::generate).await {
         Ok(Ok(key)) => Some(key),
         Ok(Err(error)) => {

@@ -35,7 +35,23 @@ enum Run {
     Probes,
 }
 
+/// What a request keeps busy: the API server, a core, or pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Api,
+    Key,
+    Probe,
+}
+
 impl Ask {
+    pub(super) fn sort(&self) -> Sort {
+        match self {
+            Self::Write(_) | Self::Renew(..) | Self::Compare(_) | Self::Read(..) => Sort::Api,
+            Self::SshKey => Sort::Key,
+            Self::Probe(..) => Sort::Probe,
+        }
+    }
+
     fn run(&self) -> Option<Run> {
         match self {
             Self::Write(Change::Create(Object::Pod(_))) | Self::Compare(Object::Pod(_)) => {
@@ -84,17 +100,16 @@ impl Errand {
         Self { rest: asks.into_iter().collect(), ..Self::default() }
     }
 
-    /// Whether a request may be sent now: all before it are answered, or are of the same run.
-    pub(super) fn is_ready(&self) -> bool {
-        let Some(next) = self.rest.front() else { return false };
-        self.in_flight == 0 || (next.run().is_some() && next.run() == self.run)
+    /// The sort of the next request, if it may be sent now: all before it are answered, or are of the same run.
+    pub(super) fn ready(&self) -> Option<Sort> {
+        let next = self.rest.front()?;
+        let may = self.in_flight == 0 || (next.run().is_some() && next.run() == self.run);
+        may.then(|| next.sort())
     }
 
     /// The next request.
     pub(super) fn send(&mut self) -> Option<Ask> {
-        if !self.is_ready() {
-            return None;
-        }
+        self.ready()?;
         let ask = self.rest.pop_front()?;
         self.run = ask.run();
         self.in_flight += 1;

@@ -14,11 +14,12 @@ use phalanx_controllers::{Change, Kind, Outcome, Target};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
-use super::errand::{Ask, Errand, Failure};
+use super::errand::{Ask, Errand, Failure, Sort};
 use super::queue::{Queue, Subject};
 use super::reconcile::{Given, Need};
 use super::store::{Seen, Store, Watched};
 use super::table::Identity;
+use super::turns::{Slots, Turn};
 use super::write::{Answer, type_of};
 use crate::outbox::request::Moment;
 use crate::recorder::{Note, Posting, Recorder, Regarding};
@@ -31,6 +32,10 @@ const PROBE_AGAIN: Duration = Duration::from_secs(2);
 const FAR: Duration = Duration::from_mins(10);
 /// Reconciliations without a request between them, before others get their turn on the thread.
 const AT_ONCE: u32 = 100;
+/// Key pairs that are generated together: each takes a core.
+const KEYS_AT_ONCE: usize = 1;
+/// Probes that are asked together: each may take seconds.
+const PROBES_AT_ONCE: usize = 16;
 /// Events that wait; more are dropped.
 const POSTINGS_MAX: usize = 1024;
 
@@ -41,7 +46,7 @@ pub struct MachineOptions {
     pub scheduler_name: String,
     /// Kinds whose objects may be the owner of a gang.
     pub owners: OwnerTable,
-    /// Requests in flight at most.
+    /// Requests to the API server in flight at most.
     pub in_flight: usize,
     /// How long statuses that only count wait for more.
     pub hold: Duration,
@@ -95,6 +100,37 @@ struct Memory {
     passed: BTreeSet<ProbeRequest>,
 }
 
+/// Each sort of requests has slots of its own, so that slow ones hold up no other.
+#[derive(Debug)]
+struct AllSlots {
+    api: Slots,
+    keys: Slots,
+    probes: Slots,
+}
+
+impl AllSlots {
+    fn of(&mut self, sort: Sort) -> &mut Slots {
+        match sort {
+            Sort::Api => &mut self.api,
+            Sort::Key => &mut self.keys,
+            Sort::Probe => &mut self.probes,
+        }
+    }
+
+    fn next(&mut self) -> Option<Turn> {
+        self.keys.next().or_else(|| self.probes.next()).or_else(|| self.api.next())
+    }
+}
+
+impl Ticket {
+    fn sort(&self) -> Sort {
+        match self {
+            Self::For(_, ask) => ask.sort(),
+            Self::Post(_) => Sort::Api,
+        }
+    }
+}
+
 /// The controllers.
 #[derive(Debug)]
 pub struct Machine {
@@ -103,13 +139,13 @@ pub struct Machine {
     queue: Queue,
     memory: BTreeMap<Subject, Memory>,
     errands: BTreeMap<Subject, Errand>,
-    /// Errands that can send a request, by turns.
-    turns: VecDeque<Subject>,
+    slots: AllSlots,
+    /// When it left subjects that are due to a later call.
+    paused_at: Option<Instant>,
     recorder: Recorder,
     postings: VecDeque<Posting>,
     /// Kinds whose first list is not in: nothing is reconciled before.
     missing: BTreeSet<Watched>,
-    in_flight: usize,
     chance: Pcg64,
 }
 
@@ -122,11 +158,15 @@ impl Machine {
             queue: Queue::default(),
             memory: BTreeMap::new(),
             errands: BTreeMap::new(),
-            turns: VecDeque::new(),
+            slots: AllSlots {
+                api: Slots::new(options.in_flight),
+                keys: Slots::new(KEYS_AT_ONCE),
+                probes: Slots::new(PROBES_AT_ONCE),
+            },
+            paused_at: None,
             recorder: Recorder::new(chance.next_u64()),
             postings: VecDeque::new(),
             missing: Watched::ALL.into(),
-            in_flight: 0,
             chance,
             options,
         }
@@ -205,58 +245,70 @@ impl Machine {
 
     /// The next request that may be sent.
     pub fn next(&mut self, now: Moment) -> Option<Ticket> {
-        if !self.missing.is_empty() || self.in_flight >= self.options.in_flight {
+        self.paused_at = None;
+        if !self.missing.is_empty() {
             return None;
         }
-        for _ in 0..AT_ONCE {
-            if let Some(ticket) = self.take_turn() {
-                self.in_flight += 1;
-                return Some(ticket);
-            }
-            let Some(subject) = self.queue.take(now.instant) else { return self.next_event(now.instant) };
-            self.begin(&subject, now);
+        while let Some(subject) = self.queue.take(now.instant) {
+            self.slots.api.add(Turn::Reconciliation(subject));
         }
+        for _ in 0..AT_ONCE {
+            let ticket = match self.slots.next() {
+                Some(Turn::Request(subject)) => self.send(subject),
+                Some(Turn::Reconciliation(subject)) => {
+                    self.begin(&subject, now);
+                    None
+                }
+                None => return self.next_event(now.instant),
+            };
+            if ticket.is_some() {
+                return ticket;
+            }
+        }
+        self.paused_at = Some(now.instant);
         None
     }
 
     /// Events go after all else.
     fn next_event(&mut self, now: Instant) -> Option<Ticket> {
+        if !self.slots.api.are_free() {
+            return None;
+        }
         let posting = self.postings.pop_front().or_else(|| self.recorder.due(now))?;
-        self.in_flight += 1;
+        self.slots.api.take();
         Some(Ticket::Post(posting))
     }
 
     /// When there is something to do without an event.
     pub fn wake(&self) -> Option<Instant> {
-        if !self.missing.is_empty() || self.in_flight >= self.options.in_flight {
+        if !self.missing.is_empty() {
             return None;
         }
-        [self.queue.wake(), self.recorder.wake()].into_iter().flatten().min()
+        let event = self.recorder.wake().filter(|_| self.slots.api.are_free());
+        [self.paused_at, self.queue.wake(), event].into_iter().flatten().min()
     }
 
-    fn take_turn(&mut self) -> Option<Ticket> {
-        while let Some(subject) = self.turns.pop_front() {
-            let Some(errand) = self.errands.get_mut(&subject) else { continue };
-            errand.queued = false;
-            if let Some(ask) = errand.send() {
-                self.queue_turn(&subject);
-                return Some(Ticket::For(subject, ask));
-            }
-        }
-        None
+    fn send(&mut self, subject: Subject) -> Option<Ticket> {
+        let errand = self.errands.get_mut(&subject)?;
+        errand.queued = false;
+        let ask = errand.send()?;
+        self.slots.of(ask.sort()).take();
+        self.queue_turn(&subject);
+        Some(Ticket::For(subject, ask))
     }
 
     fn queue_turn(&mut self, subject: &Subject) {
         if let Some(errand) = self.errands.get_mut(subject)
-            && errand.is_ready()
+            && let Some(sort) = errand.ready()
             && !std::mem::replace(&mut errand.queued, true)
         {
-            self.turns.push_back(subject.clone());
+            self.slots.of(sort).add(Turn::Request(subject.clone()));
         }
     }
 
     /// Reconciles a subject.
     fn begin(&mut self, subject: &Subject, now: Moment) {
+        self.queue.begin(subject);
         let memory = self.memory.entry(subject.clone()).or_default();
         let given = Given {
             scheduler_name: &self.options.scheduler_name,
@@ -344,7 +396,7 @@ impl Machine {
 
     /// A request was answered.
     pub fn done(&mut self, ticket: Ticket, came: Came, now: Moment) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+        self.slots.of(ticket.sort()).free();
         match (ticket, came) {
             (Ticket::For(subject, ask), came) => {
                 if let Some(errand) = self.errands.get_mut(&subject) {

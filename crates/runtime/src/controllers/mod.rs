@@ -18,6 +18,7 @@ mod reconcile;
 mod ssh;
 mod store;
 mod table;
+mod turns;
 mod watch;
 mod write;
 
@@ -66,7 +67,7 @@ pub struct ControllersOptions {
     pub owners: OwnerTable,
     /// `--kube-api-qps` and `--kube-api-burst`, when they were given.
     pub rate: Option<(f64, u32)>,
-    /// Requests in flight at most.
+    /// Requests to the API server in flight at most.
     pub in_flight: usize,
     /// `--max-requeue-num`; `None` for never giving up.
     pub failures_max: Option<u32>,

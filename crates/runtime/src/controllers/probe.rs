@@ -13,9 +13,25 @@ use tokio::net::TcpStream;
 
 /// A pod that has not answered by then does not count as ready.
 const ANSWER: Duration = Duration::from_secs(3);
+/// Nor do pods that have not all answered by then.
+const ANSWERS: Duration = Duration::from_secs(30);
+/// Pods of a probe that are asked together: each takes a connection.
+const PODS_AT_ONCE: usize = 16;
 
-/// Whether all pods answer as wanted.
+/// Whether all pods answer as wanted. After some that do not, no more are asked.
 pub(super) async fn ask(probe: &ProbeRequest, pods: &[IpAddr]) -> bool {
+    let all = async {
+        for some in pods.chunks(PODS_AT_ONCE) {
+            if !all_answer(probe, some).await {
+                return false;
+            }
+        }
+        true
+    };
+    tokio::time::timeout(ANSWERS, all).await.unwrap_or(false)
+}
+
+async fn all_answer(probe: &ProbeRequest, pods: &[IpAddr]) -> bool {
     let answers = join_all(pods.iter().map(|pod| async {
         let answered = tokio::time::timeout(ANSWER, one(probe, *pod)).await;
         matches!(answered, Ok(Some(())))

@@ -32,7 +32,7 @@ struct Entry {
     due: Option<Instant>,
     /// It is not reconciled before.
     not_before: Option<Instant>,
-    /// Its writes are on their way.
+    /// It waits for its turn, or its writes are on their way.
     busy: bool,
     /// Failures in a row, for the back-off.
     attempts: u32,
@@ -59,11 +59,13 @@ impl Queue {
         if at > now {
             return None;
         }
-        self.change(&subject, |entry| {
-            entry.due = None;
-            entry.busy = true;
-        });
+        self.change(&subject, |entry| entry.busy = true);
         Some(subject)
+    }
+
+    /// A subject that was taken is reconciled: what marked it until now is part of that.
+    pub(super) fn begin(&mut self, subject: &Subject) {
+        self.change(subject, |entry| entry.due = None);
     }
 
     /// All went well. The subject is left alone for as long.
@@ -141,9 +143,12 @@ mod tests {
         queue.mark(&job("a"), now);
         assert_eq!(queue.take(now), Some(job("a")));
         queue.mark(&job("a"), now);
+        queue.begin(&job("a"));
+        queue.mark(&job("a"), now);
         assert_eq!((queue.take(now), queue.wake()), (None, None));
         queue.rest(&job("a"), now);
         assert_eq!(queue.take(now), Some(job("a")), "the mark was kept");
+        queue.begin(&job("a"));
         queue.rest(&job("a"), now);
         assert_eq!(queue.take(now), None, "and is used up");
     }
@@ -169,6 +174,7 @@ mod tests {
         queue.mark(&job("a"), now);
         for whole in [5, 10, 20, 40] {
             assert_eq!(queue.take(now), Some(job("a")));
+            queue.begin(&job("a"));
             queue.retry(&job("a"), now, None, &mut chance);
             let at = queue.wake().expect("it is tried again");
             let wait = at.duration_since(now).as_millis();

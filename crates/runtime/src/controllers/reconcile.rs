@@ -168,11 +168,10 @@ impl Store {
     fn flow(&self, key: &Key, given: &Given<'_>, now: Timestamp) -> Option<Need> {
         let (flow, uid) = (self.flows.get(key)?, self.flows.uid(key)?);
         let jobs: Vec<_> = self.jobs.controlled_by(&key.namespace, uid).cloned().collect();
-        let templates: BTreeMap<String, _> = self
-            .templates
-            .in_namespace(&key.namespace)
-            .map(|(key, template)| (key.name.to_string(), template.clone()))
-            .collect();
+        let template = |name: &str| self.templates.get(&Key::new(&key.namespace, name)).cloned();
+        let steps = flow.spec.flows.iter();
+        let templates: BTreeMap<String, _> =
+            steps.filter_map(|step| Some((step.name.clone(), template(&step.name)?))).collect();
         let seen = flow::Observed { flow, templates: &templates, jobs: &jobs, passed: given.passed };
         let flow::FlowOutcome { outcome, probes } = flow::reconcile(&seen, now);
         Some(Need::Probes(outcome, probes))

@@ -16,15 +16,15 @@ use serde_json::{Value, json};
 const HOLD: Duration = Duration::from_secs(2);
 
 /// A machine, the time, and the versions that the API server gives out.
-struct World {
-    machine: Machine,
-    now: Moment,
+pub(crate) struct World {
+    pub(crate) machine: Machine,
+    pub(crate) now: Moment,
     version: u64,
 }
 
 impl World {
     /// With complete lists that are empty but for what was seen before.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut world = Self::before_lists();
         for kind in Watched::ALL {
             world.machine.listed(kind, world.now.instant);
@@ -38,17 +38,17 @@ impl World {
         Self { machine: Machine::new(MachineOptions::default()), now, version: 100 }
     }
 
-    fn wait(&mut self, time: Duration) {
+    pub(crate) fn wait(&mut self, time: Duration) {
         self.now.instant += time;
         self.now.wall += time;
     }
 
-    fn next(&mut self) -> Option<Ticket> {
+    pub(crate) fn next(&mut self) -> Option<Ticket> {
         self.machine.next(self.now)
     }
 
     /// All requests that may be sent now.
-    fn all(&mut self) -> Vec<Ticket> {
+    pub(crate) fn all(&mut self) -> Vec<Ticket> {
         std::iter::from_fn(|| self.next()).collect()
     }
 
@@ -63,16 +63,16 @@ impl World {
         }
     }
 
-    fn seen(&mut self, seen: Seen) {
+    pub(crate) fn seen(&mut self, seen: Seen) {
         self.machine.seen(seen, self.now.instant);
     }
 
-    fn answer(&mut self, ticket: Ticket, answer: Answer) {
+    pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) {
         self.machine.done(ticket, Came::Answer(answer), self.now);
     }
 
     /// Carries a write out as the API server does.
-    fn done(&mut self, ticket: Ticket) {
+    pub(crate) fn done(&mut self, ticket: Ticket) {
         let brought = self.carry_out(&ticket);
         self.answer(ticket, Answer::Done(brought));
     }
@@ -121,11 +121,11 @@ impl World {
     }
 }
 
-fn identity(value: &Value) -> Identity {
+pub(crate) fn identity(value: &Value) -> Identity {
     Identity::of(&decode(&value["metadata"]).unwrap())
 }
 
-fn job_of(value: &Value) -> Seen {
+pub(crate) fn job_of(value: &Value) -> Seen {
     Seen { id: identity(value), fact: decode::<Job>(value).unwrap().into() }
 }
 
@@ -133,7 +133,7 @@ fn group_of(value: &Value) -> Seen {
     Seen { id: identity(value), fact: decode::<PodGroup>(value).unwrap().into() }
 }
 
-fn pod_of(value: &Value) -> Seen {
+pub(crate) fn pod_of(value: &Value) -> Seen {
     Seen { id: identity(value), fact: SeenPod::from(&decode::<Pod>(value).unwrap()).into() }
 }
 
@@ -152,7 +152,7 @@ fn job(replicas: u32) -> Seen {
 }
 
 /// What a ticket asks for, in short.
-fn short(ticket: &Ticket) -> String {
+pub(crate) fn short(ticket: &Ticket) -> String {
     match ticket {
         Ticket::For(_, Ask::Write(change)) => match change {
             Change::Create(object) => format!("create {:?}", object.kind()),

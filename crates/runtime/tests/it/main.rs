@@ -4,6 +4,7 @@
 mod bootstrap;
 mod claims;
 mod controllers;
+mod controllers_turns;
 mod driver;
 mod engine;
 mod extender;

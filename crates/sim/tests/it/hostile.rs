@@ -11,7 +11,7 @@ use phalanx_conf::Known;
 use phalanx_sim::{Manifests, Object, Options, ReadOptions, Report, Simulation, read};
 use serde_json::{Value, json};
 
-use phalanx_testkit::hostile::hostile;
+use phalanx_testkit::hostile::{hostile, hostile_jobs};
 
 /// Nodes of two pools, devices, and gangs that fit into the first pool.
 fn ordinary(gangs: usize) -> Vec<Value> {
@@ -104,7 +104,7 @@ fn conf(name: &str) -> &'static str {
 #[test]
 fn hostile_objects_do_not_change_decisions_for_others() {
     let ordinary = read_all(&ordinary(40)).unwrap().objects;
-    let written = hostile().into_iter().flat_map(|(_, part)| part);
+    let written = hostile().into_iter().chain(hostile_jobs()).flat_map(|(_, part)| part);
     let written: Vec<Value> = written.collect();
     assert!(written.len() >= 6_000, "{} objects", written.len());
     let hostile = taken(&written);

@@ -58,7 +58,7 @@ async fn an_invalid_object_gets_an_event_and_others_are_scheduled() -> Result<()
 }
 
 /// Opaque parameters that the API server takes and that nest deeper than the scheduler reads.
-async fn deep(cluster: &Cluster, path: &str, object: Value) -> Result<()> {
+pub(super) async fn deep(cluster: &Cluster, path: &str, object: Value) -> Result<()> {
     let parameters = format!("{}1{}", "{\"a\":".repeat(140), "}".repeat(140));
     let text = object.to_string().replace("\"PARAMETERS\"", &parameters);
     let request = http::Request::post(format!("/apis/resource.k8s.io/v1/{path}"))

@@ -11,6 +11,7 @@ mod devices;
 mod evictions;
 mod faults;
 mod gangs;
+mod hostile;
 mod job_definitions;
 mod kills;
 mod kubernetes_groups;

@@ -28,7 +28,7 @@ async fn with_policies(objects: Vec<Value>) -> Result<Cluster> {
 }
 
 impl Cluster {
-    async fn namespace(&self, name: &str, annotations: Value) -> Result<()> {
+    pub(super) async fn namespace(&self, name: &str, annotations: Value) -> Result<()> {
         let namespace = json!({"metadata": {"name": name, "annotations": annotations}});
         let namespace: Namespace = serde_json::from_value(namespace)?;
         Api::all(self.client.clone()).create(&PostParams::default(), &namespace).await?;

@@ -13,6 +13,10 @@ fn an_invalid_job_waits_and_says_why() {
             "tasks: [{name: a, replicas: 2000000000}, {name: b, replicas: 2000000000}]".to_owned(),
             "spec.tasks: 4000000000 pods in all, expected at most 100000",
         ),
+        (
+            "tasks: [{name: a, replicas: 2147483647}, {name: b, replicas: -2147483648}]".to_owned(),
+            "spec.tasks: 2147483647 pods in all, expected at most 100000",
+        ),
         ("minAvailable: 3\ntasks: [{name: a, replicas: 2}]".to_owned(), "spec.minAvailable: 3 is more than the 2 replicas of all tasks"),
         ("tasks: [{name: a, replicas: 1, minAvailable: 2}]\nminAvailable: 1".to_owned(), "spec.tasks[0].minAvailable: 2 is more than the 1 replicas"),
         ("tasks: [{name: a, replicas: 1}, {name: a, replicas: 1}]".to_owned(), "spec.tasks[1].name: a is the name of another task too"),

@@ -269,11 +269,16 @@ fn pods_that_volcano_marked_for_deletion_are_made_anew() {
 /// The objects of all pods of a large job would take much memory.
 #[test]
 fn pods_of_a_large_job_are_made_some_at_a_time() {
-    let mut cluster = Cluster::new("minAvailable: 1\ntasks: [{name: a, replicas: 1}]");
-    cluster.settle();
-    cluster.job.as_mut().unwrap().spec.tasks[0].replicas = 10_500;
-    let changes = cluster.reconcile().changes;
-    assert_eq!(changes.iter().filter(|change| matches!(change, Change::Create(_))).count(), 10_000);
-    cluster.settle();
-    assert_eq!(cluster.names().len(), 10_500);
+    for (bytes, replicas, at_once) in [(0, 8_500, 8_192), (1 << 20, 100, 63)] {
+        let mut cluster = Cluster::new("minAvailable: 1\ntasks: [{name: a, replicas: 1}]");
+        cluster.settle();
+        let task = &mut cluster.job.as_mut().unwrap().spec.tasks[0];
+        task.replicas = replicas;
+        let metadata = task.template.metadata.get_or_insert_default();
+        metadata.annotations = Some([("note".to_owned(), "x".repeat(bytes))].into());
+        let changes = cluster.reconcile().changes;
+        assert_eq!(changes.iter().filter(|change| matches!(change, Change::Create(_))).count(), at_once);
+        cluster.settle();
+        assert_eq!(cluster.names().len(), usize::try_from(replicas).unwrap());
+    }
 }
