@@ -29,7 +29,7 @@ pub(crate) async fn objects(remote: &Remote) -> Result<Vec<Value>> {
             Listed::Items(items) => all.extend(items),
             Listed::Absent => {}
             Listed::Forbidden(message) => {
-                tell(format_args!("note: left out objects of kind {kind}: {message}"))
+                tell(format_args!("note: left out objects of kind {kind}: {message}"));
             }
         }
     }
@@ -39,7 +39,8 @@ pub(crate) async fn objects(remote: &Remote) -> Result<Vec<Value>> {
 
 /// One object a line.
 pub(crate) fn text(objects: &[Value]) -> String {
-    objects.iter().map(|object| format!("{object}\n")).collect()
+    let lines: Vec<String> = objects.iter().map(Value::to_string).collect();
+    lines.join("\n") + "\n"
 }
 
 /// Leaves out what scheduling does not read and what may be secret: environments, commands and arguments of containers,

@@ -147,7 +147,9 @@ impl Source<'_> {
             }
         };
         if !silent {
-            notes.iter().for_each(|note| tell(format_args!("note: {note}")));
+            for note in &notes {
+                tell(format_args!("note: {note}"));
+            }
         }
         read.filter(|_| faults.is_empty()).ok_or_else(|| all_of(&faults))
     }

@@ -60,16 +60,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let left = phalanx_sim::left_to_others(&manifests.left, args.manifests.names.first());
     inputs::tell_unasked(&conf, &manifests);
-    match (first, second) {
-        (Some(first), Some(second)) => compare(args, [first, second], conf, manifests)?,
-        _ => {
-            let report = report(args, conf, manifests)?;
-            print(&match args.output {
-                Format::Table => report.to_table(),
-                Format::Json => report.to_json(),
-                Format::Html => report.to_html(),
-            })?;
-        }
+    if let (Some(first), Some(second)) = (first, second) {
+        compare(args, [first, second], conf, manifests)?;
+    } else {
+        let report = report(args, conf, manifests)?;
+        print(&match args.output {
+            Format::Table => report.to_table(),
+            Format::Json => report.to_json(),
+            Format::Html => report.to_html(),
+        })?;
     }
     for note in left {
         tell(format_args!("note: {note}"));

@@ -89,7 +89,9 @@ mod tests {
     fn admitted(yaml: &str) -> Vec<Object> {
         let mut objects = read(&[("f".into(), yaml.into())], &ReadOptions::default()).unwrap().objects;
         let admission = Admission::of(&objects);
-        objects.iter_mut().for_each(|object| admission.admit(object));
+        for object in &mut objects {
+            admission.admit(object);
+        }
         objects
     }
 

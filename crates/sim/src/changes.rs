@@ -90,7 +90,9 @@ pub(crate) fn replace(values: &mut [Value], instead: &[Value]) {
     for value in instead {
         visit(value, &mut |object| replaced.extend([identity(object)]));
     }
-    values.iter_mut().for_each(|value| leave_out(value, &replaced));
+    for value in values {
+        leave_out(value, &replaced);
+    }
 }
 
 fn visit(value: &Value, found: &mut dyn FnMut(&Value)) {
@@ -113,7 +115,9 @@ fn identity(value: &Value) -> [String; 4] {
 /// An object that is left out becomes an empty list, so that the places of others in messages stay.
 fn leave_out(value: &mut Value, replaced: &BTreeSet<[String; 4]>) {
     if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
-        items.iter_mut().for_each(|item| leave_out(item, replaced));
+        for item in items {
+            leave_out(item, replaced);
+        }
     } else if replaced.contains(&identity(value)) {
         *value = json!({"apiVersion": "v1", "kind": "List"});
     }

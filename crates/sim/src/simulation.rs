@@ -92,7 +92,9 @@ impl Simulation {
     /// A cluster that holds these objects, before its first cycle.
     pub fn new(mut manifests: Manifests, conf: Conf, options: &Options) -> Self {
         let admission = Admission::of(&manifests.objects);
-        manifests.objects.iter_mut().for_each(|object| admission.admit(object));
+        for object in &mut manifests.objects {
+            admission.admit(object);
+        }
         quota::count_used(&mut manifests.objects);
         budget::count_allowed(&mut manifests.objects);
         let now = manifests.end;

@@ -347,22 +347,7 @@ impl Play {
                     _ => {}
                 }
             }
-            Step::Bind(pod) => {
-                let Some(task) = self.task(*pod) else { return Ok(()) };
-                if self.cluster.tasks[task].status == Status::Allocated {
-                    self.log.clear();
-                    let node = self.cluster.tasks[task].node;
-                    self.cluster.place(task, Status::Binding, node);
-                    self.cluster.give_devices(task);
-                    for id in &self.cluster.tasks[task].claims.clone().unwrap().ids {
-                        prop_assert!(
-                            self.cluster.devices.claims[*id].allocation.is_some(),
-                            "devices for p{}",
-                            pod
-                        );
-                    }
-                }
-            }
+            Step::Bind(pod) => return self.bind(*pod),
             Step::Undo => {
                 if let Some((task, before, cluster)) = self.log.pop() {
                     self.cluster.restore(task, &before);
@@ -389,6 +374,20 @@ impl Play {
             Step::Node(false) => self.apply(Event::NodeGone("c".into())),
             Step::NodesSlice(devices) => {
                 self.apply(slice("c", on("c"), &["new", "old", "new"][..*devices]).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, pod: usize) -> TestCaseResult {
+        let Some(task) = self.task(pod) else { return Ok(()) };
+        if self.cluster.tasks[task].status == Status::Allocated {
+            self.log.clear();
+            let node = self.cluster.tasks[task].node;
+            self.cluster.place(task, Status::Binding, node);
+            self.cluster.give_devices(task);
+            for id in &self.cluster.tasks[task].claims.clone().unwrap().ids {
+                prop_assert!(self.cluster.devices.claims[*id].allocation.is_some(), "devices for p{}", pod);
             }
         }
         Ok(())

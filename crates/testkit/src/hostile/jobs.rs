@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::{INTEGERS, QUANTITIES, TEXTS, list, map, merge, metadata, numbered};
 
-fn object(kind: &str, name: &str, spec: Value) -> Value {
+fn object(kind: &str, name: &str, spec: impl Into<Value>) -> Value {
+    let spec: Value = spec.into();
     let version = if kind.starts_with("JobFlow") || kind == "JobTemplate" { "flow" } else { "batch" };
     json!({"apiVersion": format!("{version}.volcano.sh/v1alpha1"), "kind": kind, "metadata": metadata(name), "spec": spec})
 }
@@ -73,9 +74,9 @@ fn plugins(first: &str, second: &str) -> Value {
     map(names.len(), |at| (names[at].to_owned(), json!([first, second])))
 }
 
-fn after(name: String, before: Value) -> Value {
-    let mut one = task(&name, 1);
-    one["dependsOn"] = json!({"name": before});
+fn after(name: &str, before: impl Into<Value>) -> Value {
+    let mut one = task(name, 1);
+    one["dependsOn"]["name"] = before.into();
     one
 }
 
@@ -93,9 +94,9 @@ fn large() -> Vec<Value> {
         with_task("many-pods", json!({"replicas": 100})),
         job("wide-pods", json!({"tasks": [wide]})),
         job("many-tasks", json!({"tasks": list(100, |at| task(&name(at), 1))})),
-        job("chain", json!({"tasks": list(300, |at| after(name(at), json!([name(at + 1)])))})),
-        job("ring", json!({"tasks": list(300, |at| after(name(at), json!([name((at + 1) % 300)])))})),
-        job("fan", json!({"tasks": list(50, |at| after(name(at), all.clone()))})),
+        job("chain", json!({"tasks": list(300, |at| after(&name(at), json!([name(at + 1)])))})),
+        job("ring", json!({"tasks": list(300, |at| after(&name(at), json!([name((at + 1) % 300)])))})),
+        job("fan", json!({"tasks": list(50, |at| after(&name(at), all.clone()))})),
         job("many-policies", json!({"policies": policies.clone(), "tasks": [task("t", 1)]})),
         with_task("many-task-policies", json!({"policies": policies})),
         job("many-volumes", json!({"volumes": volumes})),
@@ -224,7 +225,7 @@ pub(super) fn commands() -> Vec<Value> {
 pub(super) fn kinds() -> Vec<Value> {
     let full = json!({"minAvailable": 1, "maxRetry": 3, "queue": "default", "plugins": {"env": [], "svc": ["--publish-not-ready-addresses=true"]},
         "policies": [{"event": "PodFailed", "action": "RestartJob", "timeout": "1s"}], "ttlSecondsAfterFinished": 1,
-        "tasks": [task("a", 1), after("b".to_owned(), json!(["a"]))], "volumes": [{"mountPath": "/a", "volumeClaimName": "c"}]});
+        "tasks": [task("a", 1), after("b", json!(["a"]))], "volumes": [{"mountPath": "/a", "volumeClaimName": "c"}]});
     let flow = json!({"flows": [{"name": "step-0"}, {"name": "step-1", "dependsOn": {"targets": ["step-0"], "probe": {"taskStatusList": [{"taskName": "t", "phase": "Running"}]}},
         "patch": {"jobSpec": {"queue": "default"}}}], "jobRetainPolicy": "retain"});
     let cron = json!({"schedule": "* * * * *", "timeZone": "UTC", "startingDeadlineSeconds": 10, "concurrencyPolicy": "Forbid", "suspend": false,
