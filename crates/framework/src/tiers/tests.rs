@@ -54,7 +54,7 @@ fn tiers<T>(plan: &[Vec<T>], says: impl Fn(&T) -> FakePlugin) -> Tiers {
     let mut tiers = Tiers::default();
     for tier in plan {
         for row in tier {
-            tiers.push(Flags::default(), Box::new(says(row)));
+            tiers.push(TierPlugin { name: "fake", flags: Flags::default(), plugin: Box::new(says(row)) });
         }
         tiers.ends.push(tiers.plugins.len());
     }
@@ -208,10 +208,8 @@ fn a_hook_whose_flag_is_off_is_not_asked() {
     let mut flags = Flags::default();
     flags.set(Flag::JobPipelined, false);
     let mut tiers = Tiers::default();
-    tiers.push(
-        flags,
-        Box::new(FakePlugin { vote: Vote::Reject, order: Ordering::Less, ..FakePlugin::default() }),
-    );
+    let plugin = Box::new(FakePlugin { vote: Vote::Reject, order: Ordering::Less, ..FakePlugin::default() });
+    tiers.push(TierPlugin { name: "fake", flags, plugin });
     tiers.ends.push(1);
     let job = JobId::from_index(0);
     assert!(tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&cluster(), job)));

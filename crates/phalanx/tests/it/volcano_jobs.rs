@@ -27,97 +27,80 @@ fn policy(policy: &str) -> String {
     format!("policies: [{policy}],")
 }
 
-#[test]
-fn what_the_api_server_refuses_is_refused_with_its_place_and_message() {
-    let spec = |spec: &str| job(spec, "", "");
-    let task = |task: &str| job("", task, "");
-    let flow = |spec: &str| {
-        format!(
-            "apiVersion: flow.volcano.sh/v1alpha1\nkind: JobFlow\nmetadata: {{name: j}}\nspec: {{{spec}}}\n"
-        )
-    };
-    let events = "*, PodPending, PodFailed, PodEvicted, Unknown, TaskCompleted, TaskFailed, JobUpdated";
-    for (manifest, field, problem) in [
-        (
-            spec("minAvailable: -5,"),
-            "spec.minAvailable",
-            "found -5, expected an integer from 0 to 2147483647",
-        ),
-        (spec("minSuccess: 0,"), "spec.minSuccess", "found 0, expected an integer from 1 to 2147483647"),
-        (
-            spec("ttlSecondsAfterFinished: -1,"),
-            "spec.ttlSecondsAfterFinished",
-            "found -1, expected an integer from 0 to 2147483647",
-        ),
-        (
-            spec("minAvailble: 3,"),
-            "spec.minAvailble",
-            "unknown field, expected one that a Job has (did you mean minAvailable?)",
-        ),
-        (
-            task("replica: 3,"),
-            "spec.tasks[0].replica",
-            "unknown field, expected one that a Job has (did you mean replicas?)",
-        ),
-        (
-            task("minAvailable: -1,"),
-            "spec.tasks[0].minAvailable",
-            "found -1, expected an integer from 0 to 2147483647",
-        ),
-        (
-            spec(&policy("{event: PodFail, action: AbortJob}")),
-            "spec.policies[0].event",
-            &format!("found \"PodFail\", expected one of {events}"),
-        ),
-        (
-            spec(&policy("{event: PodFailed, exitCode: 3, action: AbortJob}")),
-            "spec.policies[0]",
-            "must not specify event and exitCode simultaneously",
-        ),
-        (
-            spec(&policy("{action: AbortJob}")),
-            "spec.policies[0]",
-            "either event and exitCode should be specified",
-        ),
-        (spec(&policy("{exitCode: 0, action: AbortJob}")), "spec.policies[0]", "0 is not a valid error code"),
-        (spec(&policy("{event: PodFailed}")), "spec.policies[0]", "an event needs an action"),
-        (
-            spec(&policy("{event: '*', action: AbortJob}, {event: PodFailed, action: AbortJob}")),
-            "spec.policies",
-            "if there's * here, no other policy should be here",
-        ),
-        (
-            task("partitionPolicy: {totalPartitions: 3, partitionSize: 2},"),
-            "spec.tasks[0]",
-            "replicas must equal totalPartitions * partitionSize",
-        ),
-        (
-            task("topologyPolicy: bogus,"),
-            "spec.tasks[0].topologyPolicy",
-            "found \"bogus\", expected one of none, best-effort, restricted, single-numa-node",
-        ),
-        (
-            spec("volumes: [{mountPath: /o}],"),
-            "spec.volumes[0]",
-            "either VolumeClaim or VolumeClaimName must be specified",
-        ),
-        (
-            flow("jobRetainPolicy: keep, flows: [{name: a}]"),
-            "spec.jobRetainPolicy",
-            "found \"keep\", expected one of retain, delete",
-        ),
-        (flow("flows: [{name: a}, {name: a}]"), "spec", "names of flows must be unique"),
-        (
-            flow("flows: [{name: a, dependsOn: {targets: [b]}}]"),
-            "spec",
-            "jobflow Flow is not DAG: vertex is not defined: dependsOn must name Jobs of the flow",
-        ),
-    ] {
-        let ran = simulate(&manifest, &[]);
+/// A manifest, the field that is named, and what is said of it.
+type Fault<'a> = (String, &'a str, &'a str);
+
+fn are_refused(faults: &[Fault<'_>]) {
+    for (manifest, field, problem) in faults {
+        let ran = simulate(manifest, &[]);
         assert_eq!(ran.code, 2, "{field}: {ran:?}");
         let end = format!(" default/j: {field}: {problem}\n");
         assert!(ran.stderr.starts_with("error: m.yaml:4:") && ran.stderr.ends_with(&end), "{end}{ran:?}");
     }
+}
+
+fn flow(spec: &str) -> String {
+    format!("apiVersion: flow.volcano.sh/v1alpha1\nkind: JobFlow\nmetadata: {{name: j}}\nspec: {{{spec}}}\n")
+}
+
+#[test]
+fn fields_are_checked_by_the_schemas_of_the_definitions() {
+    let spec = |spec: &str| job(spec, "", "");
+    let task = |task: &str| job("", task, "");
+    let not_negative = "found -1, expected an integer from 0 to 2147483647";
+    let event = "found \"PodFail\", expected one of *, PodPending, PodFailed, PodEvicted, Unknown, TaskCompleted, \
+                 TaskFailed, JobUpdated";
+    let unknown = |near: &str| format!("unknown field, expected one that a Job has (did you mean {near}?)");
+    let numa = "found \"bogus\", expected one of none, best-effort, restricted, single-numa-node";
+    are_refused(&[
+        (spec("minAvailable: -1,"), "spec.minAvailable", not_negative),
+        (spec("minSuccess: 0,"), "spec.minSuccess", "found 0, expected an integer from 1 to 2147483647"),
+        (spec("ttlSecondsAfterFinished: -1,"), "spec.ttlSecondsAfterFinished", not_negative),
+        (spec("minAvailble: 3,"), "spec.minAvailble", &unknown("minAvailable")),
+        (task("replica: 3,"), "spec.tasks[0].replica", &unknown("replicas")),
+        (task("minAvailable: -1,"), "spec.tasks[0].minAvailable", not_negative),
+        (spec(&policy("{event: PodFail, action: AbortJob}")), "spec.policies[0].event", event),
+        (task("topologyPolicy: bogus,"), "spec.tasks[0].topologyPolicy", numa),
+        (
+            flow("jobRetainPolicy: keep"),
+            "spec.jobRetainPolicy",
+            "found \"keep\", expected one of retain, delete",
+        ),
+    ]);
+}
+
+#[test]
+fn objects_are_checked_by_the_rules_of_the_definitions() {
+    let spec = |policies: &str| job(&policy(policies), "", "");
+    let of_policy = "spec.policies[0]";
+    let ring = "jobflow Flow is not DAG: vertex is not defined: dependsOn must name Jobs of the flow";
+    are_refused(&[
+        (
+            spec("{event: PodFailed, exitCode: 3, action: AbortJob}"),
+            of_policy,
+            "must not specify event and exitCode simultaneously",
+        ),
+        (spec("{action: AbortJob}"), of_policy, "either event and exitCode should be specified"),
+        (spec("{exitCode: 0, action: AbortJob}"), of_policy, "0 is not a valid error code"),
+        (spec("{event: PodFailed}"), of_policy, "an event needs an action"),
+        (
+            spec("{event: '*', action: AbortJob}, {event: PodFailed, action: AbortJob}"),
+            "spec.policies",
+            "if there's * here, no other policy should be here",
+        ),
+        (
+            job("", "partitionPolicy: {totalPartitions: 3, partitionSize: 2},", ""),
+            "spec.tasks[0]",
+            "replicas must equal totalPartitions * partitionSize",
+        ),
+        (
+            job("volumes: [{mountPath: /o}],", "", ""),
+            "spec.volumes[0]",
+            "either VolumeClaim or VolumeClaimName must be specified",
+        ),
+        (flow("flows: [{name: a}, {name: a}]"), "spec", "names of flows must be unique"),
+        (flow("flows: [{name: a, dependsOn: {targets: [b]}}]"), "spec", ring),
+    ]);
 }
 
 #[test]

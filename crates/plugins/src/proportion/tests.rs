@@ -45,7 +45,8 @@ fn with(name: &str, weight: u32, capability: &str, guarantee: &str) -> QueueInfo
 
 fn deserved(cluster: &Cluster, queues: &[&str]) -> Vec<i64> {
     let plugin = Proportion::open(cluster);
-    let of = |name: &&str| plugin.deserved(cluster, queue_of(cluster, name)).unwrap().get(DimId::CPU);
+    let of =
+        |name: &&str| plugin.attributes(cluster, queue_of(cluster, name)).unwrap().deserved.get(DimId::CPU);
     queues.iter().map(of).collect()
 }
 
