@@ -13,7 +13,7 @@ use phalanx_cluster::{Cluster, Job, JobKind, ROOT, Status, rendered};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
-use phalanx_resource::Dims;
+use phalanx_resource::{DimId, Dims};
 
 /// Resource names and canonical quantities, sorted by name.
 pub type Figures = Vec<(Arc<str>, String)>;
@@ -62,6 +62,17 @@ pub struct GroupReport {
     pub problem: Option<Arc<str>>,
     /// Where nodes lack resources: what the nearest node lacks, for the pod that lacks the most.
     pub lack: Option<Lack>,
+    /// Where a queue may not hold more: what the queue lacks.
+    pub queue_lack: Option<QueueLack>,
+}
+
+/// What a queue lacks for a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueLack {
+    /// The queue: that of the job, or one above it.
+    pub queue: Arc<str>,
+    /// The missing amounts.
+    pub missing: Figures,
 }
 
 /// A queue.
@@ -106,7 +117,8 @@ fn groups(cluster: &Cluster, refusals: &Refusals) -> Vec<GroupReport> {
     let report = |(id, job)| {
         let (dims, refusals) = (cluster.dims_told(id), refusals(id));
         let reasons = refusals.iter().map(|refusal| refusal.text(&dims)).collect();
-        GroupReport { reasons, lack: lack(&dims, refusals), ..group(cluster, id, job) }
+        let (lack, queue_lack) = (lack(&dims, refusals), queue_lack(&dims, refusals));
+        GroupReport { reasons, lack, queue_lack, ..group(cluster, id, job) }
     };
     let mut groups: Vec<GroupReport> = cluster.jobs.iter().map(report).collect();
     groups.sort_by(|a, b| a.key.cmp(&b.key).then(a.solo.cmp(&b.solo)));
@@ -130,7 +142,21 @@ fn group(cluster: &Cluster, id: JobId, job: &Job) -> GroupReport {
         reasons: Vec::new(),
         problem: job.object.told.clone(),
         lack: None,
+        queue_lack: None,
     }
+}
+
+/// What the queue lacks that refused the job, the first of several.
+fn queue_lack(dims: &Dims, refusals: &[Refusal]) -> Option<QueueLack> {
+    refusals.iter().find_map(|refusal| {
+        let (queue, missing) = match refusal {
+            Refusal::InqueueLimit { queue, missing, .. } => (queue, missing),
+            Refusal::Quota { queue, over, gang, .. } => (queue, if gang.is_empty() { over } else { gang }),
+            _ => return None,
+        };
+        let figure = |(dim, amount): &(DimId, i64)| (dims.name(*dim).into(), dims.format(*dim, *amount));
+        Some(QueueLack { queue: queue.clone(), missing: missing.iter().map(figure).collect() })
+    })
 }
 
 /// The lack of the refused pod whose nearest node lacks the most.

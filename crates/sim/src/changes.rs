@@ -73,7 +73,8 @@ impl Manifests {
     }
 }
 
-fn alike(like: &NodeInfo, number: u32) -> NodeInfo {
+/// An empty and ready node that is like another one in all but its name.
+pub(crate) fn alike(like: &NodeInfo, number: u32) -> NodeInfo {
     let name: Arc<str> = format!("{}-added-{number}", like.name).into();
     let mut labels = like.labels.clone();
     for (key, value) in &mut labels {

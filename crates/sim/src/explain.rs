@@ -77,7 +77,14 @@ impl Simulation {
         let key = &self.api_server().groups().find(named)?.key;
         let group = find(core, false, namespace, &key.name)?;
         let head = format!("PodGroup {}: {}", group.key, group.phase.as_str());
-        Some(lines(std::iter::once(head).chain(facts(core, group))))
+        Some(lines(std::iter::once(head).chain(facts(core, group)).chain(self.helps(group))))
+    }
+
+    /// What would let a job run, a line each.
+    fn helps(&self, job: &GroupReport) -> Vec<String> {
+        let remedies = self.remedies(job);
+        let head = (!remedies.is_empty()).then(|| "It would run".to_owned());
+        head.into_iter().chain(remedies.iter().map(|remedy| format!("  {remedy}"))).collect()
     }
 
     fn explain_pod(&self, core: &CoreReport, namespace: &str, name: &str) -> Option<String> {
@@ -86,7 +93,7 @@ impl Simulation {
         let group = pod.group.as_deref();
         let of_group = group.map(|group| format!("  member of PodGroup {namespace}/{group}"));
         let job = find(core, group.is_none(), namespace, group.unwrap_or(name)).filter(|_| pod.ours);
-        let facts = job.map(|job| facts(core, job)).unwrap_or_default();
+        let facts = job.map(|job| [facts(core, job), self.helps(job)].concat()).unwrap_or_default();
         let head = format!("Pod {}: {}", pod.pod, state(pod));
         Some(lines(std::iter::once(head).chain(of_group).chain(facts)))
     }

@@ -1,10 +1,11 @@
 //! Runs the scheduler against a cluster in virtual time.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cluster::event::{Event, Time};
+use phalanx_cluster::event::{Event, Key, NodeInfo, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::decision::Decision;
-use phalanx_core::report::Report as CoreReport;
+use phalanx_core::report::{GroupReport, Report as CoreReport};
 use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::Sampling;
@@ -17,6 +18,7 @@ use crate::claims::Claims;
 use crate::manifests::{Manifests, Object};
 use crate::outcome;
 use crate::quota;
+use crate::remedy::{Remedy, Trials};
 use crate::report::Report;
 use crate::volcano::Controllers;
 
@@ -76,6 +78,7 @@ pub struct Simulation {
     cluster: Cluster,
     api_server: ApiServer,
     controllers: Controllers,
+    nodes: BTreeMap<Arc<str>, NodeInfo>,
     started: Time,
     now: Time,
     cycles: u32,
@@ -101,10 +104,14 @@ impl Simulation {
         let mut api_server = ApiServer::default();
         api_server.claims = Claims::of(&mut manifests.objects);
         let (mut pods, mut last, mut made) = (0, Vec::new(), Vec::new());
+        let mut nodes = BTreeMap::new();
         let mut controllers = Controllers::new(manifests.names, admission, now);
         for object in manifests.objects {
             match object {
-                Object::Node(node) => api_server.add_node(node),
+                Object::Node(node) => {
+                    nodes.insert(node.name.clone(), node.clone());
+                    api_server.add_node(node);
+                }
                 Object::Queue(queue) => api_server.add_queue(queue),
                 Object::PodGroup(group) => api_server.add_group(group),
                 Object::PriorityClass { name, value, global_default, .. } => {
@@ -153,6 +160,7 @@ impl Simulation {
             }),
             api_server,
             controllers,
+            nodes,
             started: now,
             now,
             cycles: 0,
@@ -225,6 +233,27 @@ impl Simulation {
 
     pub(crate) fn core_report(&self) -> CoreReport {
         self.scheduler.report(&self.cluster)
+    }
+
+    /// What would let a job run that waits.
+    pub(crate) fn remedies(&self, job: &GroupReport) -> Vec<Remedy> {
+        let mut running: BTreeMap<Key, Vec<Arc<str>>> = BTreeMap::new();
+        for pod in self.api_server.pods().filter(|pod| pod.life.node.is_some()) {
+            if let Some(group) = &pod.group {
+                let key = Key::new(&pod.pod.namespace, group);
+                running.entry(key).or_default().push(pod.pod.uid.clone());
+            }
+        }
+        let trials = Trials {
+            cluster: &self.cluster,
+            conf: self.scheduler.conf(),
+            now: later(self.now, PERIOD_MS),
+            nodes: &self.nodes,
+            queues: self.api_server.queues().collect(),
+            running,
+            job,
+        };
+        trials.remedies()
     }
 
     pub(crate) fn api_server(&self) -> &ApiServer {

@@ -1,5 +1,5 @@
 //! `phalanx explain`: facts and refusals, one a line.
-use crate::run::{folder, group, members, node, phalanx_in, pod};
+use crate::run::{folder, group, group_in, members, node, phalanx_in, pod, queue};
 
 #[test]
 fn a_podgroup_that_waits_is_explained() {
@@ -78,4 +78,46 @@ fn explain_names_failed_members() {
     let ran = phalanx_in(folder.path(), &["explain", "podgroup", "g", "-f", "m.yaml"], "");
     let told = "PodGroup default/g: Completed\n  members: 2 pods, 0 placed, 2 failed, 0 missing, 0 waiting; minMember 2\n";
     assert!(ran.text().starts_with(told) && !ran.text().contains("waits"), "{ran:?}");
+}
+
+/// What `explain` says that would let PodGroup `g` run.
+fn remedies(manifest: &str) -> Vec<String> {
+    let folder = folder(&[("m.yaml", manifest)]);
+    let ran = phalanx_in(folder.path(), &["explain", "podgroup", "g", "-f", "m.yaml"], "");
+    let lines = ran.text().lines().skip_while(|line| *line != "It would run").skip(1);
+    lines.map(|line| line.trim().to_owned()).collect()
+}
+
+fn bound(group_name: &str, count: u32, cpu: u32, node: &str) -> String {
+    let pods =
+        members(group_name, count, cpu).replace("spec: {sched", &format!("spec: {{nodeName: {node}, sched"));
+    group(group_name, 1) + &pods
+}
+
+#[test]
+fn the_smallest_changes_that_would_let_a_gang_run_are_named() {
+    let gang = |count: u32, cpu: u32| group("g", count) + &members("g", count, cpu);
+    let limited = |cpu: u32| queue("q", &format!("capability: {{cpu: {cpu}}}"));
+    for (manifest, expected) in [
+        (node("n1", 4) + &gang(3, 4), &["with 2 more nodes like n1"][..]),
+        (node("n1", 4) + &node("n2", 8) + &gang(5, 4), &["with 1 more node like n2"]),
+        (
+            node("n1", 4) + &bound("other", 2, 2, "n1") + &gang(2, 2),
+            &["once PodGroup default/other has finished", "with 1 more node like n1"],
+        ),
+        (
+            node("n1", 9) + &bound("large", 3, 2, "n1") + &bound("small", 1, 3, "n1") + &gang(1, 3),
+            &["once PodGroup default/small has finished", "with 1 more node like n1"],
+        ),
+        (
+            node("n1", 8) + &limited(1) + &group_in("g", 2, "q") + &members("g", 2, 2),
+            &["if queue q might hold cpu 3 more"],
+        ),
+        // Nothing of this cluster would help: its nodes are too small.
+        (node("n1", 4) + &gang(2, 5), &[]),
+        // It runs.
+        (node("n1", 4) + &gang(2, 2), &[]),
+    ] {
+        assert_eq!(remedies(&manifest), expected, "{manifest}");
+    }
 }

@@ -1,0 +1,158 @@
+//! What would let a job run, found by trying it: each remedy is tried on a copy of the cluster.
+//!
+//! The smallest of its kind is told: the fewest further nodes like one that is there, the PodGroup with the fewest pods
+//! that would have to finish, the amounts that its queue lacks. Several PodGroups that would have to finish together are
+//! not looked for.
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use phalanx_cluster::Cluster;
+use phalanx_cluster::event::{Event, Key, NodeInfo, QueueInfo, Resources, Time};
+use phalanx_core::Scheduler;
+use phalanx_core::decision::Decision;
+use phalanx_core::report::{Figures, GroupReport, QueueLack};
+use phalanx_framework::conf::Conf;
+use phalanx_resource::Quantity;
+
+use crate::changes::alike;
+use crate::report::figures;
+
+/// Sorts of nodes, and PodGroups, that are tried at most.
+const TRIALS_MAX: usize = 24;
+
+/// The most nodes that are added in a trial.
+const NODES_MAX: u32 = 1_024;
+
+/// A change that would let a job run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Remedy {
+    /// The queue may hold so much more.
+    Queue(QueueLack),
+    /// So many more nodes like this one.
+    Nodes {
+        /// How many.
+        count: u32,
+        /// The node.
+        like: Arc<str>,
+    },
+    /// Another PodGroup has finished.
+    Finished(Key),
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(QueueLack { queue, missing }) => {
+                let missing = figures(missing.iter().map(|(name, amount)| (name, amount)));
+                write!(f, "if queue {queue} might hold {missing} more")
+            }
+            Self::Nodes { count: 1, like } => write!(f, "with 1 more node like {like}"),
+            Self::Nodes { count, like } => write!(f, "with {count} more nodes like {like}"),
+            Self::Finished(group) => write!(f, "once PodGroup {group} has finished"),
+        }
+    }
+}
+
+/// A cluster on copies of which remedies are tried, and the job that waits.
+pub(crate) struct Trials<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) conf: &'a Conf,
+    pub(crate) now: Time,
+    pub(crate) nodes: &'a BTreeMap<Arc<str>, NodeInfo>,
+    pub(crate) queues: Vec<&'a QueueInfo>,
+    /// PodGroups that run, with the UIDs of their pods.
+    pub(crate) running: BTreeMap<Key, Vec<Arc<str>>>,
+    pub(crate) job: &'a GroupReport,
+}
+
+impl Trials<'_> {
+    /// The remedies that help, the smallest of each kind.
+    pub(crate) fn remedies(&self) -> Vec<Remedy> {
+        if self.job.waiting == 0 || self.helps(Vec::new()) {
+            return Vec::new();
+        }
+        [self.queue(), self.finished(), self.more_nodes()].into_iter().flatten().collect()
+    }
+
+    /// Whether a pod of the job is bound once these things have happened.
+    fn helps(&self, events: Vec<Event>) -> bool {
+        let mut cluster = self.cluster.clone();
+        for event in events {
+            cluster.apply(event);
+        }
+        let mut scheduler = Scheduler::new(self.conf.clone(), 0);
+        let outcome = scheduler.run(&mut cluster, self.now);
+        outcome.decisions.iter().any(|one| matches!(one, Decision::Bind { job, .. } if *job == self.job.key))
+    }
+
+    fn queue(&self) -> Option<Remedy> {
+        let lack = self.job.queue_lack.as_ref()?;
+        let mut queue = (*self.queues.iter().find(|queue| queue.name == lack.queue)?).clone();
+        raise(&mut queue.capability, &lack.missing);
+        raise(&mut queue.deserved, &lack.missing);
+        self.helps(vec![Event::Queue(Box::new(queue))]).then(|| Remedy::Queue(lack.clone()))
+    }
+
+    fn finished(&self) -> Option<Remedy> {
+        let mut running: Vec<_> = self.running.iter().filter(|(key, _)| **key != self.job.key).collect();
+        running.sort_by_key(|(_, pods)| pods.len());
+        let helps = |pods: &[Arc<str>]| self.helps(pods.iter().cloned().map(Event::PodGone).collect());
+        let found = running.into_iter().take(TRIALS_MAX).find(|(_, pods)| helps(pods));
+        found.map(|(key, _)| Remedy::Finished(key.clone()))
+    }
+
+    /// The fewest nodes over all sorts of nodes; among sorts that need as many, the one that most nodes are of.
+    fn more_nodes(&self) -> Option<Remedy> {
+        let sorts = self.sorts_of_nodes();
+        let found = sorts.into_iter().take(TRIALS_MAX).filter_map(|node| {
+            let count = self.fewest(node)?;
+            Some((count, node))
+        });
+        let (count, node) = found.min_by_key(|(count, _)| *count)?;
+        Some(Remedy::Nodes { count, like: node.name.clone() })
+    }
+
+    fn fewest(&self, like: &NodeInfo) -> Option<u32> {
+        let helps =
+            |count: u32| self.helps((1..=count).map(|number| Event::Node(alike(like, number))).collect());
+        let most = self.job.waiting.clamp(1, NODES_MAX);
+        if !helps(most) {
+            return None;
+        }
+        let (mut too_few, mut enough) = (0, most);
+        while enough - too_few > 1 {
+            let middle = too_few + (enough - too_few) / 2;
+            if helps(middle) { enough = middle } else { too_few = middle }
+        }
+        Some(enough)
+    }
+
+    /// One node of each sort, told apart by what they offer and by their taints, the most frequent sort first.
+    fn sorts_of_nodes(&self) -> Vec<&NodeInfo> {
+        let mut sorts: BTreeMap<String, (usize, &NodeInfo)> = BTreeMap::new();
+        for node in self.nodes.values() {
+            let sort = format!("{:?} {:?}", node.allocatable, node.taints);
+            sorts.entry(sort).or_insert((0, node)).0 += 1;
+        }
+        let mut sorts: Vec<_> = sorts.into_values().collect();
+        sorts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        sorts.into_iter().map(|(_, node)| node).collect()
+    }
+}
+
+/// Adds amounts to those that are given: a resource that is not has no limit.
+fn raise(amounts: &mut Resources, more: &Figures) {
+    for (name, amount) in amounts {
+        let more = more.iter().find(|(resource, _)| resource == name);
+        let more = more.and_then(|(_, more)| more.parse::<Quantity>().ok());
+        if let Some(sum) = more.and_then(|more| sum(*amount, more)) {
+            *amount = sum;
+        }
+    }
+}
+
+fn sum(a: Quantity, b: Quantity) -> Option<Quantity> {
+    let milli = a.milli().checked_add(b.milli())?;
+    format!("{milli}m").parse().ok()
+}
