@@ -113,17 +113,20 @@ fn a_version_of_volcanos_kinds_that_does_not_exist_is_refused() {
 fn the_way_of_a_job_is_told_with_times_and_causes() {
     let restarts = policy("{event: PodFailed, action: RestartJob}");
     let manifest = node("n1", 8) + "---\n" + &job(&format!("minAvailable: 2, {restarts}"), "", &ends("1,0"));
-    let way = "Job default/j: 0 s Pending, 2 s Running, 12 s Restarting (RestartJob: PodFailed of j-w-0), 13 s Pending, \
+    let way = "Job default/j: 0 s Pending, 2 s Running, 12 s Restarting (RestartJob: PodFailed of j-w-0 (exit code 1)), 13 s Pending, \
                14 s Running, 24 s Completed\n";
     let table = simulate(&manifest, &[]);
     assert!(table.text().contains(way), "{table:?}");
     let json = simulate(&manifest, &["-o", "json"]).json();
     let job = &json["jobs"]["default/j"];
     assert_eq!(job["pods"], json!({"pending": 0, "running": 0, "succeeded": 2, "failed": 0}), "{job:#}");
-    let third = json!({"seconds": 12, "phase": "Restarting", "cause": "RestartJob: PodFailed of j-w-0"});
+    let third = json!({"seconds": 12, "phase": "Restarting", "cause": "RestartJob: PodFailed of j-w-0 (exit code 1)"});
     assert_eq!(job["history"][2], third, "{job:#}");
     let page = simulate(&manifest, &["-o", "html"]);
-    assert!(page.text().contains("12 s Restarting (RestartJob: PodFailed of j-w-0)"), "{page:?}");
+    assert!(
+        page.text().contains("12 s Restarting (RestartJob: PodFailed of j-w-0 (exit code 1))"),
+        "{page:?}"
+    );
 }
 
 #[test]
