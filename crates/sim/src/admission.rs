@@ -16,9 +16,13 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// From the objects of a cluster.
-    pub(crate) fn of(objects: &[Object]) -> Self {
-        Self { policies: Policies::of(objects), class: default_class(objects) }
+    /// From the objects of a cluster, whose own fields are filled in too.
+    pub(crate) fn admit_all(objects: &mut [Object]) -> Self {
+        let admission = Self { policies: Policies::of(objects), class: default_class(objects) };
+        for object in objects {
+            admission.admit(object);
+        }
+        admission
     }
 
     /// An object that is created, with these fields.
@@ -29,7 +33,7 @@ impl Admission {
     }
 
     /// Fills in the fields of an object that is created.
-    pub(crate) fn admit(&self, object: &mut Object) {
+    fn admit(&self, object: &mut Object) {
         match object {
             Object::Pod(pod) => {
                 self.policies.fill_in(pod);
@@ -88,10 +92,7 @@ mod tests {
 
     fn admitted(yaml: &str) -> Vec<Object> {
         let mut objects = read(&[("f".into(), yaml.into())], &ReadOptions::default()).unwrap().objects;
-        let admission = Admission::of(&objects);
-        for object in &mut objects {
-            admission.admit(object);
-        }
+        Admission::admit_all(&mut objects);
         objects
     }
 

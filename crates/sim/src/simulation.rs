@@ -94,24 +94,18 @@ pub struct Simulation {
 impl Simulation {
     /// A cluster that holds these objects, before its first cycle.
     pub fn new(mut manifests: Manifests, conf: Conf, options: &Options) -> Self {
-        let admission = Admission::of(&manifests.objects);
-        for object in &mut manifests.objects {
-            admission.admit(object);
-        }
+        let admission = Admission::admit_all(&mut manifests.objects);
+        let nodes = nodes(&manifests.objects);
         quota::count_used(&mut manifests.objects);
         budget::count_allowed(&mut manifests.objects);
         let now = manifests.end;
         let mut api_server = ApiServer::default();
         api_server.claims = Claims::of(&mut manifests.objects);
         let (mut pods, mut last, mut made) = (0, Vec::new(), Vec::new());
-        let mut nodes = BTreeMap::new();
         let mut controllers = Controllers::new(manifests.names, admission, now);
         for object in manifests.objects {
             match object {
-                Object::Node(node) => {
-                    nodes.insert(node.name.clone(), node.clone());
-                    api_server.add_node(node);
-                }
+                Object::Node(node) => api_server.add_node(node),
                 Object::Queue(queue) => api_server.add_queue(queue),
                 Object::PodGroup(group) => api_server.add_group(group),
                 Object::PriorityClass { name, value, global_default, .. } => {
@@ -279,6 +273,15 @@ impl Simulation {
         }
         worked || !outcome.decisions.is_empty()
     }
+}
+
+/// Nodes by name.
+fn nodes(objects: &[Object]) -> BTreeMap<Arc<str>, NodeInfo> {
+    let node = |object: &Object| match object {
+        Object::Node(node) => Some((node.name.clone(), node.clone())),
+        _ => None,
+    };
+    objects.iter().filter_map(node).collect()
 }
 
 fn later(now: Time, ms: i64) -> Time {
