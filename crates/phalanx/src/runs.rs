@@ -5,6 +5,19 @@ use anyhow::Result;
 use phalanx_framework::conf::Conf;
 use phalanx_sim::{Manifests, Options, Report, Simulation};
 
+use crate::flag;
+
+/// How a simulation runs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// Run this many cycles with no kubelet acting, instead of running until nothing changes
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=100_000))]
+    pub(crate) cycles: Option<u32>,
+    /// Decides among nodes of equal score; the same seed gives the same result
+    #[arg(long, value_name = "S", default_value_t = 0, allow_negative_numbers = true, value_parser = flag::whole::<u64>(0..=u64::MAX))]
+    pub(crate) seed: u64,
+}
+
 /// The report of a run: so many cycles with no kubelet acting, or until nothing changes.
 pub(crate) fn report(
     conf: Conf,

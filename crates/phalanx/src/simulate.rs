@@ -7,9 +7,8 @@ use phalanx_framework::conf::Conf;
 use phalanx_sim::{Comparison, Manifests, Options, Report};
 
 use crate::exit::{BadInput, print, tell};
-use crate::flag;
 use crate::inputs::{self, ManifestArgs};
-use crate::runs;
+use crate::runs::{self, RunArgs};
 use crate::sampling::Sampled;
 
 /// Flags of `simulate`.
@@ -20,12 +19,8 @@ pub(crate) struct Args {
     /// The configuration; without it, Volcano's built-in default. With two of them, what differs between both runs
     #[arg(long, value_name = "FILE")]
     scheduler_conf: Vec<PathBuf>,
-    /// Run this many cycles with no kubelet acting, instead of running until nothing changes
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=100_000))]
-    cycles: Option<u32>,
-    /// Decides among nodes of equal score; the same seed gives the same result
-    #[arg(long, value_name = "S", default_value_t = 0, allow_negative_numbers = true, value_parser = flag::whole::<u64>(0..=u64::MAX))]
-    seed: u64,
+    #[command(flatten)]
+    run: RunArgs,
     #[command(flatten)]
     sampling: Sampled,
     /// How to show the result
@@ -78,11 +73,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn report(args: &Args, conf: Conf, manifests: Manifests) -> Result<Report> {
     let options = Options {
-        seed: args.seed,
+        seed: args.run.seed,
         default_queue: args.manifests.names.default_queue.as_str().into(),
         sampling: args.sampling.sampling(),
     };
-    runs::report(conf, manifests, &options, args.cycles)
+    runs::report(conf, manifests, &options, args.run.cycles)
 }
 
 fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> Result<()> {

@@ -8,7 +8,7 @@ use phalanx_sim::{AddedNodes, Changes, Comparison, Options};
 use crate::exit::{BadInput, print};
 use crate::flag;
 use crate::inputs::{self, ClusterArgs};
-use crate::runs;
+use crate::runs::{self, RunArgs};
 
 /// Flags of `whatif`.
 #[derive(Debug, clap::Args)]
@@ -30,12 +30,8 @@ pub(crate) struct Args {
     /// The configuration after the change; without it, the same one
     #[arg(long, value_name = "FILE")]
     new_conf: Option<PathBuf>,
-    /// Run this many cycles with no kubelet acting, instead of running until nothing changes
-    #[arg(long, value_name = "N", value_parser = flag::whole::<u32>(1..=100_000))]
-    cycles: Option<u32>,
-    /// Decides among nodes of equal score; the same seed gives the same result
-    #[arg(long, value_name = "S", default_value_t = 0, value_parser = flag::whole::<u64>(0..=u64::MAX))]
-    seed: u64,
+    #[command(flatten)]
+    run: RunArgs,
     /// How to show the result
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -64,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(BadInput(format!("found no change, {expected}")).into());
     }
     let options = Options {
-        seed: args.seed,
+        seed: args.run.seed,
         default_queue: args.cluster.names.default_queue.as_str().into(),
         ..Options::default()
     };
@@ -74,8 +70,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (conf, manifests) = source.silent().read(args.scheduler_conf.as_deref())?;
     changed.change(&changes).map_err(|missing| BadInput(missing.to_string()))?;
     inputs::tell_unasked(&new_conf, &changed);
-    let before = runs::report(conf, manifests, &options, args.cycles)?;
-    let after = runs::report(new_conf, changed, &options, args.cycles)?;
+    let before = runs::report(conf, manifests, &options, args.run.cycles)?;
+    let after = runs::report(new_conf, changed, &options, args.run.cycles)?;
     let comparison = Comparison::of(&before, &after);
     print(&match args.output {
         Format::Table => comparison.to_table(["NOW", "AFTER"]),
