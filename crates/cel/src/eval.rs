@@ -328,6 +328,7 @@ mod tests {
             (r#"matches(device.driver, "(?i)GPU\\.")"#, true),
             (r#"matches(device.driver, "gpu" + "$")"#, false),
             ("'ä'.matches('^.$')", true),
+            (r"'a1'.matches(r'^a\d$') && size(R'\') == 1", true),
         ] {
             assert_eq!(eval(text), Ok(expected), "{text}");
         }

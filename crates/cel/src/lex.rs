@@ -30,6 +30,8 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Error> {
             continue;
         } else if first.is_ascii_digit() {
             number(rest, column)?
+        } else if let Some(raw) = raw(rest) {
+            raw.ok_or_else(|| Error(format!("column {column}: text without an end")))?
         } else if first.is_ascii_alphabetic() || first == '_' {
             let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
             (Token::Name(rest[..length].to_owned()), length)
@@ -69,6 +71,14 @@ fn unsupported(text: &str) -> Option<&'static str> {
     }
     let is_fraction = text.contains(['.', 'e', 'E']) && text.parse::<f64>().is_ok();
     is_fraction.then_some("numbers with a fraction")
+}
+
+/// Text without escapes, such as `r'\d+'`; without an end it is `Some(None)`.
+fn raw(rest: &str) -> Option<Option<(Token, usize)>> {
+    let begun = rest.strip_prefix(['r', 'R'])?;
+    let quote = begun.chars().next().filter(|first| ['"', '\''].contains(first))?;
+    let text = begun[1..].split_once(quote);
+    Some(text.map(|(text, _)| (Token::Text(text.to_owned()), text.len() + 3)))
 }
 
 fn quoted(rest: &str, quote: char, column: usize) -> Result<(Token, usize), Error> {

@@ -8,6 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
 use phalanx_e2e::{Phalanx, fake, wait};
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
@@ -58,7 +59,14 @@ async fn a_gang_is_bound_whole_wherever_the_scheduler_was_killed() -> Result<()>
     let mut cluster = Cluster::start(fake::Nodes::new(3).cpu("8"), &[]).await?;
     for step in STEPS {
         drop(cluster.scheduler.take());
-        let gang = async || cluster.gang(step.at, GANG, &PodSpec::cpu(1)).await;
+        // Where all is seen at once, its first status may be its last: so its admission is on the API server before.
+        let gang = async || {
+            cluster.pod_group(step.at, json!({"minMember": GANG})).await?;
+            if step.number > 0 {
+                cluster.until_phase(step.at, "Inqueue").await?;
+            }
+            cluster.members(step.at, GANG, &PodSpec::cpu(1)).await
+        };
         killed_at(&cluster, &step, &[], gang).await.context(step.at)?;
         cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[]).await?);
         cluster.until_bound(&format!("{}-", step.at), GANG).await?;
