@@ -30,8 +30,8 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Error> {
             continue;
         } else if first.is_ascii_digit() {
             number(rest, column)?
-        } else if let Some(raw) = raw(rest) {
-            raw.ok_or_else(|| Error(format!("column {column}: text without an end")))?
+        } else if let Some(quote) = raw_quote(rest) {
+            raw(rest, quote, column)?
         } else if first.is_ascii_alphabetic() || first == '_' {
             let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
             (Token::Name(rest[..length].to_owned()), length)
@@ -73,12 +73,16 @@ fn unsupported(text: &str) -> Option<&'static str> {
     is_fraction.then_some("numbers with a fraction")
 }
 
-/// Text without escapes, such as `r'\d+'`; without an end it is `Some(None)`.
-fn raw(rest: &str) -> Option<Option<(Token, usize)>> {
+/// The quote with which text without escapes begins, such as `r'\d+'`.
+fn raw_quote(rest: &str) -> Option<char> {
     let begun = rest.strip_prefix(['r', 'R'])?;
-    let quote = begun.chars().next().filter(|first| ['"', '\''].contains(first))?;
-    let text = begun[1..].split_once(quote);
-    Some(text.map(|(text, _)| (Token::Text(text.to_owned()), text.len() + 3)))
+    begun.chars().next().filter(|first| ['"', '\''].contains(first))
+}
+
+fn raw(rest: &str, quote: char, column: usize) -> Result<(Token, usize), Error> {
+    let text = rest[2..].split_once(quote).map(|(text, _)| text);
+    let text = text.ok_or_else(|| Error(format!("column {column}: text without an end")))?;
+    Ok((Token::Text(text.to_owned()), text.len() + 3))
 }
 
 fn quoted(rest: &str, quote: char, column: usize) -> Result<(Token, usize), Error> {
