@@ -8,7 +8,7 @@
 //! `cel.bind()`, the macros `all`, `exists`, `exists_one`, `filter` and `map` over lists and keys of maps, optionals
 //! (`.?`, `[?]`, `optional.of()`, `orValue()`, ...), `quantity()` and `semver()` with their comparisons, `matches()`
 //! `string()`, `sum()` and the plain methods of text. Parsing refuses floating-point, unsigned and hexadecimal numbers,
-//! `null`, maps in braces, sizes of maps, conversions such as `int()`, arithmetic of quantities, times, `sets.`,
+//! `null`, maps in braces, sizes of a device's maps, conversions such as `int()`, arithmetic of quantities, times, `sets.`,
 //! `split()` and the like.
 //!
 //! Source: Kubernetes' documentation of resource.k8s.io/v1 `CELDeviceSelector.expression`.

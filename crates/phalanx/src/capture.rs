@@ -43,23 +43,34 @@ pub(crate) fn text(objects: &[Value]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Leaves out what scheduling does not read and what may be secret: environments, commands and arguments of containers,
-/// and former versions of the object.
+/// Lists of containers, in pods and in templates of pods.
+const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+
+/// Fields of containers that scheduling does not read and that may be secret.
+const OF_CONTAINERS: [&str; 4] = ["env", "envFrom", "command", "args"];
+
+/// The annotation with a former version of the whole object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Leaves out environments, commands and arguments of containers, and former versions of the object.
 fn strip(value: &mut Value) {
-    const LEFT_OUT: [&str; 6] = [
-        "env",
-        "envFrom",
-        "command",
-        "args",
-        "managedFields",
-        "kubectl.kubernetes.io/last-applied-configuration",
-    ];
     match value {
         Value::Object(fields) => {
-            fields.retain(|key, value| !LEFT_OUT.contains(&key.as_str()) || value.is_boolean());
-            fields.values_mut().for_each(strip);
+            fields.retain(|key, _| key != "managedFields" && key != LAST_APPLIED);
+            for (key, value) in fields {
+                if CONTAINERS.contains(&key.as_str()) {
+                    value.as_array_mut().into_iter().flatten().for_each(strip_container);
+                }
+                strip(value);
+            }
         }
         Value::Array(items) => items.iter_mut().for_each(strip),
         _ => {}
+    }
+}
+
+fn strip_container(container: &mut Value) {
+    if let Some(fields) = container.as_object_mut() {
+        fields.retain(|key, _| !OF_CONTAINERS.contains(&key.as_str()));
     }
 }

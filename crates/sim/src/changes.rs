@@ -32,7 +32,7 @@ pub struct AddedNodes {
 pub struct NoSuchNode(pub String);
 
 /// The label that holds the name of a node.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl Manifests {
     /// Changes nodes. ResourceClaims and volumes of the pods of a drained node stay as they are.

@@ -15,7 +15,7 @@ use phalanx_core::report::{Figures, GroupReport, QueueLack};
 use phalanx_framework::conf::Conf;
 use phalanx_resource::Quantity;
 
-use crate::changes::alike;
+use crate::changes::{HOSTNAME, alike};
 use crate::report::figures;
 
 /// Sorts of nodes, and PodGroups, that are tried at most.
@@ -128,11 +128,13 @@ impl Trials<'_> {
         Some(enough)
     }
 
-    /// One node of each sort, told apart by what they offer and by their taints, the most frequent sort first.
+    /// One node of each sort, told apart by amounts, taints and labels other than its name, the most frequent sort
+    /// first.
     fn sorts_of_nodes(&self) -> Vec<&NodeInfo> {
         let mut sorts: BTreeMap<String, (usize, &NodeInfo)> = BTreeMap::new();
         for node in self.nodes.values() {
-            let sort = format!("{:?} {:?}", node.allocatable, node.taints);
+            let labels: Vec<_> = node.labels.iter().filter(|(key, _)| **key != *HOSTNAME).collect();
+            let sort = format!("{:?} {:?} {labels:?}", node.allocatable, node.taints);
             sorts.entry(sort).or_insert((0, node)).0 += 1;
         }
         let mut sorts: Vec<_> = sorts.into_values().collect();

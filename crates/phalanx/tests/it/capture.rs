@@ -8,7 +8,8 @@ use crate::run::{folder, phalanx_in};
 fn cluster() -> ApiServer {
     let container = json!({"name": "main", "image": "i", "command": ["run"], "args": ["--token=x"],
         "env": [{"name": "PASSWORD", "value": "secret"}], "resources": {"requests": {"cpu": "8"}}});
-    let pod = json!({"metadata": {"name": "p", "namespace": "ml", "uid": "1", "managedFields": [{"manager": "m"}]},
+    let labels = json!({"env": "prod", "command": "x"});
+    let pod = json!({"metadata": {"name": "p", "namespace": "ml", "uid": "1", "labels": labels, "managedFields": [{"manager": "m"}]},
         "spec": {"schedulerName": "volcano", "containers": [container]}, "status": {"phase": "Pending"}});
     let allocatable = json!({"cpu": "4", "memory": "8Gi", "pods": "10"});
     let node = json!({"metadata": {"name": "n1"},
@@ -32,6 +33,8 @@ fn a_copy_has_what_scheduling_reads_and_no_secrets() {
     for left_out in ["PASSWORD", "secret", "--token", "managedFields"] {
         assert!(!ran.stdout.contains(left_out), "{left_out}");
     }
+    let labels = json!({"env": "prod", "command": "x"});
+    assert_eq!(objects[1]["metadata"]["labels"], labels, "names of labels are no fields of containers");
     let note = "note: left out objects of kind PersistentVolume: persistentvolumes is forbidden\n";
     assert_eq!(ran.stderr, note);
     let copy = folder(&[("copy.json", &ran.stdout)]);

@@ -113,6 +113,13 @@ fn the_smallest_changes_that_would_let_a_gang_run_are_named() {
             node("n1", 8) + &limited(1) + &group_in("g", 2, "q") + &members("g", 2, 2),
             &["if queue q might hold cpu 3 more"],
         ),
+        (
+            node("n1", 4)
+                + &node("n2", 4).replace("{name: n2}", "{name: n2, labels: {pool: b}}")
+                + &group("g", 2)
+                + &members("g", 2, 4).replace("spec: {sched", "spec: {nodeSelector: {pool: b}, sched"),
+            &["with 1 more node like n2"],
+        ),
         // Nothing of this cluster would help: its nodes are too small.
         (node("n1", 4) + &gang(2, 5), &[]),
         // It runs.

@@ -1,7 +1,7 @@
 //! `phalanx whatif`, and comparisons of two configurations: what differs, and nothing else.
 use serde_json::json;
 
-use crate::run::{folder, group, group_in, members, node, phalanx_in, pod, queue};
+use crate::run::{folder, group, group_in, members, node, phalanx, phalanx_in, pod, queue, repository};
 
 /// A cluster with one node, a gang that runs on it, and one that waits.
 fn cluster() -> String {
@@ -97,4 +97,13 @@ fn two_configurations_are_compared_by_what_they_place_and_evict() {
     assert!(!compared(&["conf", "diff", "a.conf", "b.conf"]).text().contains("default/high"));
     let three = [&["simulate", "-f", "m.yaml"], &confs[..], &confs[..2]].concat();
     assert_eq!(compared(&three).code, 2);
+}
+
+#[test]
+fn the_example_of_the_page_prints_what_the_page_shows() {
+    let page = std::fs::read_to_string(repository().join("docs/how-to/what-if.md")).unwrap();
+    let shown = page.lines().find(|line| line.starts_with("demo/big ")).unwrap();
+    let ran = phalanx(&["whatif", "-f", "config/examples/too-small", "--add-nodes", "node-1=2"]);
+    assert!(ran.text().lines().any(|line| line == shown), "{ran:?}");
+    assert!(page.contains("phalanx whatif -f config/examples/too-small --add-nodes node-1=2 "));
 }

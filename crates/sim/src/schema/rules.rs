@@ -24,8 +24,10 @@ struct Rules {
 
 impl Rules {
     fn check(&mut self, schema: &Value, value: &Value, path: &Path<'_>) {
-        for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
-            if self.is_broken(rule, value) {
+        let rules = schema["x-kubernetes-validations"].as_array().filter(|rules| !rules.is_empty());
+        let object = rules.map(|_| data(value)).unwrap_or(Data::None);
+        for rule in rules.into_iter().flatten() {
+            if self.is_broken(rule, &object) {
                 let problem = rule["message"].as_str().unwrap_or("breaks a rule").to_owned();
                 self.broken.push(Invalid { field: path.to_string(), problem });
             }
@@ -49,13 +51,12 @@ impl Rules {
 
     /// Rules about changes do not hold for objects that are created. A rule that cannot be evaluated is left to the API
     /// server.
-    fn is_broken(&mut self, rule: &Value, value: &Value) -> bool {
+    fn is_broken(&mut self, rule: &Value, object: &Data) -> bool {
         let text = rule["rule"].as_str().unwrap_or_default();
         if text.contains("oldSelf") && rule["optionalOldSelf"] != true {
             return false;
         }
-        let value = data(value);
-        let variables = [("self", &value), ("oldSelf", &Data::None)];
+        let variables = [("self", object), ("oldSelf", &Data::None)];
         let holds = Expression::parse(text, &mut self.budget)
             .and_then(|rule| rule.holds(&variables, &mut self.budget));
         holds == Ok(false)
