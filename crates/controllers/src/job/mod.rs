@@ -33,7 +33,7 @@ pub use defaults::with_defaults;
 pub(crate) use name::{hosts, index_of, partition, pod_name, task_host};
 pub use observed::{Observed, SshKey};
 pub use pod::{JobPod, PodPhase};
-pub(crate) use status::is_finished;
+pub use status::is_finished;
 
 /// Writes that failed in a row after which a Job is terminated, as in Volcano.
 pub const FAILURES_MAX: u32 = 15;

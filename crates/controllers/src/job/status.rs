@@ -16,7 +16,7 @@ pub(crate) fn is_live(phase: &JobPhase) -> bool {
 }
 
 /// The job has ended, for the TTL, CronJobs and flows.
-pub(crate) fn is_finished(phase: &JobPhase) -> bool {
+pub fn is_finished(phase: &JobPhase) -> bool {
     matches!(phase, JobPhase::Completed | JobPhase::Failed | JobPhase::Terminated)
 }
 

@@ -25,7 +25,7 @@ struct Rules {
 impl Rules {
     fn check(&mut self, schema: &Value, value: &Value, path: &Path<'_>) {
         let rules = schema["x-kubernetes-validations"].as_array().filter(|rules| !rules.is_empty());
-        let object = rules.map(|_| data(value)).unwrap_or(Data::None);
+        let object = rules.map_or(Data::None, |_| data(value));
         for rule in rules.into_iter().flatten() {
             if self.is_broken(rule, &object) {
                 let problem = rule["message"].as_str().unwrap_or("breaks a rule").to_owned();

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use phalanx_api::batch::{Job, JobPhase, JobStatus};
+use phalanx_api::batch::{Job, JobStatus};
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupStatus};
 use phalanx_cache::Names;
 use phalanx_cluster::event::{Key, PodPhase as Phase, Time};
-use phalanx_controllers::job::{JobPod, Observed, PodPhase, SshKey, reconcile};
+use phalanx_controllers::job::{JobPod, Observed, PodPhase, SshKey, is_finished, reconcile};
 use phalanx_controllers::{Change, Kind as Made, Note, Object as Changed, Outcome, Target};
 use serde_json::json;
 
@@ -358,10 +358,6 @@ impl VolcanoJob {
             _ => self.made.retain(|one| one.target() != *target),
         }
     }
-}
-
-fn is_finished(phase: &JobPhase) -> bool {
-    matches!(phase, JobPhase::Completed | JobPhase::Failed | JobPhase::Terminated)
 }
 
 fn group_key(group: &PodGroup) -> Key {
