@@ -10,7 +10,7 @@ use serde::de::{
     Visitor,
 };
 use serde::forward_to_deserialize_any;
-use serde_json::{Number, Value, map};
+use serde_json::{Map, Number, Value, map};
 
 use crate::Invalid;
 use crate::invalid::At;
@@ -67,7 +67,7 @@ impl<'de> Deserializer<'de> for Field<'de> {
             Value::Number(number) => visit_number(number, visitor),
             Value::String(text) => visitor.visit_borrowed_str(text),
             Value::Array(items) => visitor.visit_seq(Items(items.iter().enumerate())),
-            Value::Object(entries) => visitor.visit_map(Entries { entries: entries.iter(), value: None }),
+            Value::Object(entries) => visitor.visit_map(Entries::new(entries)),
         }
     }
 
@@ -89,11 +89,36 @@ impl<'de> Deserializer<'de> for Field<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Invalid> {
-        if self.0.is_object() {
-            self.deserialize_any(visitor)
-        } else {
-            self.deserialize_any(NoMapping(visitor))
+        match self.0 {
+            Value::Object(entries) => visitor.visit_map(Entries::new(entries)),
+            other => Err(Invalid::invalid_type(unexpected(other), &"a mapping")),
         }
+    }
+
+    // The methods below accept one kind of value, where `deserialize_any` would make a caller compile all of them.
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
+        match self.0 {
+            Value::Object(entries) => visitor.visit_map(Entries::new(entries)),
+            other => Err(Invalid::invalid_type(unexpected(other), &visitor)),
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
+        match self.0 {
+            Value::Array(items) => visitor.visit_seq(Items(items.iter().enumerate())),
+            other => Err(Invalid::invalid_type(unexpected(other), &visitor)),
+        }
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
+        match self.0 {
+            Value::String(text) => visitor.visit_borrowed_str(text),
+            other => Err(Invalid::invalid_type(unexpected(other), &visitor)),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
+        self.deserialize_str(visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -111,8 +136,8 @@ impl<'de> Deserializer<'de> for Field<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct map identifier
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf
+        unit unit_struct tuple tuple_struct identifier
     }
 }
 
@@ -126,14 +151,19 @@ fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::
     }
 }
 
-/// Refuses every value with the same expectation.
-struct NoMapping<V>(V);
-
-impl<'de, V: Visitor<'de>> Visitor<'de> for NoMapping<V> {
-    type Value = V::Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a mapping")
+/// What was found in place of what was expected, as serde says it.
+fn unexpected(value: &Value) -> Unexpected<'_> {
+    match value {
+        Value::Null => Unexpected::Unit,
+        Value::Bool(value) => Unexpected::Bool(*value),
+        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(value), _) => Unexpected::Unsigned(value),
+            (None, Some(value)) => Unexpected::Signed(value),
+            (None, None) => Unexpected::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => Unexpected::Str(text),
+        Value::Array(_) => Unexpected::Seq,
+        Value::Object(_) => Unexpected::Map,
     }
 }
 
@@ -158,6 +188,12 @@ struct Entries<'de> {
     entries: map::Iter<'de>,
     /// The value of the key that was returned last.
     value: Option<(&'de str, &'de Value)>,
+}
+
+impl<'de> Entries<'de> {
+    fn new(entries: &'de Map<String, Value>) -> Self {
+        Self { entries: entries.iter(), value: None }
+    }
 }
 
 impl<'de> MapAccess<'de> for Entries<'de> {
