@@ -1,6 +1,6 @@
 //! Decoding with errors that name the field.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::iter::Enumerate;
 use std::slice;
 

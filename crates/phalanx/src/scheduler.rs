@@ -60,6 +60,8 @@ pub(crate) struct Args {
     listen_address: String,
     #[command(flatten)]
     pages: ServedPages,
+    #[command(flatten)]
+    slow: Slow,
     /// Read PriorityClasses
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     priority_class: bool,
@@ -104,6 +106,18 @@ impl ServedPages {
             healthz: self.enable_healthz.then_some(self.healthz_address),
         }
     }
+}
+
+/// What is told of slow cycles.
+#[derive(Debug, clap::Args)]
+struct Slow {
+    /// Log a cycle that takes this long, with its longest stages
+    #[arg(long, default_value = "1s", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
+    slow_cycle: Duration,
+    /// Send an OpenTelemetry trace of each such cycle to this collector: OTLP over HTTP with JSON, such as
+    /// http://otel-collector:4318
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "URL", value_parser = endpoint())]
+    otlp_endpoint: String,
 }
 
 /// How the API server is reached, and how much is asked of it.
@@ -226,6 +240,8 @@ impl Args {
             scheduled_events: self.scheduled_events,
             lease,
             controllers: controllers.transpose()?,
+            slow_cycle: self.slow.slow_cycle,
+            otlp_endpoint: given(self.slow.otlp_endpoint),
             seed: self.seed,
             sampling: self.sampling.sampling(),
         })
@@ -279,6 +295,15 @@ fn lease_name(scheduler_names: &[String]) -> Result<String> {
 /// An empty flag is one that was not given, as in Go.
 pub(crate) fn given(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
+}
+
+/// The address of a collector, or nothing.
+fn endpoint() -> ValueParser {
+    let parse = |text: &str| {
+        let known = text.is_empty() || text.starts_with("http://") || text.starts_with("https://");
+        known.then(|| text.to_owned()).ok_or("expected a URL such as http://127.0.0.1:4318")
+    };
+    ValueParser::new(parse)
 }
 
 /// A duration as Go writes it.

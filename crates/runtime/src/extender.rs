@@ -45,7 +45,7 @@ impl std::fmt::Debug for Clients {
 
 impl Clients {
     /// Posts JSON and reads the JSON of the answer; null for an empty one.
-    async fn post(&self, url: &str, timeout: Duration, body: &Value) -> Result<Value, String> {
+    pub(crate) async fn post(&self, url: &str, timeout: Duration, body: &Value) -> Result<Value, String> {
         let exchange = async {
             let uri: Uri = url.parse().map_err(|error| format!("{url:?}: {error}"))?;
             let client = self.client(&uri)?;

@@ -28,6 +28,7 @@ pub mod recorder;
 pub mod reload;
 pub mod scheduler;
 pub mod server;
+pub mod spans;
 pub mod telemetry;
 pub mod usage;
 pub mod watch;

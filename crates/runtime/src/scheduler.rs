@@ -40,7 +40,8 @@ use crate::outbox::request::Context;
 use crate::outbox::{Outbox, OutboxOptions};
 use crate::reload::{ConfFile, Rules};
 use crate::server::{Addresses, Health, serve_pages};
-use crate::telemetry::Telemetry;
+use crate::spans::Spans;
+use crate::telemetry::{SlowCycles, Telemetry};
 use crate::usage::{self, Source};
 use crate::watch::{self, NodeSelector, Sink, Watched};
 use crate::wire::Wire;
@@ -97,6 +98,10 @@ pub struct SchedulerOptions {
     pub lease: Option<LeaseOptions>,
     /// `--controllers`: the controllers run in this process too, with a lease of their own.
     pub controllers: Option<ControllersOptions>,
+    /// `--slow-cycle`.
+    pub slow_cycle: Duration,
+    /// `--otlp-endpoint`, an HTTP address.
+    pub otlp_endpoint: Option<String>,
     /// `--seed`.
     pub seed: u64,
     /// `--percentage-nodes-to-find` and its like.
@@ -189,6 +194,8 @@ impl Process {
         health.wait_for(&waits_for);
         tasks.spawn(tell_waits(Arc::clone(&health)));
         let clients = Clients::default();
+        let spans = options.otlp_endpoint.as_deref().map(|endpoint| Spans::to(endpoint, clients.clone()));
+        let slow = SlowCycles { threshold: options.slow_cycle, spans };
         let scheduler = scheduler(&options, conf.conf(), &clients, &health);
         let scheduling = Engine {
             cluster: Cluster::new(ClusterOptions {
@@ -200,7 +207,7 @@ impl Process {
             waits_for,
             inputs,
             outbox: outbox.clone(),
-            telemetry: Telemetry::new(Arc::clone(&metrics)),
+            telemetry: Telemetry::new(Arc::clone(&metrics), slow),
             health: Arc::clone(&health),
             leads: false,
             clock: CycleClock::default(),

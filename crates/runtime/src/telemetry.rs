@@ -1,6 +1,6 @@
 //! What is measured of the scheduling thread: the stages of cycles, and what a scrape shows of queues and jobs.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use phalanx_cluster::event::{Key, Time};
 use phalanx_cluster::{Cluster, JobKind};
@@ -12,9 +12,7 @@ use rustc_hash::FxHashMap;
 use tracing::{debug, warn};
 
 use crate::metrics::{Metrics, SERIES_MAX, ScalarResource, Snapshot, StartedJob, Waited};
-
-/// A cycle that takes so long is logged with its stages.
-const SLOW: Duration = Duration::from_secs(1);
+use crate::spans::{SlowCycle, Spans};
 
 /// Stages shorter than this part of a slow cycle are not logged.
 const SHORT: u32 = 50;
@@ -59,11 +57,27 @@ impl Trace for StageClock {
     }
 }
 
+/// What is told of slow cycles.
+#[derive(Clone, Debug)]
+pub struct SlowCycles {
+    /// `--slow-cycle`: a cycle that takes so long is logged with its stages.
+    pub threshold: Duration,
+    /// Where its OpenTelemetry trace goes.
+    pub spans: Option<Spans>,
+}
+
+impl Default for SlowCycles {
+    fn default() -> Self {
+        Self { threshold: Duration::from_secs(1), spans: None }
+    }
+}
+
 /// The measures of the scheduling thread.
 #[derive(Debug, Default)]
 pub struct Telemetry {
     /// Where they go.
     pub metrics: Arc<Metrics>,
+    slow: SlowCycles,
     clock: Arc<StageClock>,
     /// In the current cycle: how many pods of a job were decided to be bound.
     bound: FxHashMap<Key, usize>,
@@ -76,8 +90,8 @@ pub struct Telemetry {
 
 impl Telemetry {
     /// Measures that go to these metrics.
-    pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, ..Self::default() }
+    pub fn new(metrics: Arc<Metrics>, slow: SlowCycles) -> Self {
+        Self { metrics, slow, ..Self::default() }
     }
 
     /// What is to be told of the stages of cycles.
@@ -107,8 +121,13 @@ impl Telemetry {
         }
         let stages = self.clock.stages();
         self.metrics.cycle(took, &stages.steps);
-        if took >= SLOW {
+        if took >= self.slow.threshold {
             warn!(cycle = outcome.cycle, ?took, stages = long(&stages.steps, took), "slow cycle");
+            if let Some(spans) = &self.slow.spans {
+                let steps = stages.steps.iter().map(|(stage, took)| (name(*stage), *took)).collect();
+                let pods = self.bound.values().sum();
+                spans.send(SlowCycle { cycle: outcome.cycle, ended: SystemTime::now(), took, pods, steps });
+            }
         }
         drop(stages);
         debug!(cycle = outcome.cycle, bound = self.bound.values().sum::<usize>(), ?took, "cycle");

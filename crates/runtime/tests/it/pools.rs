@@ -13,7 +13,7 @@ use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::metrics::Metrics;
 use phalanx_runtime::outbox::driver;
-use phalanx_runtime::telemetry::Telemetry;
+use phalanx_runtime::telemetry::{SlowCycles, Telemetry};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use phalanx_framework::testing::{node, pod, queue};
@@ -61,7 +61,7 @@ fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
         waits_for: BTreeSet::new(),
         inputs: received,
         outbox,
-        telemetry: Telemetry::new(Arc::clone(&metrics)),
+        telemetry: Telemetry::new(Arc::clone(&metrics), SlowCycles::default()),
         health: Arc::default(),
         leads: true,
         clock: phalanx_runtime::clock::CycleClock::default(),
