@@ -13,6 +13,7 @@
 //!
 //! Everything stops when its guard is dropped, and also when the process that holds it is killed.
 
+pub mod chart;
 pub mod crds;
 pub mod fake;
 pub mod phalanx;

@@ -1,4 +1,4 @@
-//! Builds the Go program, once for each state of its sources.
+//! Builds Go programs, each once for each state of its sources.
 
 use std::{
     fs::{self, File},
@@ -10,27 +10,32 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// The path of the Go program, built first when it is missing or its sources have changed.
+/// The path of the control plane's program, built first when it is missing or its sources have changed.
 ///
 /// A first build takes minutes and needs Go; `go build` reports on standard error. The result is kept
 /// under cargo's target directory. Processes that ask at the same time wait for one build.
 pub fn binary() -> Result<PathBuf> {
-    let cache = target_dir().join("plane");
+    program("plane")
+}
+
+/// The same for the program of a folder beside this crate's `src`.
+pub(crate) fn program(name: &str) -> Result<PathBuf> {
+    let cache = target_dir().join(name);
     fs::create_dir_all(&cache).with_context(|| format!("creating {}", cache.display()))?;
     let _lock = lock(&cache.join("lock"))?;
-    let binary = cache.join("plane");
-    let stamp = cache.join("plane.stamp");
-    let wanted = fingerprint(&source_dir())?;
+    let binary = cache.join(name);
+    let stamp = binary.with_extension("stamp");
+    let wanted = fingerprint(&source_dir(name))?;
     let fresh = fs::read_to_string(&stamp).is_ok_and(|built| built == wanted);
     if !fresh || !binary.is_file() {
-        build(&source_dir(), &binary)?;
+        build(&source_dir(name), &binary)?;
         fs::write(&stamp, wanted).with_context(|| format!("writing {}", stamp.display()))?;
     }
     Ok(binary)
 }
 
-fn source_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("plane")
+fn source_dir(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 /// Absolute, as `go build` runs elsewhere; a relative setting counts from the workspace.
@@ -64,10 +69,11 @@ fn go_files(sources: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn build(sources: &Path, binary: &Path) -> Result<()> {
-    eprintln!("building the control plane for tests; the first time this takes minutes");
+    eprintln!("building {} for tests; the first time this takes minutes", sources.display());
     // Under another name first: the old program may be running, and a broken build must not replace it.
     let fresh = binary.with_extension("new");
-    let flags = version_flags(&kubernetes_version(&sources.join("go.mod"))?)?;
+    let version = kubernetes_version(&sources.join("go.mod"))?;
+    let flags = version.map_or(Ok("-s -w".to_owned()), |version| version_flags(&version))?;
     let mut go = Command::new("go");
     go.args(["build", "-buildvcs=false", "-ldflags", &flags, "-o"]).arg(&fresh).arg(".");
     go.current_dir(sources).env("CGO_ENABLED", "0");
@@ -75,19 +81,18 @@ fn build(sources: &Path, binary: &Path) -> Result<()> {
         Ok(status) if status.success() => {}
         Ok(status) => bail!("`go build` in {} failed ({status}), see its output above", sources.display()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            bail!("Go is needed to build the control plane for tests, and `go` is not on the PATH")
+            bail!("Go is needed to build {}, and `go` is not on the PATH", sources.display())
         }
         Err(error) => return Err(error).context("running `go build`"),
     }
     fs::rename(&fresh, binary).with_context(|| format!("replacing {}", binary.display()))
 }
 
-fn kubernetes_version(go_mod: &Path) -> Result<String> {
+/// `None` for a program without Kubernetes' components in it.
+fn kubernetes_version(go_mod: &Path) -> Result<Option<String>> {
     let text = fs::read_to_string(go_mod).with_context(|| format!("reading {}", go_mod.display()))?;
     let version = text.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
-    Ok(version
-        .with_context(|| format!("{}: k8s.io/kubernetes is not required", go_mod.display()))?
-        .to_owned())
+    Ok(version.map(str::to_owned))
 }
 
 /// Clients read the version from the server and refuse an empty one.
@@ -105,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_version_of_kubernetes_is_the_one_in_go_mod() {
-        let version = kubernetes_version(&source_dir().join("go.mod")).unwrap();
+        let version = kubernetes_version(&source_dir("plane").join("go.mod")).unwrap().unwrap();
         let flags = version_flags(&version).unwrap();
         assert!(flags.contains(&format!("gitVersion={version} ")), "{flags}");
         assert!(flags.contains("gitMajor=1 "), "{flags}");

@@ -1,6 +1,6 @@
 //! The control plane: build it, start it, stop it.
 
-mod build;
+pub(crate) mod build;
 mod daemon;
 mod flags;
 mod ports;

@@ -150,7 +150,7 @@ impl World {
 }
 
 /// A task whose pods run for so long, or for ever, and end with these codes.
-fn task(name: &str, replicas: u32, run_seconds: Option<&str>, exit_codes: &str) -> Value {
+pub(crate) fn task(name: &str, replicas: u32, run_seconds: Option<&str>, exit_codes: &str) -> Value {
     let mut annotations = json!({});
     if let Some(seconds) = run_seconds {
         annotations[fake::RUN_SECONDS] = json!(seconds);

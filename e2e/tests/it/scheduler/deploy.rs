@@ -92,7 +92,7 @@ pub(crate) async fn as_service_account(cluster: &Cluster, account: &str) -> Resu
     let token = token.status.context("a token")?.token;
     let mut config: Value = serde_yaml::from_str(&fs::read_to_string(cluster.plane.kubeconfig())?)?;
     config["users"][0]["user"] = json!({"token": token});
-    let path = cluster.file("service-account.yaml");
+    let path = cluster.file(&format!("{account}.yaml"));
     fs::write(&path, serde_yaml::to_string(&config)?)?;
     Ok(path.display().to_string())
 }
