@@ -1,6 +1,6 @@
 //! What a configuration may name: the tables of plugins and actions, as data.
 use phalanx_core::actions::ACTIONS;
-use phalanx_framework::conf::ArgSpec;
+use phalanx_framework::conf::{ArgSpec, Flag};
 use phalanx_plugins::PLUGINS;
 
 /// A plugin or an action and its arguments.
@@ -10,6 +10,17 @@ pub struct Doc {
     pub name: &'static str,
     /// Its arguments.
     pub args: &'static [ArgSpec],
+}
+
+/// A plugin that is hardly left out on purpose.
+#[derive(Clone, Copy, Debug)]
+pub struct Missed {
+    /// Its name.
+    pub plugin: &'static str,
+    /// The flag without which it might as well be left out.
+    pub flag: Flag,
+    /// What happens without it.
+    pub without: &'static str,
 }
 
 /// A plugin and its arguments.
@@ -25,8 +36,8 @@ pub struct Known {
     pub plugins: Vec<PluginDoc>,
     /// Actions, likewise.
     pub actions: Vec<ActionDoc>,
-    /// Plugins that are hardly left out on purpose, and what happens without them.
-    pub missed: Vec<(&'static str, &'static str)>,
+    /// Plugins that are hardly left out on purpose.
+    pub missed: Vec<Missed>,
 }
 
 impl Known {
@@ -48,9 +59,17 @@ impl Known {
     }
 }
 
-const MISSED: [(&str, &str); 2] = [
-    ("gang", "pods of a PodGroup start one by one, whatever its minMember"),
-    ("predicates", "pods go to nodes that selectors, affinity, taints, cordons, ports or volumes rule out"),
+const MISSED: [Missed; 2] = [
+    Missed {
+        plugin: "gang",
+        flag: Flag::JobReady,
+        without: "pods of a PodGroup start one by one, whatever its minMember",
+    },
+    Missed {
+        plugin: "predicates",
+        flag: Flag::Predicate,
+        without: "pods go to nodes that selectors, affinity, taints, cordons, ports or volumes rule out",
+    },
 ];
 
 /// Names of a table.

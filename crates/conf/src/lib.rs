@@ -18,12 +18,12 @@ mod yaml;
 use phalanx_framework::conf::Conf;
 
 pub use diff::diff;
-pub use known::{ActionDoc, Doc, Known, PluginDoc};
+pub use known::{ActionDoc, Doc, Known, Missed, PluginDoc};
 pub use near::nearest;
 pub use problem::{Problem, Severity};
 pub use quote::{Blame, blame};
 pub use reference::reference;
-pub use render::render;
+pub use render::{render, render_with_defaults};
 
 /// The configuration of a file, and the problems of the file.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Parsed {
 pub fn parse(text: &str, known: &Known) -> Parsed {
     let mut problems = problem::Problems::default();
     let conf = match yaml::compose(text, &mut problems) {
-        Ok(root) => Some(read::Reader { known, problems: &mut problems }.conf(root.as_deref())),
+        Ok(documents) => Some(read::Reader { known, problems: &mut problems }.conf(&documents)),
         Err(problem) => {
             problems.push(problem);
             None

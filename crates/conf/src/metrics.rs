@@ -93,6 +93,11 @@ pub(crate) fn read(node: &Node, problems: &mut Problems) -> BTreeMap<String, Str
     };
     for (key, value) in entries {
         let known = KEYS.map(|key| key.name);
+        if let Some(whole) = written_apart(key, value) {
+            let what = format!("{} is a mapping", quoted(&key.text));
+            problems.error(key.at, what, format!("keys in one word, such as {whole}"));
+            continue;
+        }
         if !known.contains(&key.text.as_str()) {
             problems.warning(key.at, format!("unknown key {}", quoted(&key.text)), one_of(&known, &key.text));
         }
@@ -112,6 +117,14 @@ pub(crate) fn read(node: &Node, problems: &mut Problems) -> BTreeMap<String, Str
     without_address(entries, &metrics, problems);
     two_passwords(entries, &metrics, problems);
     metrics
+}
+
+/// The key that was meant by a mapping in a mapping.
+fn written_apart(key: &Key, value: &Node) -> Option<&'static str> {
+    let Content::Map(inner) = &value.content else { return None };
+    let (first, _) = inner.first()?;
+    let whole = format!("{}.{}", key.text, first.text);
+    KEYS.iter().map(|key| key.name).find(|name| *name == whole)
 }
 
 fn two_passwords(entries: &[(Key, Rc<Node>)], metrics: &BTreeMap<String, String>, problems: &mut Problems) {

@@ -79,6 +79,10 @@ impl Problems {
         self.0.push(Problem { severity: Severity::Unsupported, ..Problem::error(at, what, expected) });
     }
 
+    pub(crate) fn any_error(&self) -> bool {
+        self.0.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
     pub(crate) fn push(&mut self, problem: Problem) {
         self.0.push(problem);
     }

@@ -1,4 +1,5 @@
-//! The causes of two syntax errors, which the parser reports at another place: an open quote, and a tab as indentation.
+//! The causes of syntax errors that a parser reports at another place, or in words of its own: an open quote, a tab as
+//! indentation, a line that is indented like none before it.
 
 /// A text in quotes.
 struct Quote {
@@ -31,6 +32,9 @@ pub fn blame(text: &str, at: (usize, usize), said: &str) -> Blame {
         let found = "a tab as indentation".to_owned();
         return Blame { line, column, found, expected: Some("spaces".to_owned()) };
     }
+    if let Some(blame) = misindented(text, at, said) {
+        return blame;
+    }
     match last_before(text, at) {
         Some(Quote { line: opened, column, mark, end: None }) if opened < line => Blame {
             line: opened,
@@ -44,6 +48,17 @@ pub fn blame(text: &str, at: (usize, usize), said: &str) -> Blame {
         }
         _ => Blame { line, column, found: said.to_owned(), expected: None },
     }
+}
+
+/// A line whose beginning no key and no item of a list before it has.
+fn misindented(text: &str, (line, column): (usize, usize), said: &str) -> Option<Blame> {
+    let inside = said.contains("did not find expected key") || said.contains("did not find expected '-'");
+    let begin = text.lines().nth(line.checked_sub(1)?)?.chars().take(column.saturating_sub(1));
+    if !inside || !begin.clone().all(|char| char == ' ') {
+        return None;
+    }
+    let found = format!("a line that is indented by {} spaces, like none that it could belong to", begin.count());
+    Some(Blame { line, column, found, expected: Some("the column of its key or its - in the lines above".to_owned()) })
 }
 
 /// The first from this line on.

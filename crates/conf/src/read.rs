@@ -8,12 +8,12 @@ use phalanx_framework::conf::{
 
 use crate::args;
 use crate::idle;
-use crate::known::{Known, PluginDoc, VOLCANO_ACTIONS, VOLCANO_PLUGINS, names};
+use crate::known::{Known, Missed, PluginDoc, VOLCANO_ACTIONS, VOLCANO_PLUGINS, names};
 use crate::metrics;
 use crate::near::{listed, nearest, one_of};
 use crate::problem::{Problems, START, quoted};
 use crate::together;
-use crate::yaml::{Content, Key, Node};
+use crate::yaml::{Content, Documents, Key, Node};
 
 const ACTIONS_EXPECTED: &str = r#"actions with commas between, such as "enqueue, allocate, backfill""#;
 const TOP: [&str; 4] = ["actions", "tiers", "configurations", "metrics"];
@@ -27,44 +27,61 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// The whole file. Whether it may take effect is for the problems to say.
-    pub(crate) fn conf(&mut self, root: Option<&Node>) -> Conf {
+    pub(crate) fn conf(&mut self, documents: &Documents) -> Conf {
         let mut conf = Conf::default();
-        let Some(root) = root.filter(|root| !root.is_null()) else {
+        let Some(root) = documents.root.as_deref().filter(|root| !root.is_null()) else {
             self.problems.error(START, "no actions", ACTIONS_EXPECTED);
             return conf;
         };
         let Some(entries) = self.mapping(root, "the file", "a mapping with actions and tiers") else {
             return conf;
         };
+        let has = |name: &str| entries.iter().any(|(key, _)| key.text == name);
+        if has("apiVersion") && has("kind") && !has("actions") {
+            let under = if has("data") { " that is under its data" } else { "" };
+            let expected = format!("the text of scheduler.conf{under}");
+            self.problems.error(root.at, "a Kubernetes object", expected);
+            return conf;
+        }
         for (key, value) in entries {
-            match key.text.as_str() {
+            let meant = meant(key, entries);
+            if !TOP.contains(&key.text.as_str()) {
+                self.unknown_key(key, &TOP);
+            }
+            match meant {
                 "actions" => conf.actions = self.actions(value),
                 "tiers" => conf.tiers = self.tiers(value),
                 "configurations" => conf.configurations = self.configurations(value),
                 "metrics" => conf.metrics = MetricsConf(metrics::read(value, self.problems)),
-                _ => self.unknown_key(key, &TOP),
+                _ => {}
             }
         }
-        self.missing(root.at, entries);
+        self.missing(root.at, entries, documents.another);
         if let Some((_, actions)) = entries.iter().find(|(key, _)| key.text == "actions") {
             together::check(&conf, self.known, actions.at, self.problems);
         }
         conf
     }
 
-    fn missing(&mut self, at: Position, entries: &Entries) {
-        let has = |name: &str| entries.iter().any(|(key, _)| key.text == name);
-        if has("data") && has("kind") && !has("actions") {
-            self.problems.error(
-                at,
-                "a Kubernetes object",
-                "the text of scheduler.conf that is under its data",
-            );
-        } else if !has("actions") {
-            self.problems.error(at, "no actions", ACTIONS_EXPECTED);
-        }
-        if !has("tiers") {
-            self.problems.error(at, "no tiers, so no plugin takes part", "tiers with plugins");
+    /// What only another document has is one problem, and that document is its place.
+    fn missing(&mut self, at: Position, entries: &Entries, another: Option<Position>) {
+        let has = |name: &str| entries.iter().any(|(key, _)| meant(key, entries) == name);
+        match another {
+            Some(another) if has("actions") && has("tiers") => {
+                self.problems.warning(another, "another document, which is ignored", "one document");
+            }
+            Some(another) => {
+                let what = "another document, which is not read";
+                self.problems.error(another, what, "actions and tiers in one document, without --- between");
+            }
+            None => {
+                if !has("actions") {
+                    self.problems.error(at, "no actions", ACTIONS_EXPECTED);
+                }
+                if !has("tiers") {
+                    self.problems.error(at, "no tiers, so no plugin takes part", "tiers with plugins");
+                }
+            }
         }
     }
 
@@ -75,6 +92,10 @@ impl Reader<'_> {
         };
         if node.is_null() || scalar.text.trim().is_empty() {
             self.problems.error(node.at, "no actions", ACTIONS_EXPECTED);
+            return Vec::new();
+        }
+        if scalar.text.contains(['\u{201c}', '\u{201d}', '\u{2018}', '\u{2019}']) {
+            self.problems.error(node.at, "quotation marks that YAML does not know", "\" or \', or none");
             return Vec::new();
         }
         let mut actions = Vec::new();
@@ -100,7 +121,7 @@ impl Reader<'_> {
         if name.is_empty() {
             self.problems.error(at, "an action without a name", ACTIONS_EXPECTED);
         } else if self.known.action(name).is_none() {
-            let words = name.split(|one: char| one.is_whitespace() || ";|/".contains(one));
+            let words = name.split(|one: char| one.is_whitespace() || ";|/\u{ff0c}\u{3001}".contains(one));
             let known = words.filter(|word| self.known.action(word).is_some()).count();
             let expected = if known > 1 {
                 ACTIONS_EXPECTED.to_owned()
@@ -184,15 +205,27 @@ impl Reader<'_> {
         }
     }
 
-    /// Plugins whose absence shows only in wrong decisions. A file without any plugin has a problem of its own.
+    /// Plugins whose absence shows only in wrong decisions; the flag is that of what is missed. A file without any
+    /// plugin has a problem of its own, and with an error the plugin may be there.
     fn missed(&mut self, at: Position, tiers: &[Tier]) {
-        let has = |name: &str| tiers.iter().flat_map(|tier| &tier.plugins).any(|plugin| plugin.name == name);
-        if tiers.iter().all(|tier| tier.plugins.is_empty()) {
+        if self.problems.any_error() || tiers.iter().all(|tier| tier.plugins.is_empty()) {
             return;
         }
-        for (name, what) in self.known.missed.iter().filter(|(name, _)| !has(name)) {
-            let what = format!("no plugin {name}, so {what}");
-            self.problems.warning(at, what, format!("{name} among the plugins"));
+        let find =
+            |name: &str| tiers.iter().flat_map(|tier| &tier.plugins).find(|plugin| plugin.name == name);
+        for Missed { plugin: name, flag, without } in &self.known.missed {
+            match find(name) {
+                None => {
+                    let what = format!("no plugin {name}, so {without}");
+                    self.problems.warning(at, what, format!("{name} among the plugins"));
+                }
+                Some(plugin) if !plugin.flags.on(*flag) => {
+                    let key = key_of(*flag);
+                    let what = format!("plugin {name} with {key}: false, so {without}");
+                    self.problems.warning(plugin.at, what, format!("{key}: true"));
+                }
+                Some(_) => {}
+            }
         }
     }
 
@@ -234,7 +267,17 @@ impl Reader<'_> {
 
     /// `None` when it cannot take part.
     fn plugin(&mut self, node: &Node) -> Option<PluginConf> {
+        if let Some(text) = node.scalar().map(|scalar| &scalar.text).filter(|text| text.starts_with("name:")) {
+            let (what, right) = (format!("a plugin is the text {}", quoted(text)), text.replacen(':', ": ", 1));
+            self.problems.error(node.at, what, format!("a space behind the colon: {right}"));
+            return None;
+        }
         let entries = self.mapping(node, "a plugin", "a mapping with a name")?;
+        if let Some((key, _)) = entries.iter().find(|(key, _)| key.text == "plugins") {
+            let expected = "- plugins: in the column of the - of the tier before";
+            self.problems.error(key.at, "a tier among the plugins of another", expected);
+            return None;
+        }
         let (name, at) = self.name(node, entries, "plugin")?;
         let known = self.known.plugin(&name).or_else(|| self.unknown_plugin(&name, at));
         let name = known.map_or(name, |doc| doc.name.to_owned());
@@ -377,6 +420,18 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// The top key that an entry is read as: a mistyped one as the key that was meant, unless that one is there too, so
+/// that it is one problem.
+fn meant<'a>(key: &'a Key, entries: &Entries) -> &'a str {
+    let near = nearest(&TOP, &key.text);
+    let taken = |name: &str| entries.iter().any(|(other, _)| other.text == name);
+    near.filter(|near| !TOP.contains(&key.text.as_str()) && !taken(near)).unwrap_or(&key.text)
+}
+
+fn key_of(flag: Flag) -> &'static str {
+    Flag::ALL.into_iter().find(|(one, _)| *one == flag).map_or("", |(_, key)| key)
 }
 
 /// The flag that took the place of one such as `disableTaskOrder`.

@@ -4,14 +4,24 @@ use std::fmt::Write as _;
 use phalanx_cluster::duration::parse_duration;
 use phalanx_framework::conf::{ActionConf, ArgSpec, Args, Conf, Flag, Flags, PluginConf, Value};
 
-use crate::known::Known;
+use crate::known::{Doc, Known};
 use crate::metrics::may_be_shown;
 use crate::yaml::resolve;
+
+/// A configuration without what is a default anyway: of flags those that differ.
+pub fn render(conf: &Conf) -> String {
+    render_from(conf, None)
+}
 
 /// The effective configuration: every flag that has an effect written out, and as comments the defaults of the
 /// arguments that are not set (a default may depend on other arguments, so it is not written as if somebody had set
 /// it).
-pub fn render(conf: &Conf, known: &Known) -> String {
+pub fn render_with_defaults(conf: &Conf, known: &Known) -> String {
+    render_from(conf, Some(known))
+}
+
+/// With the defaults of what is known, if any.
+fn render_from(conf: &Conf, known: Option<&Known>) -> String {
     let mut out = Out::default();
     out.line(0, &format!("actions: {}", double_quoted(&conf.actions.join(", "))));
     tiers(&mut out, conf, known);
@@ -40,7 +50,7 @@ impl Out {
     }
 }
 
-fn tiers(out: &mut Out, conf: &Conf, known: &Known) {
+fn tiers(out: &mut Out, conf: &Conf, known: Option<&Known>) {
     out.line(0, if conf.tiers.is_empty() { "tiers: []" } else { "tiers:" });
     for tier in &conf.tiers {
         out.line(0, if tier.plugins.is_empty() { "- plugins: []" } else { "- plugins:" });
@@ -48,27 +58,32 @@ fn tiers(out: &mut Out, conf: &Conf, known: &Known) {
     }
 }
 
-fn plugin(out: &mut Out, conf: &PluginConf, known: &Known) {
+fn plugin(out: &mut Out, conf: &PluginConf, known: Option<&Known>) {
     out.line(1, &format!("- name: {}", word(&conf.name)));
     for (flag, key) in Flag::ALL {
         let on = conf.flags.on(flag);
-        if flag.has_effect() || on != Flags::default().on(flag) {
+        if (known.is_some() && flag.has_effect()) || on != Flags::default().on(flag) {
             out.line(2, &format!("{key}: {on}"));
         }
     }
-    arguments(out, 2, &conf.args, known.plugin(&conf.name).map_or(&[], |doc| doc.args));
+    arguments(out, 2, &conf.args, args_of(known.and_then(|known| known.plugin(&conf.name))));
 }
 
-fn configurations(out: &mut Out, conf: &Conf, known: &Known) {
+fn args_of(doc: Option<Doc>) -> &'static [ArgSpec] {
+    doc.map_or(&[], |doc| doc.args)
+}
+
+fn configurations(out: &mut Out, conf: &Conf, known: Option<&Known>) {
     if !conf.configurations.is_empty() {
         out.line(0, "configurations:");
     }
     for ActionConf { name, args, .. } in &conf.configurations {
         out.line(0, &format!("- name: {}", word(name)));
-        arguments(out, 1, args, known.action(name).map_or(&[], |doc| doc.args));
+        arguments(out, 1, args, args_of(known.and_then(|known| known.action(name))));
     }
     let configured = |name: &str| conf.configurations.iter().any(|conf| conf.name == name);
-    for doc in known.actions.iter().filter(|doc| !doc.args.is_empty() && !configured(doc.name)) {
+    let actions = known.map_or(&[][..], |known| &known.actions);
+    for doc in actions.iter().filter(|doc| !doc.args.is_empty() && !configured(doc.name)) {
         out.line(0, &format!("# arguments of action {}:", doc.name));
         defaults(out, 0, &Args::default(), doc.args);
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use phalanx_framework::conf::{Position, Value};
 
-pub(crate) use compose::compose;
+pub(crate) use compose::{Documents, compose};
 pub(crate) use scalar::resolve;
 
 use crate::problem::quoted;

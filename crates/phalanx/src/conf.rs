@@ -23,10 +23,13 @@ pub(crate) enum Command {
     },
     /// Print what differs in meaning between two files, one difference a line; with -f or --live, also what they do
     Diff(Box<Diff>),
-    /// Print a file with every default filled in; without a file, the built-in default
+    /// Print what a file means, without what is a default anyway; without a file, the built-in default
     Show {
         /// The file, or - for standard input
         file: Option<PathBuf>,
+        /// Fill in every default: all flags that have an effect, and as comments the arguments that are not set
+        #[arg(long)]
+        all: bool,
     },
     /// Print the reference page of all actions, plugins, arguments and flags
     Reference,
@@ -50,9 +53,13 @@ pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Check { file, strict } => check(file, *strict),
         Command::Diff(args) => diff(args),
-        Command::Show { file } => {
+        Command::Show { file, all } => {
             let conf = inputs::conf(file.as_deref())?;
-            print(&phalanx_conf::render(&conf, &Known::builtin()))
+            print(&if *all {
+                phalanx_conf::render_with_defaults(&conf, &Known::builtin())
+            } else {
+                phalanx_conf::render(&conf)
+            })
         }
         Command::Reference => print(&phalanx_conf::reference()),
     }

@@ -16,8 +16,17 @@ const DEPTH_MAX: usize = 32;
 /// Nodes with aliases written out: what stops "billion laughs". A configuration has some hundreds.
 const NODES_MAX: usize = 10_000;
 
-/// The root of the first document, or `None` when the text has none. `Err` is what ended the reading.
-pub(crate) fn compose(text: &str, problems: &mut Problems) -> Result<Option<Rc<Node>>, Problem> {
+/// What a text holds.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    /// The root of the first document, or `None` when the text has none.
+    pub(crate) root: Option<Rc<Node>>,
+    /// Where another document begins, which is not read.
+    pub(crate) another: Option<Position>,
+}
+
+/// `Err` is what ended the reading.
+pub(crate) fn compose(text: &str, problems: &mut Problems) -> Result<Documents, Problem> {
     if text.len() > TEXT_BYTES_MAX {
         let what = format!("the file has {} bytes", text.len());
         return Err(Problem::error(START, what, format!("at most {TEXT_BYTES_MAX}, as in a ConfigMap")));
@@ -31,12 +40,11 @@ pub(crate) fn compose(text: &str, problems: &mut Problems) -> Result<Option<Rc<N
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| syntax(&error, text))?;
         if matches!(event, Event::DocumentStart(..)) && composer.root.is_some() {
-            composer.another_document(position(span.start));
-            break;
+            return Ok(Documents { root: composer.root, another: Some(position(span.start)) });
         }
         composer.event(event, &span)?;
     }
-    Ok(composer.root)
+    Ok(Documents { root: composer.root, another: None })
 }
 
 fn position(mark: Marker) -> Position {
@@ -179,10 +187,6 @@ impl Composer<'_, '_> {
             ));
         }
         Ok(())
-    }
-
-    fn another_document(&mut self, at: Position) {
-        self.problems.warning(at, "another document, which is ignored", "one document");
     }
 }
 

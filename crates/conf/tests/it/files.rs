@@ -1,7 +1,7 @@
 //! The files that an operator copies.
 use std::path::Path;
 
-use phalanx_conf::{Doc, Known, builtin_default, diff, parse, render};
+use phalanx_conf::{Doc, Known, builtin_default, diff, parse, render, render_with_defaults};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Conf, Flag};
 
 use super::{arg, without_positions};
@@ -58,9 +58,12 @@ fn names() -> Vec<String> {
 fn shipped_files_have_no_problems_and_show_keeps_their_meaning() {
     for name in names() {
         let (_, conf) = shipped(&name);
-        let again = parse(&render(&conf, &shipped_known()), &shipped_known());
-        assert_eq!(again.problems, [], "{name}");
-        assert_eq!(again.conf.map(without_positions), Some(without_positions(conf)), "{name}");
+        let meant = Some(without_positions(conf.clone()));
+        for text in [render(&conf), render_with_defaults(&conf, &shipped_known())] {
+            let again = parse(&text, &shipped_known());
+            assert_eq!(again.problems, [], "{name}");
+            assert_eq!(again.conf.map(without_positions), meant, "{name}");
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! `render` and `diff`.
-use phalanx_conf::{diff, render};
+use phalanx_conf::{diff, render, render_with_defaults};
 use phalanx_framework::conf::{Arg, Args, Conf, Flag, Flags, MetricsConf, PluginConf, Position, Tier, Value};
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::{good, known, lines, read, with_plugin, without_positions};
 #[test]
 fn show_writes_every_flag_that_has_an_effect_and_the_defaults() {
     let conf = good(&with_plugin("binpack", &["enabledVictim: false", "arguments: {binpack.weight: 5}"]));
-    let text = render(&conf, &known());
+    let text = render_with_defaults(&conf, &known());
     let expected = "actions: \"allocate, backfill\"
 tiers:
 - plugins:
@@ -31,6 +31,21 @@ tiers:
 #   predicateErrorCacheEnable: true
 ";
     assert!(text.ends_with(expected), "{text}");
+}
+
+#[test]
+fn show_leaves_out_what_is_a_default() {
+    let flags = ["enabledVictim: false", "enableJobOrder: true", "enableHierarchy: true", "arguments: {binpack.weight: 5}"];
+    let expected = "actions: \"allocate, backfill\"
+tiers:
+- plugins:
+  - name: binpack
+    enableHierarchy: true
+    enabledVictim: false
+    arguments:
+      binpack.weight: 5
+";
+    assert_eq!(render(&good(&with_plugin("binpack", &flags))), expected);
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -87,7 +102,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn the_output_of_show_is_read_as_the_same_configuration(conf in conf()) {
-        let text = render(&conf, &known());
+        let text = render_with_defaults(&conf, &known());
         let parsed = read(&text);
         prop_assert_eq!(lines(&parsed), [""; 0], "{}", text);
         let again = without_positions(parsed.conf.expect("no problem"));
@@ -108,7 +123,7 @@ fn a_password_is_shown_by_nothing() {
     let said = format!("{old:?} {new:?} {:?}", lines(&old));
     let (old, new) = (old.conf.expect("warnings only"), new.conf.expect("warnings only"));
     let changes = diff(&old, &new);
-    let shown = render(&old, &known());
+    let shown = render(&old);
     assert_eq!(
         changes,
         [
@@ -118,7 +133,7 @@ fn a_password_is_shown_by_nothing() {
     );
     assert!(shown.contains("# elasticsearch.password: not shown\n"), "{shown}");
     assert!(![said, shown].iter().any(|text| text.contains("hunter")));
-    assert_eq!(read(&render(&new, &known())).conf.map(|conf| conf.metrics), Some(MetricsConf::default()));
+    assert_eq!(read(&render(&new)).conf.map(|conf| conf.metrics), Some(MetricsConf::default()));
 }
 
 #[test]
@@ -131,7 +146,7 @@ tiers:
     arguments: {binpack.resources: 'a/:', 'binpack.resources.a/:': 2}
 ",
     );
-    let text = render(&conf, &known());
+    let text = render_with_defaults(&conf, &known());
     assert!(text.contains("\"binpack.resources.a/:\": 2"), "{text}");
     assert_eq!(diff(&conf, &good(&text)), [""; 0]);
 }

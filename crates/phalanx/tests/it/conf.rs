@@ -123,11 +123,13 @@ fn diff_prints_differences_in_meaning() {
 
 #[test]
 fn the_output_of_show_means_the_same_as_the_file() {
-    let shown = phalanx(&["conf", "show", "config/helm-default.yaml"]);
-    let folder = folder(&[("shown.yaml", shown.text())]);
-    let original = crate::run::repository().join("config/helm-default.yaml");
-    let ran = phalanx_in(folder.path(), &["conf", "diff", original.to_str().unwrap(), "shown.yaml"], "");
-    assert_eq!(ran.text(), "");
+    for args in [&["conf", "show"][..], &["conf", "show", "--all"]] {
+        let shown = phalanx(&[args, &["config/helm-default.yaml"]].concat());
+        let folder = folder(&[("shown.yaml", shown.text())]);
+        let original = crate::run::repository().join("config/helm-default.yaml");
+        let ran = phalanx_in(folder.path(), &["conf", "diff", original.to_str().unwrap(), "shown.yaml"], "");
+        assert_eq!(ran.text(), "");
+    }
     assert_eq!(phalanx(&["conf", "show"]).text(), phalanx(&["conf", "show", "config/default.yaml"]).text());
 }
 

@@ -17,6 +17,7 @@ mod inputs;
 mod live_flows;
 mod live_jobs;
 mod live_queues;
+mod mistakes;
 mod monitoring;
 mod names;
 mod pages;

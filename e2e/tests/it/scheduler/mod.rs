@@ -5,6 +5,7 @@ mod bad_objects;
 pub(crate) mod cluster;
 mod command_line;
 mod conf;
+mod conf_policy;
 pub(crate) mod definitions;
 pub(crate) mod deploy;
 mod devices;
