@@ -53,12 +53,13 @@ pub fn blame(text: &str, at: (usize, usize), said: &str) -> Blame {
 /// A line whose beginning no key and no item of a list before it has.
 fn misindented(text: &str, (line, column): (usize, usize), said: &str) -> Option<Blame> {
     let inside = said.contains("did not find expected key") || said.contains("did not find expected '-'");
-    let begin = text.lines().nth(line.checked_sub(1)?)?.chars().take(column.saturating_sub(1));
-    if !inside || !begin.clone().all(|char| char == ' ') {
+    let mut begin = text.lines().nth(line.checked_sub(1)?)?.chars().take(column.saturating_sub(1));
+    if !inside || !begin.all(|char| char == ' ') {
         return None;
     }
-    let found = format!("a line that is indented by {} spaces, like none that it could belong to", begin.count());
-    Some(Blame { line, column, found, expected: Some("the column of its key or its - in the lines above".to_owned()) })
+    let expected = "the column of the key or - beside which it belongs".to_owned();
+    let found = "indentation that fits no line above".to_owned();
+    Some(Blame { line, column, found, expected: Some(expected) })
 }
 
 /// The first from this line on.

@@ -267,8 +267,10 @@ impl Reader<'_> {
 
     /// `None` when it cannot take part.
     fn plugin(&mut self, node: &Node) -> Option<PluginConf> {
-        if let Some(text) = node.scalar().map(|scalar| &scalar.text).filter(|text| text.starts_with("name:")) {
-            let (what, right) = (format!("a plugin is the text {}", quoted(text)), text.replacen(':', ": ", 1));
+        if let Some(text) = node.scalar().map(|scalar| &scalar.text).filter(|text| text.starts_with("name:"))
+        {
+            let (what, right) =
+                (format!("a plugin is the text {}", quoted(text)), text.replacen(':', ": ", 1));
             self.problems.error(node.at, what, format!("a space behind the colon: {right}"));
             return None;
         }

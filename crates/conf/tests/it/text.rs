@@ -35,7 +35,12 @@ tiers:
 
 #[test]
 fn show_leaves_out_what_is_a_default() {
-    let flags = ["enabledVictim: false", "enableJobOrder: true", "enableHierarchy: true", "arguments: {binpack.weight: 5}"];
+    let flags = [
+        "enabledVictim: false",
+        "enableJobOrder: true",
+        "enableHierarchy: true",
+        "arguments: {binpack.weight: 5}",
+    ];
     let expected = "actions: \"allocate, backfill\"
 tiers:
 - plugins:

@@ -9,6 +9,7 @@ mod closed_pipe;
 mod command_line_page;
 mod conf;
 mod crds;
+mod events_page;
 mod examples;
 mod explain;
 mod flags;

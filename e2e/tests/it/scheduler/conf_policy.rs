@@ -40,7 +40,11 @@ async fn a_bad_scheduler_conf_is_refused_as_far_as_lines_show_it() -> Result<()>
 
     for (right, wrong, expected) in [
         ("allocate", "alocate", "unknown action \"alocate\"; expected some of enqueue,"),
-        ("\"enqueue, allocate, backfill\"", "enqueue allocate", "unknown action \"enqueue allocate\"; expected"),
+        (
+            "\"enqueue, allocate, backfill\"",
+            "enqueue allocate",
+            "unknown action \"enqueue allocate\"; expected",
+        ),
         ("backfill", "backfill,", "unknown action \"\"; expected"),
         ("  - name: gang", "\t- name: gang", "a tab as indentation before - name: gang; expected spaces"),
         ("tiers:", "tier:", "data: expected the key scheduler.conf, with actions and tiers"),
@@ -67,6 +71,7 @@ async fn a_bad_scheduler_conf_is_refused_as_far_as_lines_show_it() -> Result<()>
 fn shipped() -> Result<Vec<String>> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("config");
     let paths = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    let files = paths.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    let files =
+        paths.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
     files.map(|path| fs::read_to_string(&path).with_context(|| path.display().to_string())).collect()
 }
