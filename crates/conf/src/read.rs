@@ -37,7 +37,7 @@ impl Reader<'_> {
             return conf;
         };
         let has = |name: &str| entries.iter().any(|(key, _)| key.text == name);
-        if has("apiVersion") && has("kind") && !has("actions") {
+        if has("kind") && (has("apiVersion") || has("data")) && !has("actions") {
             let under = if has("data") { " that is under its data" } else { "" };
             let expected = format!("the text of scheduler.conf{under}");
             self.problems.error(root.at, "a Kubernetes object", expected);

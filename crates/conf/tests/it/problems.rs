@@ -594,9 +594,12 @@ fn problems_of_documents_keys_and_merges_have_line_and_column() {
         ],
     );
     let manifest = "kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n    actions: allocate, backfill\n";
-    assert!(lines(&read(manifest)).iter().any(|line| {
-        line == "error: line 1, column 1: a Kubernetes object; expected the text of scheduler.conf that is under its data"
-    }));
+    expect(
+        manifest,
+        &[
+            "error: line 1, column 1: a Kubernetes object; expected the text of scheduler.conf that is under its data",
+        ],
+    );
 }
 
 #[test]
