@@ -16,10 +16,21 @@ fn each_key_of_annotations_and_labels_is_on_a_page() {
     assert!(missing.is_empty(), "not in docs/reference/events.md: {missing:?}");
 }
 
-/// Words in quotes of the recorder that are neither kinds nor actions are reasons.
+/// Words in quotes of the recorder that are no kinds, actions or types are reasons.
 #[test]
 fn each_reason_of_the_schedulers_events_is_on_the_page() {
-    const OTHERS: [&str; 7] = ["Pod", "PodGroup", "Queue", "Binding", "Scheduling", "Evicting", "Reading"];
+    const OTHERS: [&str; 10] = [
+        "Pod",
+        "PodGroup",
+        "Queue",
+        "Binding",
+        "Scheduling",
+        "Evicting",
+        "Reading",
+        "Event",
+        "Warning",
+        "Normal",
+    ];
     let code = fs::read_to_string(repository().join("crates/runtime/src/recorder.rs")).unwrap();
     let code = code.split("#[cfg(test)]").next().unwrap_or_default();
     let is_word = |text: &&str| text.starts_with(char::is_uppercase) && text.chars().all(char::is_alphabetic);
