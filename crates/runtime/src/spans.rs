@@ -1,0 +1,124 @@
+//! OpenTelemetry traces of slow cycles, sent to a collector as OTLP over HTTP with JSON.
+//!
+//! Source: <https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding>. One trace a cycle: a span of the cycle,
+//! and one of each stage below it. The crates of OpenTelemetry bring more code than the scheduler's shell has, for this
+//! one message.
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rand::RngExt as _;
+use rand_pcg::Pcg64;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
+use tracing::{debug, warn};
+
+use crate::extender::Clients;
+
+/// Slow cycles that wait to be sent; the trace of a further one is lost.
+const WAITING_MAX: usize = 64;
+/// How long a collector may take for one trace.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// `SPAN_KIND_INTERNAL`.
+const INTERNAL: u8 = 1;
+
+/// A cycle of which a trace is sent.
+#[derive(Debug)]
+pub struct SlowCycle {
+    /// Its number.
+    pub cycle: u64,
+    /// When it ended.
+    pub ended: SystemTime,
+    /// How long it took.
+    pub took: Duration,
+    /// How many pods it decided to bind.
+    pub pods: usize,
+    /// Its stages, in order.
+    pub steps: Vec<(String, Duration)>,
+}
+
+/// Where traces go. Nobody waits for a collector.
+#[derive(Clone, Debug)]
+pub struct Spans(Sender<SlowCycle>);
+
+impl Spans {
+    /// Sends traces to the collector at `endpoint`, such as `http://127.0.0.1:4318`. Needs the async runtime.
+    pub fn to(endpoint: &str, clients: Clients) -> Self {
+        let (sender, cycles) = channel(WAITING_MAX);
+        let url = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
+        tokio::spawn(export(url, clients, cycles));
+        Self(sender)
+    }
+
+    pub(crate) fn send(&self, cycle: SlowCycle) {
+        if let Err(TrySendError::Full(cycle)) = self.0.try_send(cycle) {
+            debug!(cycle = cycle.cycle, "the collector is slow, so the trace of a slow cycle is lost");
+        }
+    }
+}
+
+/// Until nobody sends.
+async fn export(url: String, clients: Clients, mut cycles: Receiver<SlowCycle>) {
+    let mut random = rand::make_rng::<Pcg64>();
+    while let Some(cycle) = cycles.recv().await {
+        if let Err(error) = clients.post(&url, TIMEOUT, &request(&cycle, random.random())).await {
+            warn!("the trace of slow cycle {} was not sent: {error}", cycle.cycle);
+        }
+    }
+}
+
+/// The message of one cycle, an `ExportTraceServiceRequest`.
+fn request(slow: &SlowCycle, id: u128) -> Value {
+    let trace = format!("{id:032x}");
+    // The spans of one trace are numbered from a part of the trace's own id.
+    let span = |number: usize| format!("{:016x}", (id as u64 | 1).wrapping_add(2 * number as u64));
+    let mut start = nanos(slow.ended).saturating_sub(slow.took.as_nanos());
+    let mut spans = vec![json!({
+        "traceId": trace, "spanId": span(0), "name": "cycle", "kind": INTERNAL,
+        "startTimeUnixNano": start.to_string(), "endTimeUnixNano": nanos(slow.ended).to_string(),
+        "attributes": [number("phalanx.cycle", slow.cycle), number("phalanx.pods_bound", slow.pods as u64)],
+    })];
+    for (index, (name, took)) in slow.steps.iter().enumerate() {
+        let end = start + took.as_nanos();
+        spans.push(json!({
+            "traceId": trace, "spanId": span(index + 1), "parentSpanId": span(0), "name": name, "kind": INTERNAL,
+            "startTimeUnixNano": start.to_string(), "endTimeUnixNano": end.to_string(),
+        }));
+        start = end;
+    }
+    let service = json!({"key": "service.name", "value": {"stringValue": "phalanx-scheduler"}});
+    json!({"resourceSpans": [{
+        "resource": {"attributes": [service]},
+        "scopeSpans": [{"scope": {"name": "phalanx"}, "spans": spans}],
+    }]})
+}
+
+/// An attribute; 64-bit integers are text in the JSON of protobuf.
+fn number(key: &str, value: u64) -> Value {
+    json!({"key": key, "value": {"intValue": value.to_string()}})
+}
+
+/// Since 1970.
+fn nanos(time: SystemTime) -> u128 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_spans_below_the_span_of_their_cycle_one_after_the_other() {
+        let ms = Duration::from_millis;
+        let steps = vec![("begin".to_owned(), ms(100)), ("action allocate".to_owned(), ms(1400))];
+        let ended = UNIX_EPOCH + ms(10_000);
+        let sent = request(&SlowCycle { cycle: 7, ended, took: ms(1500), pods: 3, steps }, 0xab);
+        let spans = sent["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+        let field =
+            |field: &str| spans.iter().map(|span| span[field].as_str().unwrap_or("")).collect::<Vec<_>>();
+        assert_eq!(field("name"), ["cycle", "begin", "action allocate"]);
+        assert_eq!(field("startTimeUnixNano"), ["8500000000", "8500000000", "8600000000"]);
+        assert_eq!(field("endTimeUnixNano"), ["10000000000", "8600000000", "10000000000"]);
+        let [cycle, ..] = &field("spanId")[..] else { panic!("no span") };
+        assert_eq!(field("parentSpanId"), ["", cycle, cycle]);
+        assert!(spans.iter().all(|span| span["traceId"] == "000000000000000000000000000000ab"));
+    }
+}
