@@ -8,6 +8,10 @@ use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, percen
 /// The number of kinds of reasons that are listed for pods without a PodGroup.
 const REASONS_MAX: usize = 20;
 
+/// The legend of the queues.
+const SHARE: &str = "SHARE: allocated of deserved, of the resource of which this is the most. Below 100 % a queue is owed more;\n\
+    above, other queues may reclaim pods from it.\n";
+
 /// The number of nodes that are named for a gang; above it only their number is shown.
 const NODES_MAX: usize = 4;
 
@@ -109,13 +113,20 @@ impl Report {
         format!("Pods without a PodGroup: {placed} placed, {} waiting\n", self.pods.len())
     }
 
+    /// The queues; if nothing is allocated any more, those of the time when the most was.
     fn queue_table(&self) -> String {
-        let rows = self.queues.iter().map(|(name, queue)| {
+        let queues = self.busiest.as_ref().map_or(&self.queues, |busiest| &busiest.queues);
+        let rows = queues.iter().map(|(name, queue)| {
             let figures = [amounts(&queue.allocated), amounts(&queue.deserved)];
             let [allocated, deserved] = figures;
             vec![name.clone(), queue.weight.to_string(), percent(queue.share), allocated, deserved]
         });
-        columns(&["QUEUE", "WEIGHT", "SHARE", "ALLOCATED", "DESERVED"], rows.collect())
+        let table = columns(&["QUEUE", "WEIGHT", "SHARE", "ALLOCATED", "DESERVED"], rows.collect());
+        let when = self.busiest.as_ref().map(|busiest| {
+            format!("Queues after {} s, when the most was allocated; now nothing is:\n", busiest.seconds)
+        });
+        let shares = queues.values().any(|queue| queue.share.is_some());
+        when.unwrap_or_default() + &table + if shares { SHARE } else { "" }
     }
 
     fn evicted(&self) -> String {
