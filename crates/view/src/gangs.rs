@@ -61,6 +61,9 @@ pub struct Gang {
     /// Why it waits: places in the list of texts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<u32>,
+    /// The kind of the first reason: a place in the list of kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<u32>,
     /// What the nearest node lacks: a place in the list of texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lack: Option<u32>,
@@ -150,7 +153,7 @@ impl GangState {
 /// The gangs and their reasons.
 pub(crate) fn of(seen: Seen<'_>, nodes: &Nodes) -> (Gangs, Reasons) {
     let (mut gangs, mut reasons) = (Gangs::default(), Reasons::default());
-    let mut found: Vec<(GangState, &GroupReport, &Job)> = Vec::with_capacity(seen.groups.len());
+    let mut found: Vec<Found<'_>> = Vec::with_capacity(seen.groups.len());
     for report in seen.groups {
         let Some(job) = job(seen.cluster, report) else { continue };
         let state = GangState::of(job);
@@ -161,15 +164,14 @@ pub(crate) fn of(seen: Seen<'_>, nodes: &Nodes) -> (Gangs, Reasons) {
         }
         gangs.pods_waiting += report.waiting;
         gangs.pods_placed += report.placed;
-        reasons.count(&report.reasons, &report.queue, report.waiting);
-        found.push((state, report, job));
+        let kind = reasons.count(&report.reasons, &report.queue, report.waiting);
+        found.push(Found { state, report, job, kind });
     }
     // The sort is stable: within a state, PodGroups stand before pods without one, by name.
-    found.sort_by_key(|(state, report, _)| (*state, report.solo));
+    found.sort_by_key(|found| (found.state, found.report.solo));
     gangs.left_out = found.len().saturating_sub(GANGS_MAX);
     let listed = found.iter().take(GANGS_MAX);
-    gangs.list =
-        listed.map(|(state, report, job)| gang(seen, nodes, &mut reasons, (*state, report, job))).collect();
+    gangs.list = listed.map(|found| gang(seen, nodes, &mut reasons, found)).collect();
     (gangs, reasons)
 }
 
@@ -178,12 +180,17 @@ fn job<'c>(cluster: &'c Cluster, report: &GroupReport) -> Option<&'c Job> {
     cluster.jobs.get(cluster.job_named(kind, &report.key)?)
 }
 
-fn gang(
-    seen: Seen<'_>,
-    nodes: &Nodes,
-    reasons: &mut Reasons,
-    (state, report, job): (GangState, &GroupReport, &Job),
-) -> Gang {
+/// A job, and what is told of it.
+struct Found<'a> {
+    state: GangState,
+    report: &'a GroupReport,
+    job: &'a Job,
+    /// The kind of its first reason.
+    kind: Option<u32>,
+}
+
+fn gang(seen: Seen<'_>, nodes: &Nodes, reasons: &mut Reasons, found: &Found<'_>) -> Gang {
+    let Found { state, report, job, kind } = *found;
     let (places, more_nodes) = places(seen.cluster, nodes, job);
     Gang {
         name: report.key.to_string(),
@@ -200,6 +207,7 @@ fn gang(
             failed: report.failed,
         },
         reasons: report.reasons.iter().map(|reason| reasons.text(reason)).collect(),
+        kind,
         lack: report.lack.as_ref().map(|lack| reasons.text(&lack.text)),
         problem: report.problem.as_ref().map(ToString::to_string),
         times: times(seen, report, job),

@@ -3,12 +3,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// The reasons of all listed jobs.
+/// The reasons of all jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reasons {
-    /// Each text once, with its kind.
-    pub texts: Vec<(String, u32)>,
-    /// Kinds of reasons, regardless of the numbers in them.
+    /// Each text of the listed jobs once.
+    pub texts: Vec<String>,
+    /// Kinds of first reasons, regardless of the numbers in them. Each job with reasons is of one kind.
     pub kinds: Vec<ReasonKind>,
     #[serde(skip)]
     text_ids: BTreeMap<String, u32>,
@@ -30,17 +30,19 @@ pub struct ReasonKind {
 }
 
 impl Reasons {
-    /// Counts a job with these reasons.
-    pub(crate) fn count(&mut self, reasons: &[String], queue: &str, pods: u32) {
-        let mut kinds: Vec<u32> = reasons.iter().map(|reason| self.kind(reason)).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        for id in kinds {
-            let kind = &mut self.kinds[id as usize];
-            kind.gangs += 1;
-            kind.pods += pods;
-            *kind.queues.entry(queue.to_owned()).or_default() += 1;
+    /// Counts a job with these reasons; returns their kind.
+    pub(crate) fn count(&mut self, reasons: &[String], queue: &str, pods: u32) -> Option<u32> {
+        let reason = without_pod(reasons.first()?);
+        let next = self.kinds.len() as u32;
+        let id = *self.kind_ids.entry(shape(reason)).or_insert(next);
+        if id == next {
+            self.kinds.push(ReasonKind { example: reason.to_owned(), ..ReasonKind::default() });
         }
+        let kind = &mut self.kinds[id as usize];
+        kind.gangs += 1;
+        kind.pods += pods;
+        *kind.queues.entry(queue.to_owned()).or_default() += 1;
+        Some(id)
     }
 
     /// The number of a text.
@@ -48,19 +50,9 @@ impl Reasons {
         if let Some(id) = self.text_ids.get(reason) {
             return *id;
         }
-        let (id, kind) = (self.texts.len() as u32, self.kind(reason));
-        self.texts.push((reason.to_owned(), kind));
+        let id = self.texts.len() as u32;
+        self.texts.push(reason.to_owned());
         self.text_ids.insert(reason.to_owned(), id);
-        id
-    }
-
-    fn kind(&mut self, reason: &str) -> u32 {
-        let reason = without_pod(reason);
-        let next = self.kinds.len() as u32;
-        let id = *self.kind_ids.entry(shape(reason)).or_insert(next);
-        if id == next {
-            self.kinds.push(ReasonKind { example: reason.to_owned(), ..ReasonKind::default() });
-        }
         id
     }
 }
@@ -96,20 +88,10 @@ mod tests {
             "queue x is overused: cpu (2 more)",
             "queue y is overused: cpu (2 more)",
         ];
-        for reason in told {
-            reasons.count(&[reason.to_owned()], "q", 3);
-            reasons.text(reason);
-        }
-        let kinds: Vec<(u32, u32)> = reasons.kinds.iter().map(|kind| (kind.gangs, kind.pods)).collect();
-        assert_eq!(kinds, [(2, 6), (1, 3), (1, 3)]);
-        assert_eq!(reasons.texts.iter().map(|(_, kind)| *kind).collect::<Vec<_>>(), [0, 0, 1, 2]);
+        let kinds = told.map(|reason| reasons.count(&[reason.to_owned(), "no more".into()], "q", 3));
+        assert_eq!(kinds, [0, 0, 1, 2].map(Some));
+        let counts: Vec<(u32, u32)> = reasons.kinds.iter().map(|kind| (kind.gangs, kind.pods)).collect();
+        assert_eq!(counts, [(2, 6), (1, 3), (1, 3)]);
         assert!(reasons.kinds[0].example.starts_with("0/9 nodes"), "{reasons:?}");
-    }
-
-    #[test]
-    fn a_job_counts_once_for_a_kind() {
-        let mut reasons = Reasons::default();
-        reasons.count(&["a-1: 1 more cpu".into(), "a-2: 3 more cpu".into()], "q", 2);
-        assert_eq!(reasons.kinds.iter().map(|kind| (kind.gangs, kind.pods)).collect::<Vec<_>>(), [(1, 2)]);
     }
 }

@@ -196,7 +196,7 @@ fn row(cells: &[String], widths: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Lack, NodeOutcome, PodOutcome};
+    use crate::report::{BusiestQueues, Lack, NodeOutcome, PodOutcome};
 
     #[test]
     fn names_in_the_table_are_escaped() {
@@ -263,6 +263,8 @@ Pods without a PodGroup: 3 placed, 2 waiting
 
 QUEUE  WEIGHT  SHARE  ALLOCATED  DESERVED
 q      3       50 %   -          -
+SHARE: allocated of deserved, of the resource of which this is the most. Below 100 % a queue is owed more;
+above, other queues may reclaim pods from it.
 
 EVICTED  ACTION   WHY
 a/z      preempt  preempted by a/y
@@ -278,5 +280,18 @@ PodGroup train/big (Inqueue) waits:
 0 pods bound, 3 waiting, 1 evicted on 0 nodes; 0 cycles, 0 s of virtual time, 0.000 s in sessions
 ";
         assert_eq!(report.to_table(), expected);
+    }
+
+    #[test]
+    fn queues_of_a_run_that_has_ended_are_those_of_its_busiest_time() {
+        let mut report = Report::default();
+        report.queues.insert("q".into(), QueueOutcome::default());
+        let allocated = [("cpu".to_owned(), "4".to_owned())].into();
+        let queue = QueueOutcome { weight: 1, share: Some(1.0), allocated, ..QueueOutcome::default() };
+        report.busiest = Some(BusiestQueues { seconds: 12.0, queues: [("q".to_owned(), queue)].into() });
+        let text = report.to_table();
+        for part in ["Queues after 12 s, when the most was allocated; now nothing is:", "100 %", "cpu 4", "SHARE: "] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 /** The most nodes that are drawn with their names. */
 const CARDS_MAX = 60;
-/** The most rows of queues and names of nodes that are drawn at once. */
+/** The most names of nodes that are drawn at once. */
 const ROWS_MAX = 200;
+/** The queues that are drawn at first. */
+const QUEUES = 20;
 
 function drawTotals(view, ui, redraw) {
   const { resources, nodes } = view.state;
@@ -36,13 +38,13 @@ function drawQueues(view, ui, redraw) {
   const resource = view.state.resources[at];
   const all = tree(view.state.queues, at);
   const quiet = ({ queue }) => !queue.problem && queue.waiting.pods === 0 && queue.requested.every((amount) => amount === 0);
-  const crowded = all.length > 12 && !ui.open.has('queues');
-  const rows = crowded ? all.filter((row) => !quiet(row)).slice(0, ROWS_MAX) : all;
+  const crowded = all.length > QUEUES && !ui.open.has('queues');
+  const rows = crowded ? foremost(all.filter((row) => !quiet(row))) : all;
   const name = resource ? resource.name : 'resources';
   byId('queues-title').textContent = 'Queues: ' + name;
   fill('queues-legend', swatch('', 'allocated'), swatch('over', 'allocated above what it deserves'), swatch('asked', 'requested and waiting'),
-    swatch('tick', 'deserved'), ' Share: allocated of deserved, of the resource of which this is the most. Below 100 % a queue is owed more; ' +
-    'above, other queues may reclaim pods from it.');
+    swatch('tick', 'deserved'));
+  byId('queues-share').hidden = all.every(({ queue }) => queue.share === undefined);
   const columns = QUEUE_COLUMNS.filter(([title]) => title !== 'Guarantee' || view.state.queues.some((queue) => queue.guarantee[at] > 0));
   head('queues-table', columns);
   byId('queues-table').classList.add('flat');
@@ -50,8 +52,19 @@ function drawQueues(view, ui, redraw) {
   byId('queues-table').tBodies[0].replaceChildren(...rows.map((each) => queueRow(view, at, most, columns, each)));
   const hidden = all.length - rows.length + view.state.queuesLeftOut;
   const more = el('button', { type: 'button', 'data-key': 'queues-all', onclick: () => redraw({ opened: 'queues' }) }, 'Show them');
-  fill('queues-note', hidden > 0 ? [counted(hidden, 'queue') + ' without pods not shown. ', crowded ? more : ''] : '');
+  fill('queues-note', hidden > 0 ? [counted(hidden, 'queue') + ', with less waiting than these or nothing, not shown. ', crowded ? more : ''] : '');
   byId('queues').hidden = all.length === 0;
+}
+
+/** The rows of queues with the most waiting pods, and of the queues above them, in the order of the tree. */
+function foremost(rows) {
+  const most = [...rows].sort((a, b) => b.queue.waiting.pods - a.queue.waiting.pods).slice(0, QUEUES);
+  const shown = new Set(most.map(({ queue }) => queue.name));
+  const byName = new Map(rows.map(({ queue }) => [queue.name, queue]));
+  for (const { queue } of most) {
+    for (let above = queue.parent; above && !shown.has(above); above = byName.get(above)?.parent) shown.add(above);
+  }
+  return rows.filter(({ queue }) => shown.has(queue.name));
 }
 
 function swatch(kind, text) {
@@ -102,8 +115,8 @@ function drawNodes(view, ui) {
   const used = having.filter((each) => each.used > 0);
   const full = used.filter((each) => each.used >= each.all).length;
   const empty = having.filter((each) => each.used <= 0);
-  const parts = [counted(view.state.nodes.total, 'node'), counted(full, 'full', 'full'), counted(used.length - full, 'partly used', 'partly used'),
-    counted(empty.length, 'empty', 'empty')];
+  const parts = [counted(view.state.nodes.total, 'node'), ...[[full, 'full'], [used.length - full, 'partly used'],
+    [empty.length, 'empty']].filter(([count]) => count > 0).map(([count, text]) => counted(count, text, text))];
   if (without > 0) parts.push(counted(without, 'has none', 'have none') + ' of it');
   if (view.state.nodes.leftOut > 0) parts.push(counted(view.state.nodes.leftOut, 'more', 'more') + ' not shown');
   fill('nodes-sum', parts.join(', ') + '.');

@@ -8,14 +8,14 @@ function el(tag, props, ...children) {
     else if (name === 'left' || name === 'width') element.style[name] = value;
     else element.setAttribute(name, value === true ? '' : value);
   }
-  element.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== ''));
+  element.append(...children.flat(4).filter((child) => child !== undefined && child !== null && child !== ''));
   return element;
 }
 
 const byId = (id) => document.getElementById(id);
 
 function fill(id, ...children) {
-  byId(id).replaceChildren(...children.flat().filter((child) => child !== undefined && child !== null && child !== ''));
+  byId(id).replaceChildren(...children.flat(4).filter((child) => child !== undefined && child !== null && child !== ''));
 }
 
 /** A link to an object of the page. */

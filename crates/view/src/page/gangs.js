@@ -23,8 +23,8 @@ function drawWhy(view, ui, redraw) {
 }
 
 const COLUMNS = [
-  ['Gang', { class: 'name' }, 'name'], ['Queue', {}, 'queue'], ['Priority', { class: 'num' }, 'priority'], ['Pods', {}, 'pods'],
-  ['Since', {}, 'since'], ['Why', { class: 'why' }], ['Timeline', { class: 'line' }],
+  ['Gang', { class: 'name' }, 'name'], ['Queue', {}, 'queue'], ['Priority', { class: 'num' }, 'priority'], ['Pods', { class: 'short' }, 'pods'],
+  ['Since', { class: 'short' }, 'since'], ['Why', { class: 'why' }], ['Timeline', { class: 'line' }],
 ];
 
 const STATE_NAMES = { waiting: 'Waiting', running: 'Running', finished: 'Finished', all: 'All' };
@@ -77,11 +77,11 @@ const keyOf = (gang) => (gang.solo ? 'pod=' : 'podgroup=') + gang.name;
 function gangRows(view, ui, redraw, range, gang) {
   const key = keyOf(gang);
   const open = ui.gang === key;
-  const texts = (gang.reasons || []).map((text) => view.reasons.texts[text][0]);
+  const texts = (gang.reasons || []).map((text) => view.reasons.texts[text]);
   const state = el('span', { class: 'state ' + gang.state }, gang.phase);
-  const needs = gang.min > 1 && gang.placed < gang.min ? `, needs ${gang.min}` : '';
+  const needs = gang.min > 1 && gang.placed < gang.min ? `, min ${gang.min}` : '';
   const pods = `${gang.placed} of ${gang.placed + gang.waiting + (gang.failed || 0)}${needs}`;
-  const moments = gang.state === 'waiting' ? duration(view.now - Math.max(since(gang), view.begin ?? 0)) : moment(since(gang), view);
+  const moments = gang.state === 'waiting' ? 'for ' + duration(view.now - Math.max(since(gang), view.begin ?? 0)) : moment(since(gang), view);
   const toggle = link(gang.solo ? 'pod' : 'podgroup', gang.name);
   toggle.setAttribute('aria-expanded', String(open));
   const why = [gang.problem, ...texts].filter(Boolean);
@@ -122,9 +122,9 @@ function timeline(view, { begin, end }, gang) {
 }
 
 function detail(view, gang) {
-  const term = (name, ...content) => content.flat().length > 0 ? [el('dt', {}, name), el('dd', {}, content)] : [];
-  const reasons = (gang.reasons || []).map((text) => el('div', {}, view.reasons.texts[text][0]));
-  const lack = gang.lack === undefined ? [] : [el('div', {}, view.reasons.texts[gang.lack][0])];
+  const term = (name, ...content) => content.flat(4).length > 0 ? [el('dt', {}, name), el('dd', {}, content)] : [];
+  const reasons = (gang.reasons || []).map((text) => el('div', {}, view.reasons.texts[text]));
+  const lack = gang.lack === undefined ? [] : [el('div', {}, view.reasons.texts[gang.lack])];
   const nodes = (gang.nodes || []).map(([place, pods], at) => [at > 0 ? ', ' : '', link('node', view.state.nodes.list[place].name), ` (${pods})`]);
   const more = gang.moreNodes > 0 ? [` and ${gang.moreNodes} more`] : [];
   const evicted = view.evicted.list.filter((it) => (gang.solo ? it.pod : it.group) === gang.name).slice(0, 5)
@@ -136,7 +136,7 @@ function detail(view, gang) {
     term('Times', moments), term('Nodes', nodes.flat(), more), term('Evicted', evicted));
 }
 
-const EVICTED = [['When'], ['Pod', { class: 'name' }], ['Preemptor'], ['Action'], ['Why', { class: 'why' }]];
+const EVICTED = [['When', { class: 'short' }], ['Pod', { class: 'name' }], ['Preemptor'], ['Action'], ['Why', { class: 'why' }]];
 
 function drawEvictions(view) {
   const { list, total } = view.evicted;
@@ -176,7 +176,7 @@ function drawJobs(view) {
     jobs.length > 500 ? el('p', { class: 'note' }, `The first 500 of ${jobs.length}.`) : '');
 }
 
-const EVENT = [['When'], ['What'], ['Object', { class: 'name' }], ['Details', { class: 'why' }]];
+const EVENT = [['When', { class: 'short' }], ['What'], ['Object', { class: 'name' }], ['Details', { class: 'why' }]];
 
 function drawEvents(view) {
   byId('events').hidden = view.events.length === 0;

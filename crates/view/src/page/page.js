@@ -110,6 +110,16 @@ function listen() {
   });
 }
 
+/** What an answer says of why it has no view: the message of a Status, else its text. */
+async function reason(answer) {
+  const text = (await answer.text()).slice(0, 1000);
+  try {
+    return JSON.parse(text).message || text;
+  } catch {
+    return text;
+  }
+}
+
 function say(text, bad) {
   byId('status').textContent = text;
   byId('status').classList.toggle('bad', bad);
@@ -135,12 +145,12 @@ async function live() {
         const answer = await fetch('api/v1/view', { headers, cache: 'no-store' });
         if (answer.status === 401 || answer.status === 403) {
           asked = true;
-          const why = token ? (await answer.text()).slice(0, 300) : '';
+          const why = token ? await reason(answer) : '';
           say(answer.status === 401 ? 'The scheduler asks who you are. ' + why : 'You may not read this. ' + why, Boolean(token));
           byId('token').hidden = false;
           byId('token-text').focus();
         } else if (!answer.ok) {
-          say(`The scheduler answers ${answer.status}: ${(await answer.text()).slice(0, 300)}`, true);
+          say(`The scheduler answers ${answer.status}: ${await reason(answer)}`, true);
         } else {
           const next = await answer.text();
           if (next !== text) take(JSON.parse(next));

@@ -63,7 +63,7 @@ function duration(ms) {
 /** A moment: seconds of a run in virtual time, else the time of day, with the date when that is not today's. */
 function moment(at, view) {
   if (view.begin !== undefined) {
-    return at < view.begin ? 'before the run' : at === view.begin ? 'at the start' : 'after ' + duration(at - view.begin);
+    return at < view.begin ? 'before the run' : at - view.begin < 500 ? 'at the start' : 'after ' + duration(at - view.begin);
   }
   const time = new Date(at);
   const day = new Date(view.now).toDateString() === time.toDateString();
@@ -89,14 +89,13 @@ function headline(view) {
 /** Gangs that pass the filters, sorted. */
 function chosen(view, ui) {
   const words = ui.text.toLowerCase().split(/\s+/).filter(Boolean);
-  const kindOf = (text) => view.reasons.texts[text][1];
   const passes = (gang) => {
     if (ui.state !== 'all' && gang.state !== ui.state) return false;
     if (ui.queue !== '' && gang.queue !== ui.queue) return false;
     const reasons = gang.reasons || [];
-    if (ui.kind >= 0 && !reasons.some((text) => kindOf(text) === ui.kind)) return false;
+    if (ui.kind >= 0 && gang.kind !== ui.kind) return false;
     if (words.length === 0) return true;
-    const texts = reasons.map((text) => view.reasons.texts[text][0]).join(' ');
+    const texts = reasons.map((text) => view.reasons.texts[text]).join(' ');
     const all = (gang.name + ' ' + gang.queue + ' ' + gang.phase + ' ' + texts).toLowerCase();
     return words.every((word) => all.includes(word));
   };

@@ -50,7 +50,7 @@ fn a_waiting_gang_says_why_and_what_the_nearest_node_lacks() {
     let seen = view(&test, &history);
     assert_eq!((seen.gangs.waiting, seen.gangs.pods_waiting), (2, 4));
     let gang = &seen.gangs.list[0];
-    let text = |at: u32| seen.reasons.texts[at as usize].0.as_str();
+    let text = |at: u32| seen.reasons.texts[at as usize].as_str();
     assert!(text(gang.reasons[0]).contains("Insufficient nvidia.com/gpu"), "{gang:?}");
     assert!(text(gang.lack.unwrap()).contains("nvidia.com/gpu 4"), "{gang:?}");
     let kind = &seen.reasons.kinds[0];

@@ -43,7 +43,7 @@ pub(crate) fn hostile() -> View {
     for gang in &mut view.gangs.list {
         (gang.name, gang.queue, gang.problem) = (text(), text(), Some(text()));
     }
-    view.reasons.texts.iter_mut().for_each(|each| each.0 = text());
+    view.reasons.texts.iter_mut().for_each(|each| *each = text());
     view.reasons.kinds.iter_mut().for_each(|kind| kind.example = text());
     view.evicted.total = 1;
     view.evicted.list.push(EvictedPod {

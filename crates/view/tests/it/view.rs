@@ -55,12 +55,13 @@ fn nodes_add_up_to_resources(view: &View) -> TestCaseResult {
 
 fn kinds_count_the_gangs_with_their_reasons(view: &View) -> TestCaseResult {
     for (at, kind) in view.reasons.kinds.iter().enumerate() {
-        let of_kind = |text: &u32| view.reasons.texts[*text as usize].1 as usize == at;
-        let gangs = view.gangs.list.iter().filter(|gang| gang.reasons.iter().any(of_kind));
+        let gangs = view.gangs.list.iter().filter(|gang| gang.kind == Some(at as u32));
         let pods: u32 = gangs.clone().map(|gang| gang.pods.waiting).sum();
         prop_assert_eq!((kind.gangs as usize, kind.pods), (gangs.count(), pods), "{}", kind.example);
         prop_assert_eq!(kind.queues.values().sum::<u32>(), kind.gangs);
     }
+    let with_reasons = view.gangs.list.iter().filter(|gang| !gang.reasons.is_empty()).count();
+    prop_assert_eq!(view.reasons.kinds.iter().map(|kind| kind.gangs as usize).sum::<usize>(), with_reasons);
     Ok(())
 }
 
