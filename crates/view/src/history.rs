@@ -177,7 +177,8 @@ impl History {
         match phase {
             Phase::Inqueue => noted.times.enqueued = Some(at),
             Phase::Completed => noted.times.finished = Some(at),
-            Phase::Pending | Phase::Running | Phase::Unknown => {}
+            Phase::Running => {}
+            Phase::Pending | Phase::Unknown => return,
         }
         self.event(at, phase.as_str(), format!("podgroup={group}"), "");
     }

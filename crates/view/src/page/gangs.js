@@ -86,9 +86,15 @@ function gangRows(view, ui, redraw, range, gang) {
   toggle.setAttribute('aria-expanded', String(open));
   const why = [gang.problem, ...texts].filter(Boolean);
   const cells = [[toggle, ' ', state], gang.queue, String(gang.priority), pods, moments,
-    why.length > 0 ? why.map((text) => el('div', {}, text)) : gang.state === 'waiting' ? 'not tried yet' : '', timeline(view, range, gang)];
+    why.length > 0 ? brief(why, open) : gang.state === 'waiting' ? 'not tried yet' : '', timeline(view, range, gang)];
   const line = row(COLUMNS, cells, { id: key, class: open ? 'open' : undefined });
   return open ? [line, el('tr', { class: 'detail' }, el('td', { colspan: COLUMNS.length }, detail(view, gang)))] : [line];
+}
+
+/** The first reason in full; the others stand in the detail. */
+function brief(why, open) {
+  const more = why.length - 1;
+  return [why[0], more > 0 && !open ? el('small', {}, ' and ' + counted(more, 'more reason')) : ''];
 }
 
 /** The time that the timelines of these gangs cover. */

@@ -21,7 +21,9 @@ function redraw({ opened, to, ...choice } = {}) {
 
 function draw() {
   const view = current;
-  const key = document.activeElement?.getAttribute('data-key');
+  const focused = document.activeElement;
+  const key = focused?.getAttribute('data-key');
+  const section = focused?.closest('section, header')?.id;
   if (ui.resource < 0 || ui.resource >= view.state.resources.length) ui.resource = scarcest(view.state.resources);
   if (ui.state === '') ui.state = view.gangs.waiting > 0 ? 'waiting' : view.gangs.running > 0 ? 'running' : 'all';
   if (ui.kind >= view.reasons.kinds.length) ui.kind = -1;
@@ -38,8 +40,11 @@ function draw() {
   drawJobs(view);
   drawEvents(view);
   fill('nav', SECTIONS.filter(([id]) => !byId(id).hidden).map(([id, text]) => el('a', { href: '#' + id, 'data-key': 'nav=' + id }, text)));
-  if (key && document.activeElement?.getAttribute('data-key') !== key) {
-    [...document.querySelectorAll('[data-key]')].find((element) => element.getAttribute('data-key') === key)?.focus({ preventScroll: true });
+  // Elements that were drawn anew have lost the focus.
+  if (key && !focused.isConnected) {
+    const again = [...document.querySelectorAll('[data-key]')].filter((element) => element.getAttribute('data-key') === key);
+    const same = again.find((element) => element.closest('section, header')?.id === section);
+    (same || again[0])?.focus({ preventScroll: true });
   }
 }
 

@@ -75,7 +75,7 @@ function headline(view) {
   const { waiting, running, finished } = view.gangs;
   if (waiting + running + finished === 0) return 'No gangs and no pods of this scheduler';
   const parts = [];
-  if (waiting > 0) parts.push(counted(waiting, 'gang waits', 'gangs wait') + ' for ' + counted(view.gangs.podsWaiting, 'pod'));
+  if (waiting > 0) parts.push(`${counted(waiting, 'gang')} (${counted(view.gangs.podsWaiting, 'pod')}) ${waiting === 1 ? 'waits' : 'wait'}`);
   if (running > 0) parts.push(waiting > 0 ? running.toLocaleString('en') + (running === 1 ? ' runs' : ' run') : counted(running, 'gang runs', 'gangs run'));
   if (finished > 0) {
     const ended = finished === 1 ? ' has finished' : ' have finished';

@@ -64,7 +64,7 @@ fn the_live_page_asks_for_a_token_once_and_follows_the_scheduler() {
     assert_eq!(browser.text("document.activeElement.id"), "token-text");
     browser.eval("document.getElementById('token-text').value = 'secret'");
     browser.eval("document.querySelector('#token button').click()");
-    browser.wait("document.getElementById('summary-title').textContent.startsWith('6 gangs wait')");
+    browser.wait("document.getElementById('summary-title').textContent.startsWith('6 gangs (24 pods) wait')");
     assert_eq!(browser.eval("document.getElementById('token').hidden"), true);
     assert_eq!(browser.text("sessionStorage.getItem('phalanx-token')"), "secret");
     assert_eq!(browser.eval("localStorage.length"), 0);
@@ -73,13 +73,13 @@ fn the_live_page_asks_for_a_token_once_and_follows_the_scheduler() {
     browser.eval("document.querySelectorAll('.total')[1].click()");
     browser.eval("document.getElementById('filter-text').focus()");
     answers.lock().unwrap().view = View { begin: None, ..samples::view(5, 12) };
-    browser.wait("document.getElementById('summary-title').textContent.startsWith('8 gangs wait')");
+    browser.wait("document.getElementById('summary-title').textContent.startsWith('8 gangs (32 pods) wait')");
     assert_eq!(browser.seen("queues-title"), "Queues: cpu");
     assert_eq!(browser.text("document.activeElement.id"), "filter-text");
 
     // A tab that is loaded again knows its token.
     browser.call("Page.reload", serde_json::json!({}));
-    browser.wait("document.getElementById('summary-title').textContent.startsWith('8 gangs wait')");
+    browser.wait("document.getElementById('summary-title').textContent.startsWith('8 gangs (32 pods) wait')");
     answers.lock().unwrap().token = "other";
     browser.wait("!document.getElementById('token').hidden");
     assert!(browser.seen("status").contains("expected a token"), "{}", browser.seen("status"));

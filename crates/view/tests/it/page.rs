@@ -19,7 +19,7 @@ fn the_page_says_first_what_waits_and_why() {
     let Some(mut browser) = Browser::start() else { return };
     let _page = browser.show(&page(&view(5, 9)), "");
     let first = browser.seen("summary-title");
-    assert!(first.starts_with("6 gangs wait for 24 pods, 3 run"), "{first}");
+    assert!(first.starts_with("6 gangs (24 pods) wait, 3 run"), "{first}");
     let why = browser.seen("why-list");
     assert!(why.contains("6 gangs") && why.contains("Insufficient nvidia.com/gpu"), "{why}");
     let queues = browser.seen("queues");

@@ -4,6 +4,7 @@ use phalanx_testkit::random::{Script, script};
 use phalanx_testkit::{TestCluster, cases, helm};
 use phalanx_view::{GangState, History, Seen, View};
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
 
 /// The view of a random cluster after some cycles.
 fn seen(script: &Script) -> (TestCluster, View) {
@@ -46,9 +47,8 @@ fn nodes_add_up_to_resources(view: &View) -> TestCaseResult {
         prop_assert_eq!(free, holes.free);
     }
     for gang in &view.gangs.list {
-        prop_assert!(gang.nodes.iter().all(|(node, pods)| {
-            (*node as usize) < state.nodes.list.len() && *pods > 0
-        }));
+        let there = |(node, pods): &(u32, u32)| (*node as usize) < state.nodes.list.len() && *pods > 0;
+        prop_assert!(gang.nodes.iter().all(there));
     }
     Ok(())
 }
