@@ -1,7 +1,7 @@
 // Resources, queues and nodes.
 
 /** The most nodes that are drawn with their names. */
-const CARDS_MAX = 60;
+const CARDS_MAX = 24;
 /** The most names of nodes that are drawn at once. */
 const ROWS_MAX = 200;
 /** The queues that are drawn at first. */
@@ -42,14 +42,19 @@ function drawQueues(view, ui, redraw) {
   const rows = crowded ? foremost(all.filter((row) => !quiet(row))) : all;
   const name = resource ? resource.name : 'resources';
   byId('queues-title').textContent = 'Queues: ' + name;
-  fill('queues-legend', swatch('', 'allocated'), swatch('over', 'allocated above what it deserves'), swatch('asked', 'requested and waiting'),
-    swatch('tick', 'deserved'));
   byId('queues-share').hidden = all.every(({ queue }) => queue.share === undefined);
   const columns = QUEUE_COLUMNS.filter(([title]) => title !== 'Guarantee' || view.state.queues.some((queue) => queue.guarantee[at] > 0));
   head('queues-table', columns);
   byId('queues-table').classList.add('flat');
-  const most = Math.max(1, ...all.map(({ queue }) => Math.max(queue.requested[at], queue.allocated[at], queue.deserved[at] || 0)));
-  byId('queues-table').tBodies[0].replaceChildren(...rows.map((each) => queueRow(view, at, most, columns, each)));
+  const most = [];
+  for (const { queue, depth } of all) {
+    most[depth] = Math.max(1, most[depth] || 0, queue.requested[at], queue.allocated[at], queue.deserved[at] || 0);
+  }
+  fill('queues-legend', swatch('', 'allocated'), swatch('over', 'allocated above what it deserves'), swatch('asked', 'requested and waiting'),
+    swatch('tick', 'deserved'), most.length > 1 ? '. Bars of one level of the tree have one scale.' : '');
+  byId('queues-table').tBodies[0].replaceChildren(...rows.map((each) => queueRow(view, at, most[each.depth], columns, each)));
+  fill('queues-problems', view.state.queues.filter((queue) => queue.problem).slice(0, QUEUES)
+    .map((queue) => el('p', { class: 'problem' }, el('b', {}, 'Queue ' + queue.name), ': ' + queue.problem)));
   const hidden = all.length - rows.length + view.state.queuesLeftOut;
   const more = el('button', { type: 'button', 'data-key': 'queues-all', onclick: () => redraw({ opened: 'queues' }) }, 'Show them');
   fill('queues-note', hidden > 0 ? [counted(hidden, 'queue') + ', with less waiting than these or nothing, not shown. ', crowded ? more : ''] : '');
@@ -81,10 +86,9 @@ function queueRow(view, at, most, columns, { queue, depth }) {
     el('i', { class: 'used', width: share(within, most) }),
     has > within ? el('i', { class: 'over', left: share(within, most), width: share(has - within, most) }) : '',
     due === null ? '' : el('i', { class: 'tick', left: share(due, most) }));
-  const notes = [queue.state === 'Open' ? '' : queue.state, queue.overused ? 'overused' : '', queue.reclaimable ? '' : 'not reclaimable'];
+  const notes = [queue.problem ? 'see below' : '', queue.state === 'Open' ? '' : queue.state, queue.overused ? 'overused' : '', queue.reclaimable ? '' : 'not reclaimable'];
   const title = [el('a', { href: '#gangs', 'data-key': 'queue=' + queue.name, 'data-queue': queue.name, title: 'Show its gangs' }, queue.name),
-    el('small', {}, ' ' + notes.filter(Boolean).join(', ')),
-    queue.problem ? el('div', { class: 'problem' }, queue.problem) : ''];
+    el('small', {}, ' ' + notes.filter(Boolean).join(', '))];
   const waits = queue.waiting.pods > 0 ? counted(queue.waiting.pods, 'pod') + (queue.waiting.gangs > 0 ? ' of ' + counted(queue.waiting.gangs, 'gang') : '') : '–';
   const cells = {
     Queue: el('div', { class: 'depth-' + Math.min(depth, 4) }, title),
@@ -93,7 +97,7 @@ function queueRow(view, at, most, columns, { queue, depth }) {
     Allocated: text(has), Requested: text(asks), Deserved: text(due), Guarantee: text(queue.guarantee[at]),
     Limit: text(queue.capability[at]), Weight: String(queue.weight), Waiting: waits,
   };
-  return row(columns, columns.map(([name]) => cells[name]), { id: 'queue=' + queue.name });
+  return row(columns, columns.map(([name]) => cells[name]), { id: idOf('queue=' + queue.name) });
 }
 
 /** Nodes that have a resource, the busiest first. */
@@ -150,7 +154,7 @@ function drawCards(view, ui, drawn) {
     const rows = view.state.resources.map((resource, at) => allocatable[at] > 0 ? el('div', { class: 'row' },
       el('span', {}, resource.name), el('span', {}, amount(resource.unit, node.used[at]) + ' / ' + amount(resource.unit, allocatable[at])),
       bar(node.used[at], allocatable[at])) : '');
-    return el('div', { class: 'card', role: 'listitem', id: 'node=' + node.name },
+    return el('div', { class: 'card', role: 'listitem' },
       el('h3', {}, node.name, node.state ? el('small', {}, ' ' + STATES[node.state]) : ''), rows,
       el('small', {}, on(view, place)));
   };

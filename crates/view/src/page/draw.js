@@ -23,6 +23,9 @@ function link(kind, name, text) {
   return el('a', { href: '#' + kind + '=' + encodeURIComponent(name).replaceAll('%2F', '/'), 'data-key': kind + '=' + name }, text || name);
 }
 
+/** The id of the row of an object. It is not the object's fragment, or the browser would take the focus from the row's link. */
+const idOf = (key) => 'row:' + key;
+
 /** The object that an address or event names: podgroup=ns/name. */
 function object(text) {
   const at = text.indexOf('=');

@@ -1,6 +1,6 @@
 // Reasons, gangs, evictions, Jobs and events.
 
-const PAGE = 50;
+const PAGE = 25;
 
 function drawWhy(view, ui, redraw) {
   const kinds = view.reasons.kinds.map((kind, at) => ({ ...kind, at })).filter((kind) => kind.gangs > 0);
@@ -87,7 +87,7 @@ function gangRows(view, ui, redraw, range, gang) {
   const why = [gang.problem, ...texts].filter(Boolean);
   const cells = [[toggle, ' ', state], gang.queue, String(gang.priority), pods, moments,
     why.length > 0 ? brief(why, open) : gang.state === 'waiting' ? 'not tried yet' : '', timeline(view, range, gang)];
-  const line = row(COLUMNS, cells, { id: key, class: open ? 'open' : undefined });
+  const line = row(COLUMNS, cells, { id: idOf(key), class: open ? 'open' : undefined });
   return open ? [line, el('tr', { class: 'detail' }, el('td', { colspan: COLUMNS.length }, detail(view, gang)))] : [line];
 }
 

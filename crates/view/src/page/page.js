@@ -1,6 +1,6 @@
 // What the page does: draws a view, follows its address, and asks a live scheduler for the next view.
 
-const SECTIONS = [['why', 'Why they wait'], ['queues', 'Queues'], ['gangs', 'Gangs'], ['nodes', 'Nodes'], ['evictions', 'Evictions'],
+const SECTIONS = [['why', 'Why they wait'], ['queues', 'Queues'], ['nodes', 'Nodes'], ['gangs', 'Gangs'], ['evictions', 'Evictions'],
   ['jobs', 'Jobs'], ['events', 'Events']];
 const TOKEN = 'phalanx-token';
 const EVERY_MS = 2000;
@@ -87,7 +87,7 @@ function follow() {
     ui.page = Math.floor(chosen(current, ui).indexOf(gang) / PAGE);
     draw();
   }
-  const element = byId(text);
+  const element = byId(idOf(text));
   element?.scrollIntoView({ block: 'start' });
   element?.querySelector('a')?.focus({ preventScroll: true });
 }

@@ -49,9 +49,9 @@ fn gangs_are_filtered_sorted_and_turned_over() {
     let Some(mut browser) = Browser::start() else { return };
     let _page = browser.show(&page(&view(5, 300)), "");
     assert!(browser.seen("filter-count").contains("295 gangs"), "{}", browser.seen("filter-count"));
-    assert!(browser.seen("pager").contains("1 to 50 of 295"), "{}", browser.seen("pager"));
+    assert!(browser.seen("pager").contains("1 to 25 of 295"), "{}", browser.seen("pager"));
     browser.eval("document.querySelector('#pager button:last-of-type').click()");
-    assert!(browser.seen("pager").contains("51 to 100 of 295"));
+    assert!(browser.seen("pager").contains("26 to 50 of 295"));
     browser.eval("{ const it = document.getElementById('filter-text'); it.value = 'gang-00007'; it.dispatchEvent(new Event('input')); }");
     assert_eq!(browser.seen("filter-count"), "1 gang");
     browser.eval("document.querySelector('#why-list button').click()");
@@ -123,7 +123,8 @@ fn the_page_works_by_keyboard() {
     }
     browser.press("ArrowRight", 39);
     browser.press("ArrowRight", 39);
-    assert!(browser.seen("nodes-detail").starts_with("node-0001"), "{}", browser.seen("nodes-detail"));
+    let second = browser.text("busy(current, ui.resource).having[1].node.name");
+    assert!(browser.seen("nodes-detail").starts_with(&second), "{second}: {}", browser.seen("nodes-detail"));
     let unnamed = "[...document.querySelectorAll('button, input, select, a')].filter((it) => !(it.textContent.trim() || \
                    it.getAttribute('aria-label') || it.labels?.length)).length";
     assert_eq!(browser.eval(unnamed), 0, "all controls have names");

@@ -1,7 +1,7 @@
 //! Views for tests of the page.
 use phalanx_cluster::event::Time;
 use phalanx_cluster::testing::{group, node, queue};
-use phalanx_testkit::{TestCluster, helm};
+use phalanx_testkit::{TestCluster, helm, one_tier};
 use phalanx_view::{EvictedPod, History, JobRow, Seen, View};
 
 /// What browsers would run, were it not text.
@@ -9,7 +9,9 @@ pub(crate) const HOSTILE: &str = "</script><script>window.hit=1</script><img src
 
 /// Nodes of 8 GPUs; gangs of four pods, of which every third is small enough for a node.
 pub(crate) fn view(nodes: usize, gangs: usize) -> View {
-    let (mut test, mut history) = (TestCluster::new(), History::default());
+    // Queues limit nothing, so that nodes alone decide who waits.
+    let conf = one_tier(&["enqueue", "allocate"], &["priority", "gang", "predicates"]);
+    let (mut test, mut history) = (TestCluster::with(conf), History::default());
     test.add(queue("research", 1)).add(queue("production", 3));
     for at in 0..nodes {
         test.add(node(&format!("node-{at:04}"), "cpu=64 memory=256Gi nvidia.com/gpu=8"));
