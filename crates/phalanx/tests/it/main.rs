@@ -19,6 +19,7 @@ mod live_jobs;
 mod live_queues;
 mod monitoring;
 mod names;
+mod page;
 mod pages;
 mod plugins;
 mod run;

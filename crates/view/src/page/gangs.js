@@ -138,7 +138,7 @@ function detail(view, gang) {
   const moments = happened(gang).map(([what, time]) => el('div', {}, what + ' ' + moment(time, view)));
   const pods = [`${gang.placed} placed, ${gang.waiting} waiting` + (gang.nominated ? ` (${gang.nominated} nominated)` : '') +
     (gang.failed ? `, ${gang.failed} failed` : '') + `; minMember ${gang.min}`];
-  return el('dl', {}, term('Phase', gang.phase), term('Pods', pods), term('Why it waits', reasons), term('Nearest node', lack),
+  return el('dl', {}, term('Phase', gang.phase), term('Pods', pods), term('Annotations', gang.problem ? [gang.problem] : []), term('Why it waits', reasons), term('Nearest node', lack),
     term('Times', moments), term('Nodes', nodes.flat(), more), term('Evicted', evicted));
 }
 
