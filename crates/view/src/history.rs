@@ -96,7 +96,12 @@ impl History {
             Decision::Bind { job, pods } => self.bound(job, pods, at),
             Decision::Evict { pod, group, cause } => {
                 let group = group.as_ref().map(|group| &group.key);
-                self.evict(&Key { namespace: pod.namespace.clone(), name: pod.name.clone() }, group, cause, at);
+                self.evict(
+                    &Key { namespace: pod.namespace.clone(), name: pod.name.clone() },
+                    group,
+                    cause,
+                    at,
+                );
             }
             Decision::Nominate { pod, node } => {
                 let key = Key { namespace: pod.namespace.clone(), name: pod.name.clone() };

@@ -62,8 +62,7 @@ pub struct QueueWaiting {
 }
 
 pub(crate) fn of(cluster: &Cluster, figures: &[QueueFigures], dims: &[DimId]) -> Vec<Queue> {
-    let mut queues: Vec<Queue> =
-        figures.iter().filter_map(|figures| queue(cluster, figures, dims)).collect();
+    let mut queues: Vec<Queue> = figures.iter().filter_map(|figures| queue(cluster, figures, dims)).collect();
     queues.sort_by(|a, b| a.name.cmp(&b.name));
     queues
 }
@@ -109,8 +108,7 @@ fn positive(amounts: &Amounts, dims: &[DimId]) -> Vec<Option<i64>> {
 
 /// The largest ratio of allocated to deserved over the deserved resources.
 fn share(allocated: &Amounts, deserved: &Amounts) -> Option<f64> {
-    let ratio = |(dim, deserved): (DimId, i64)| {
-        (deserved > 0).then(|| allocated.get(dim) as f64 / deserved as f64)
-    };
+    let ratio =
+        |(dim, deserved): (DimId, i64)| (deserved > 0).then(|| allocated.get(dim) as f64 / deserved as f64);
     deserved.iter().filter_map(ratio).reduce(f64::max)
 }

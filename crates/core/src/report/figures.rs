@@ -82,7 +82,12 @@ pub fn figures(cluster: &Cluster, conf: &Conf, now: Time, queues_max: usize) -> 
     Figures { queues: ids.iter().map(figures).collect(), left_out, unready_jobs, started_groups }
 }
 
-fn figures_of(cluster: &Cluster, tiers: &Tiers, id: QueueId, waiting: Option<&WaitingFigures>) -> QueueFigures {
+fn figures_of(
+    cluster: &Cluster,
+    tiers: &Tiers,
+    id: QueueId,
+    waiting: Option<&WaitingFigures>,
+) -> QueueFigures {
     let queue = &cluster.queues[id];
     let mut request = queue.subtree.allocated.clone();
     request.add(&queue.subtree.pipelined);

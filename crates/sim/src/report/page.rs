@@ -8,7 +8,10 @@ impl Report {
     pub(crate) fn finished(&self) -> Finished {
         let crons = self.cron_jobs.iter().map(|(name, cron)| {
             let last = cron.last.clone().unwrap_or_else(|| "-".to_owned());
-            OtherRow { name: name.clone(), cells: vec![cron.started.to_string(), cron.active.to_string(), last] }
+            OtherRow {
+                name: name.clone(),
+                cells: vec![cron.started.to_string(), cron.active.to_string(), last],
+            }
         });
         let flows = self.job_flows.iter().map(|(name, flow)| {
             let completed = format!("{}/{}", flow.completed.len(), flow.steps);

@@ -290,7 +290,9 @@ PodGroup train/big (Inqueue) waits:
         let queue = QueueOutcome { weight: 1, share: Some(1.0), allocated, ..QueueOutcome::default() };
         report.busiest = Some(BusiestQueues { seconds: 12.0, queues: [("q".to_owned(), queue)].into() });
         let text = report.to_table();
-        for part in ["Queues after 12 s, when the most was allocated; now nothing is:", "100 %", "cpu 4", "SHARE: "] {
+        for part in
+            ["Queues after 12 s, when the most was allocated; now nothing is:", "100 %", "cpu 4", "SHARE: "]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

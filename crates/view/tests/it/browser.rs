@@ -12,7 +12,8 @@ fn chromium() -> Option<PathBuf> {
     }
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-    let files: Vec<PathBuf> = std::env::split_paths(&paths).flat_map(|dir| names.map(|name| dir.join(name))).collect();
+    let files: Vec<PathBuf> =
+        std::env::split_paths(&paths).flat_map(|dir| names.map(|name| dir.join(name))).collect();
     files.into_iter().find(|file| file.is_file())
 }
 
@@ -54,7 +55,8 @@ impl Browser {
         let mut browser = Self { child, to, from, session, next: 0, errors, _profile: profile };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
-        browser.session = browser.call("Target.attachToTarget", attach)["sessionId"].as_str().unwrap().to_owned();
+        browser.session =
+            browser.call("Target.attachToTarget", attach)["sessionId"].as_str().unwrap().to_owned();
         for domain in ["Page", "Runtime", "Log"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }

@@ -113,12 +113,23 @@ fn the_page_works_by_keyboard() {
     let mut reached = Vec::new();
     for _ in 0..400 {
         browser.press("Tab", 9);
-        reached.push(browser.text("document.activeElement.getAttribute('data-key') || document.activeElement.id"));
+        reached.push(
+            browser.text("document.activeElement.getAttribute('data-key') || document.activeElement.id"),
+        );
         if reached.last().is_some_and(|it| it == "next") {
             break;
         }
     }
-    for key in ["nav=queues", "total=nvidia.com/gpu", "kind=0", "filter-state", "filter-text", "sort=name", "next", "cells"] {
+    for key in [
+        "nav=queues",
+        "total=nvidia.com/gpu",
+        "kind=0",
+        "filter-state",
+        "filter-text",
+        "sort=name",
+        "next",
+        "cells",
+    ] {
         assert!(reached.iter().any(|it| it == key), "{key} is not reached: {reached:?}");
     }
     browser.eval("document.querySelector('.cells').focus()");
@@ -140,7 +151,9 @@ fn a_choice_of_resource_keeps_the_focus_and_changes_queues_and_nodes() {
     browser.press("Enter", 13);
     assert_eq!(browser.text("document.activeElement.getAttribute('data-key')"), "total=cpu");
     assert_eq!([browser.seen("queues-title"), browser.seen("nodes-title")], ["Queues: cpu", "Nodes: cpu"]);
-    let bars = browser.eval("[...document.querySelectorAll('#queues-table .used')].some((it) => parseFloat(it.style.width) > 0)");
+    let bars = browser.eval(
+        "[...document.querySelectorAll('#queues-table .used')].some((it) => parseFloat(it.style.width) > 0)",
+    );
     assert_eq!(bars, true, "the policy lets bars have their width");
 }
 

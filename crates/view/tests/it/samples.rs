@@ -28,7 +28,8 @@ pub(crate) fn view(nodes: usize, gangs: usize) -> View {
         test.start(pod, node);
     }
     let (groups, conf) = (test.groups(), helm());
-    let seen = Seen { cluster: &test.cluster, conf: &conf, groups: &groups, history: &history, now: Time(61_000) };
+    let seen =
+        Seen { cluster: &test.cluster, conf: &conf, groups: &groups, history: &history, now: Time(61_000) };
     View { title: "Phalanx".into(), begin: Some(0), ..View::of(seen) }
 }
 
@@ -59,6 +60,11 @@ pub(crate) fn hostile() -> View {
     for event in &mut view.events {
         (event.object, event.text) = (format!("podgroup={HOSTILE}"), text());
     }
-    view.finished.jobs.push(JobRow { name: text(), phase: text(), history: vec![text()], ..JobRow::default() });
+    view.finished.jobs.push(JobRow {
+        name: text(),
+        phase: text(),
+        history: vec![text()],
+        ..JobRow::default()
+    });
     view
 }

@@ -17,8 +17,13 @@ fn seen(script: &Script) -> (TestCluster, View) {
         script.go_on(&mut test, &cycle.bound, &[], false);
     }
     let (groups, conf) = (test.groups(), helm());
-    let view =
-        View::of(Seen { cluster: &test.cluster, conf: &conf, groups: &groups, history: &history, now: test.now });
+    let view = View::of(Seen {
+        cluster: &test.cluster,
+        conf: &conf,
+        groups: &groups,
+        history: &history,
+        now: test.now,
+    });
     (test, view)
 }
 
