@@ -1,6 +1,8 @@
 // Reasons, gangs, evictions, Jobs and events.
 
 const PAGE = 25;
+/** Evictions and events that are drawn at first. */
+const FEW = 20;
 
 function drawWhy(view, ui, redraw) {
   const kinds = view.reasons.kinds.map((kind, at) => ({ ...kind, at })).filter((kind) => kind.gangs > 0);
@@ -142,19 +144,25 @@ function detail(view, gang) {
     term('Times', moments), term('Nodes', nodes.flat(), more), term('Evicted', evicted));
 }
 
+/** A button that shows the rest of a list. */
+function showAll(key, more, redraw) {
+  return more ? el('button', { type: 'button', 'data-key': key + '-all', onclick: () => redraw({ opened: key }) }, 'Show all') : '';
+}
+
 const EVICTED = [['When', { class: 'short' }], ['Pod', { class: 'name' }], ['Preemptor'], ['Action'], ['Why', { class: 'why' }]];
 
-function drawEvictions(view) {
+function drawEvictions(view, ui, redraw) {
   const { list, total } = view.evicted;
   byId('evictions').hidden = total === 0;
   if (total === 0) return;
   byId('evictions-table').classList.add('flat');
   head('evictions-table', EVICTED);
-  const shown = list.slice(0, 200);
+  const shown = ui.open.has('evictions') ? list : list.slice(0, FEW);
   const line = (it) => row(EVICTED, [moment(it.at, view), [it.pod, it.group ? [' of ', known(view, it.group)] : ''].flat(),
     it.by ? known(view, it.by) : 'none: the pod is moved', it.action, it.reason]);
   byId('evictions-table').tBodies[0].replaceChildren(...shown.map(line));
-  fill('evictions-note', total > shown.length ? `The last ${shown.length} of ${total.toLocaleString('en')}.` : '');
+  const note = total > shown.length ? `The last ${shown.length.toLocaleString('en')} of ${total.toLocaleString('en')}. ` : '';
+  fill('evictions-note', note, showAll('evictions', shown.length < list.length, redraw));
 }
 
 /** A link to a gang or pod that is listed, else its name. */
@@ -184,13 +192,16 @@ function drawJobs(view) {
 
 const EVENT = [['When', { class: 'short' }], ['What'], ['Object', { class: 'name' }], ['Details', { class: 'why' }]];
 
-function drawEvents(view) {
+function drawEvents(view, ui, redraw) {
   byId('events').hidden = view.events.length === 0;
+  const shown = ui.open.has('events') ? view.events : view.events.slice(0, FEW);
   byId('events-table').classList.add('flat');
   head('events-table', EVENT);
   const line = (it) => {
     const { kind, name } = object(it.object);
     return row(EVENT, [moment(it.at, view), it.what, kind === 'queue' ? link('queue', name) : known(view, name), it.text]);
   };
-  byId('events-table').tBodies[0].replaceChildren(...view.events.slice(0, 100).map(line));
+  byId('events-table').tBodies[0].replaceChildren(...shown.map(line));
+  const note = shown.length < view.events.length ? `The last ${shown.length} of ${view.events.length}. ` : '';
+  fill('events-note', note, showAll('events', shown.length < view.events.length, redraw));
 }

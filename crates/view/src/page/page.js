@@ -36,9 +36,9 @@ function draw() {
   drawQueues(view, ui, redraw);
   drawGangs(view, ui, redraw);
   drawNodes(view, ui);
-  drawEvictions(view);
+  drawEvictions(view, ui, redraw);
   drawJobs(view);
-  drawEvents(view);
+  drawEvents(view, ui, redraw);
   fill('nav', SECTIONS.filter(([id]) => !byId(id).hidden).map(([id, text]) => el('a', { href: '#' + id, 'data-key': 'nav=' + id }, text)));
   // Elements that were drawn anew have lost the focus.
   if (key && !focused.isConnected) {

@@ -35,7 +35,9 @@ impl Browser {
         let Some(chromium) = chromium() else {
             // Straight to the terminal: tests that pass are silent otherwise.
             let why = "no Chromium on PATH, and CHROME is not set";
-            writeln!(std::io::stderr(), "SKIPPED a test of the page in a browser: {why}").unwrap();
+            std::io::stderr()
+                .write_all(format!("SKIPPED a test of the page in a browser: {why}\n").as_bytes())
+                .unwrap();
             return None;
         };
         let profile = tempfile::tempdir().unwrap();
@@ -53,18 +55,18 @@ impl Browser {
         let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let (session, errors) = (String::new(), Vec::new());
         let mut browser = Self { child, to, from, session, next: 0, errors, _profile: profile };
-        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let target = browser.call("Target.createTarget", &json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
-        browser.session =
-            browser.call("Target.attachToTarget", attach)["sessionId"].as_str().unwrap().to_owned();
+        let attached = browser.call("Target.attachToTarget", &attach);
+        browser.session = attached["sessionId"].as_str().map(str::to_owned).unwrap_or_default();
         for domain in ["Page", "Runtime", "Log"] {
-            browser.call(&format!("{domain}.enable"), json!({}));
+            browser.call(&format!("{domain}.enable"), &json!({}));
         }
         Some(browser)
     }
 
     /// Calls a method and waits for its result; events on the way that tell of errors are kept.
-    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
         self.next += 1;
         let mut message = json!({"id": self.next, "method": method, "params": params});
         if !self.session.is_empty() {
@@ -97,7 +99,7 @@ impl Browser {
 
     /// Opens an address.
     pub(crate) fn open(&mut self, address: &str) {
-        self.call("Page.navigate", json!({"url": address}));
+        self.call("Page.navigate", &json!({"url": address}));
         self.wait("document.readyState === 'complete' && document.body !== null");
     }
 
@@ -113,7 +115,7 @@ impl Browser {
     /// The value of an expression.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
-        let mut result = self.call("Runtime.evaluate", params);
+        let mut result = self.call("Runtime.evaluate", &params);
         assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
         result["result"]["value"].take()
     }
@@ -141,20 +143,20 @@ impl Browser {
     pub(crate) fn press(&mut self, key: &str, code: u32) {
         for kind in ["rawKeyDown", "keyUp"] {
             let params = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
-            self.call("Input.dispatchKeyEvent", params);
+            self.call("Input.dispatchKeyEvent", &params);
         }
         if key == "Enter" {
-            self.call("Input.dispatchKeyEvent", json!({"type": "char", "text": "\r", "key": key}));
+            self.call("Input.dispatchKeyEvent", &json!({"type": "char", "text": "\r", "key": key}));
         }
     }
 
     /// Sets the size of the window, and whether the reader prefers dark pages.
     pub(crate) fn look(&mut self, width: u32, height: u32, dark: bool) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
-        self.call("Emulation.setDeviceMetricsOverride", size);
+        self.call("Emulation.setDeviceMetricsOverride", &size);
         let scheme = if dark { "dark" } else { "light" };
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
-        self.call("Emulation.setEmulatedMedia", features);
+        self.call("Emulation.setEmulatedMedia", &features);
     }
 }
 

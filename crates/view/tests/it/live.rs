@@ -78,7 +78,7 @@ fn the_live_page_asks_for_a_token_once_and_follows_the_scheduler() {
     assert_eq!(browser.text("document.activeElement.id"), "filter-text");
 
     // A tab that is loaded again knows its token.
-    browser.call("Page.reload", serde_json::json!({}));
+    browser.call("Page.reload", &serde_json::json!({}));
     browser.wait("document.getElementById('summary-title').textContent.startsWith('8 gangs (32 pods) wait')");
     answers.lock().unwrap().token = "other";
     browser.wait("!document.getElementById('token').hidden");
