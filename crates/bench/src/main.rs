@@ -23,6 +23,7 @@ mod refusal;
 mod supply;
 #[path = "../../phalanx/src/usage.rs"]
 mod usage;
+mod view;
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -54,6 +55,8 @@ enum Bench {
     Events(events::Options),
     /// A cycle for one new pod in a cluster full of running ones.
     Idle(idle::Options),
+    /// What the page shows of a full cluster with gangs that wait.
+    View(view::Options),
     /// Draws what a benchmark printed.
     Chart(chart::Options),
     #[cfg(feature = "live")]
@@ -126,6 +129,7 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Refusal(options) => refusal::run(&options)?,
         Bench::Events(options) => events::run(&options)?,
         Bench::Idle(options) => idle::run(&options)?,
+        Bench::View(options) => view::run(&options)?,
         Bench::Chart(options) => return chart::run(&options),
         #[cfg(feature = "live")]
         Bench::Live(bench) => {

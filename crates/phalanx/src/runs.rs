@@ -25,6 +25,16 @@ pub(crate) fn report(
     options: &Options,
     cycles: Option<u32>,
 ) -> Result<Report> {
+    Ok(run(conf, manifests, options, cycles)?.report())
+}
+
+/// A run: so many cycles with no kubelet acting, or until nothing changes.
+pub(crate) fn run(
+    conf: Conf,
+    manifests: Manifests,
+    options: &Options,
+    cycles: Option<u32>,
+) -> Result<Simulation> {
     let mut simulation = Simulation::new(manifests, conf, options);
     let start = Instant::now();
     let mut clock = || start.elapsed().as_secs_f64();
@@ -32,5 +42,5 @@ pub(crate) fn report(
         Some(cycles) => simulation.run_cycles(cycles, &mut clock),
         None => simulation.run_to_rest(&mut clock)?,
     }
-    Ok(simulation.report())
+    Ok(simulation)
 }

@@ -58,11 +58,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let (Some(first), Some(second)) = (first, second) {
         compare(args, [first, second], conf, manifests)?;
     } else {
-        let report = report(args, conf, manifests)?;
+        let simulation = runs::run(conf, manifests, &options(args), args.run.cycles)?;
         print(&match args.output {
-            Format::Table => report.to_table(),
-            Format::Json => report.to_json(),
-            Format::Html => report.to_html(),
+            Format::Table => simulation.report().to_table(),
+            Format::Json => simulation.report().to_json(),
+            Format::Html => simulation.to_html(),
         })?;
     }
     for note in left {
@@ -72,12 +72,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn report(args: &Args, conf: Conf, manifests: Manifests) -> Result<Report> {
-    let options = Options {
+    runs::report(conf, manifests, &options(args), args.run.cycles)
+}
+
+fn options(args: &Args) -> Options {
+    Options {
         seed: args.run.seed,
         default_queue: args.manifests.names.default_queue.as_str().into(),
         sampling: args.sampling.sampling(),
-    };
-    runs::report(conf, manifests, &options, args.run.cycles)
+    }
 }
 
 fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> Result<()> {

@@ -7,6 +7,7 @@ mod agenda;
 mod api_server;
 mod bad_input;
 mod budget;
+mod busiest;
 mod changes;
 mod claims;
 mod defaults;

@@ -24,7 +24,8 @@ pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServe
         cron_jobs: BTreeMap::new(),
         job_flows: BTreeMap::new(),
         pods: single_pods(core, api_server),
-        queues: core.queues.iter().map(|queue| (queue.name.to_string(), queue_outcome(queue))).collect(),
+        queues: queues(&core.queues),
+        busiest: None,
         stats: Stats {
             bound: api_server.bindings.len(),
             nodes: cluster.nodes.iter().filter(|(_, node)| node.exists).count(),
@@ -106,6 +107,10 @@ pub(crate) fn lack(told: &GroupReport) -> Option<Lack> {
         too_large: lack.too_large,
         text: lack.text.clone(),
     })
+}
+
+pub(crate) fn queues(queues: &[QueueReport]) -> BTreeMap<String, QueueOutcome> {
+    queues.iter().map(|queue| (queue.name.to_string(), queue_outcome(queue))).collect()
 }
 
 fn queue_outcome(queue: &QueueReport) -> QueueOutcome {

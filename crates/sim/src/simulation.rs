@@ -9,17 +9,19 @@ use phalanx_core::report::{GroupReport, Report as CoreReport};
 use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::Sampling;
+use phalanx_view::{History, Seen, View};
 use thiserror::Error;
 
 use crate::admission::Admission;
 use crate::api_server::ApiServer;
 use crate::budget;
+use crate::busiest::{self, Busiest};
 use crate::claims::Claims;
 use crate::manifests::{Manifests, Object};
 use crate::outcome;
 use crate::quota;
 use crate::remedy::{Remedy, Trials};
-use crate::report::Report;
+use crate::report::{BusiestQueues, Report};
 use crate::volcano::Controllers;
 
 /// The period of cycles.
@@ -81,6 +83,8 @@ pub struct Simulation {
     nodes: BTreeMap<Arc<str>, NodeInfo>,
     started: Time,
     now: Time,
+    /// When the last cycle ran.
+    cycled: Time,
     cycles: u32,
     pods: usize,
     session_seconds: f64,
@@ -89,6 +93,8 @@ pub struct Simulation {
     wake: Option<Time>,
     /// The time at which the reservation of a repair ends or begins again.
     turn: Option<Time>,
+    history: History,
+    busiest: Option<Busiest>,
 }
 
 impl Simulation {
@@ -157,12 +163,15 @@ impl Simulation {
             nodes,
             started: now,
             now,
+            cycled: now,
             cycles: 0,
             pods,
             session_seconds: 0.0,
             last: "none".into(),
             wake: None,
             turn: None,
+            history: History::default(),
+            busiest: None,
         }
     }
 
@@ -216,13 +225,51 @@ impl Simulation {
 
     /// The report so far.
     pub fn report(&self) -> Report {
-        let mut report = outcome::report(&self.core_report(), &self.cluster, &self.api_server);
+        let core = self.core_report();
+        let mut report = outcome::report(&core, &self.cluster, &self.api_server);
+        report.busiest = self.busiest_if_idle(&core).map(|busiest| BusiestQueues {
+            seconds: self.seconds(busiest.at),
+            queues: outcome::queues(&busiest.queues),
+        });
         self.controllers.tell(&mut report);
         report.stats.cycles = self.cycles;
         report.stats.pods = self.pods;
         report.stats.session_seconds = self.session_seconds;
-        report.stats.virtual_seconds = (self.now.0 - self.started.0) as f64 / 1_000.0;
+        report.stats.virtual_seconds = self.seconds(self.now);
         report
+    }
+
+    /// What the page shows so far.
+    pub fn view(&self) -> View {
+        let core = self.core_report();
+        let (cluster, history, groups) = (&self.cluster, &self.history, &core.groups);
+        let conf = self.scheduler.conf();
+        let report = self.report();
+        let mut view = View::of(Seen { cluster, conf, groups, history, now: self.now });
+        view.title = "Phalanx simulation".to_owned();
+        view.begin = Some(self.started.0);
+        view.summary = report.summary();
+        view.finished = report.finished();
+        if let Some(busiest) = self.busiest_if_idle(&core) {
+            view.state = busiest.state.clone();
+        }
+        view
+    }
+
+    /// The page of the run so far, which needs no other file.
+    pub fn to_html(&self) -> String {
+        phalanx_view::page(&self.view())
+    }
+
+    /// What was allocated at most, if nothing is any more.
+    fn busiest_if_idle(&self, core: &CoreReport) -> Option<&Busiest> {
+        let idle = core.queues.iter().all(|queue| queue.allocated.is_empty());
+        self.busiest.as_ref().filter(|_| idle)
+    }
+
+    /// Seconds of virtual time since the begin.
+    fn seconds(&self, at: Time) -> f64 {
+        (at.0 - self.started.0) as f64 / 1_000.0
     }
 
     pub(crate) fn core_report(&self) -> CoreReport {
@@ -257,14 +304,18 @@ impl Simulation {
     /// Runs the controllers and one cycle; returns whether they decided anything.
     fn cycle(&mut self, clock: &mut dyn FnMut() -> f64) -> bool {
         let worked = self.controllers.run(&mut self.api_server, self.now);
-        for event in self.api_server.take_echoes() {
+        let echoes = self.api_server.take_echoes();
+        busiest::keep(&mut self.busiest, &echoes, &self.scheduler, &self.cluster, self.cycled);
+        for event in echoes {
             self.cluster.apply(event);
         }
+        self.cycled = self.now;
         let begun = clock();
         let outcome = self.scheduler.run(&mut self.cluster, self.now);
         self.session_seconds += clock() - begun;
         self.cycles += 1;
         (self.wake, self.turn) = (outcome.wake, outcome.repair);
+        self.history.note(&outcome.decisions, self.now);
         for decision in &outcome.decisions {
             self.api_server.carry_out(decision, self.now);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{JobId, QueueId};
 use phalanx_cluster::{Cluster, Job, JobKind};
-use phalanx_framework::conf::Flag;
+use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::plugin::{Plugin, QueueAttributes};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
@@ -63,22 +63,31 @@ pub struct Figures {
 impl Scheduler {
     /// The figures of up to so many queues after the last cycle. Costs a pass over all jobs and queues.
     pub fn figures(&self, cluster: &Cluster, queues_max: usize) -> Figures {
-        let tiers = Tiers::open(PLUGINS, self.conf(), cluster, self.now());
-        let waiting = waiting(cluster);
-        let unready_jobs = waiting.values().map(|figures| figures.jobs as usize).sum();
-        let mut ids: Vec<QueueId> =
-            cluster.queues.ids().filter(|id| cluster.queues[*id].object.exists).collect();
-        ids.sort_by_key(|id| (cluster.queues[*id].jobs == 0, &cluster.queues[*id].name));
-        let left_out = ids.len().saturating_sub(queues_max);
-        ids.truncate(queues_max);
-        let figures = |id: &QueueId| figures(cluster, &tiers, *id, waiting.get(id));
-        let started = |job: &&Job| job.kind == JobKind::Group && job.counts.ready() > 0;
-        let started_groups = cluster.jobs.iter().map(|(_, job)| job).filter(started).count();
-        Figures { queues: ids.iter().map(figures).collect(), left_out, unready_jobs, started_groups }
+        figures(cluster, self.conf(), self.now(), queues_max)
     }
 }
 
-fn figures(cluster: &Cluster, tiers: &Tiers, id: QueueId, waiting: Option<&WaitingFigures>) -> QueueFigures {
+/// The figures of up to so many queues.
+pub fn figures(cluster: &Cluster, conf: &Conf, now: Time, queues_max: usize) -> Figures {
+    let tiers = Tiers::open(PLUGINS, conf, cluster, now);
+    let waiting = waiting(cluster);
+    let unready_jobs = waiting.values().map(|figures| figures.jobs as usize).sum();
+    let mut ids: Vec<QueueId> = cluster.queues.ids().filter(|id| cluster.queues[*id].object.exists).collect();
+    ids.sort_by_key(|id| (cluster.queues[*id].jobs == 0, &cluster.queues[*id].name));
+    let left_out = ids.len().saturating_sub(queues_max);
+    ids.truncate(queues_max);
+    let figures = |id: &QueueId| figures_of(cluster, &tiers, *id, waiting.get(id));
+    let started = |job: &&Job| job.kind == JobKind::Group && job.counts.ready() > 0;
+    let started_groups = cluster.jobs.iter().map(|(_, job)| job).filter(started).count();
+    Figures { queues: ids.iter().map(figures).collect(), left_out, unready_jobs, started_groups }
+}
+
+fn figures_of(
+    cluster: &Cluster,
+    tiers: &Tiers,
+    id: QueueId,
+    waiting: Option<&WaitingFigures>,
+) -> QueueFigures {
     let queue = &cluster.queues[id];
     let mut request = queue.subtree.allocated.clone();
     request.add(&queue.subtree.pipelined);

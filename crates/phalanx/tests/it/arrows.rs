@@ -18,6 +18,7 @@ const AROUND_CORE: &[&str] = &[
     "phalanx-core",
     "phalanx-framework",
     "phalanx-resource",
+    "phalanx-view",
 ];
 
 /// Crates of the workspace that a crate may depend on.
@@ -35,6 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "phalanx-cache",
         &["phalanx-api", "phalanx-cel", "phalanx-cluster", "phalanx-framework", "phalanx-resource"],
     ),
+    ("phalanx-view", &["phalanx-cluster", "phalanx-core", "phalanx-framework", "phalanx-resource"]),
     ("phalanx-sim", AROUND_CORE),
     (RUNTIME, AROUND_CORE),
 ];

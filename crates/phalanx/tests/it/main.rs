@@ -21,6 +21,7 @@ mod live_queues;
 mod mistakes;
 mod monitoring;
 mod names;
+mod page;
 mod pages;
 mod plugins;
 mod run;

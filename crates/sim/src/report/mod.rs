@@ -1,12 +1,13 @@
 //! The report of a simulation and its formats.
 mod comparison;
-mod html;
 mod json;
+mod page;
 mod table;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use phalanx_view::shape;
 use serde::Serialize;
 
 pub use comparison::{Comparison, GroupEnd, Sides};
@@ -39,6 +40,9 @@ pub struct Report {
     pub pods: BTreeMap<String, PodOutcome>,
     /// Queues, by name.
     pub queues: BTreeMap<String, QueueOutcome>,
+    /// The queues when the most was allocated, if nothing is any more.
+    #[serde(skip)]
+    pub busiest: Option<BusiestQueues>,
     /// Figures of the run.
     pub stats: Stats,
     /// Nodes with their used resources, by name.
@@ -230,6 +234,15 @@ pub struct QueueOutcome {
     pub problem: Option<String>,
 }
 
+/// The queues at the time at which the most was allocated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BusiestQueues {
+    /// Seconds of virtual time since the begin of the run.
+    pub seconds: f64,
+    /// Queues, by name.
+    pub queues: BTreeMap<String, QueueOutcome>,
+}
+
 /// Figures of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -312,16 +325,6 @@ fn alike(pods: &BTreeMap<String, PodOutcome>) -> Vec<Alike<'_>> {
 fn without_name<'r>(pod: &str, reason: &'r str) -> &'r str {
     let name = pod.rsplit('/').next().unwrap_or(pod);
     reason.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(reason)
-}
-
-/// The parts of a reason without their numbers, sorted.
-fn shape(reason: &str) -> String {
-    let number =
-        |word: &&str| !word.trim_start_matches('(').starts_with(|letter: char| letter.is_ascii_digit());
-    let words = |part: &str| part.split_whitespace().filter(number).collect::<Vec<_>>().join(" ");
-    let mut parts: Vec<String> = reason.trim_end_matches('.').split([',', ':']).map(words).collect();
-    parts.sort();
-    parts.join(", ")
 }
 
 /// `cpu=4, memory=8Gi`; a dash for nothing.

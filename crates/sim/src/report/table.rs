@@ -8,6 +8,10 @@ use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, percen
 /// The number of kinds of reasons that are listed for pods without a PodGroup.
 const REASONS_MAX: usize = 20;
 
+/// The legend of the queues.
+const SHARE: &str = "SHARE: allocated of deserved, of the resource of which this is the most. Below 100 % a queue is owed more;\n\
+    above, other queues may reclaim pods from it.\n";
+
 /// The number of nodes that are named for a gang; above it only their number is shown.
 const NODES_MAX: usize = 4;
 
@@ -109,13 +113,20 @@ impl Report {
         format!("Pods without a PodGroup: {placed} placed, {} waiting\n", self.pods.len())
     }
 
+    /// The queues; if nothing is allocated any more, those of the time when the most was.
     fn queue_table(&self) -> String {
-        let rows = self.queues.iter().map(|(name, queue)| {
+        let queues = self.busiest.as_ref().map_or(&self.queues, |busiest| &busiest.queues);
+        let rows = queues.iter().map(|(name, queue)| {
             let figures = [amounts(&queue.allocated), amounts(&queue.deserved)];
             let [allocated, deserved] = figures;
             vec![name.clone(), queue.weight.to_string(), percent(queue.share), allocated, deserved]
         });
-        columns(&["QUEUE", "WEIGHT", "SHARE", "ALLOCATED", "DESERVED"], rows.collect())
+        let table = columns(&["QUEUE", "WEIGHT", "SHARE", "ALLOCATED", "DESERVED"], rows.collect());
+        let when = self.busiest.as_ref().map(|busiest| {
+            format!("Queues after {} s, when the most was allocated; now nothing is:\n", busiest.seconds)
+        });
+        let shares = queues.values().any(|queue| queue.share.is_some());
+        when.unwrap_or_default() + &table + if shares { SHARE } else { "" }
     }
 
     fn evicted(&self) -> String {
@@ -185,7 +196,7 @@ fn row(cells: &[String], widths: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Lack, NodeOutcome, PodOutcome};
+    use crate::report::{BusiestQueues, Lack, NodeOutcome, PodOutcome};
 
     #[test]
     fn names_in_the_table_are_escaped() {
@@ -252,6 +263,8 @@ Pods without a PodGroup: 3 placed, 2 waiting
 
 QUEUE  WEIGHT  SHARE  ALLOCATED  DESERVED
 q      3       50 %   -          -
+SHARE: allocated of deserved, of the resource of which this is the most. Below 100 % a queue is owed more;
+above, other queues may reclaim pods from it.
 
 EVICTED  ACTION   WHY
 a/z      preempt  preempted by a/y
@@ -267,5 +280,20 @@ PodGroup train/big (Inqueue) waits:
 0 pods bound, 3 waiting, 1 evicted on 0 nodes; 0 cycles, 0 s of virtual time, 0.000 s in sessions
 ";
         assert_eq!(report.to_table(), expected);
+    }
+
+    #[test]
+    fn queues_of_a_run_that_has_ended_are_those_of_its_busiest_time() {
+        let mut report = Report::default();
+        report.queues.insert("q".into(), QueueOutcome::default());
+        let allocated = [("cpu".to_owned(), "4".to_owned())].into();
+        let queue = QueueOutcome { weight: 1, share: Some(1.0), allocated, ..QueueOutcome::default() };
+        report.busiest = Some(BusiestQueues { seconds: 12.0, queues: [("q".to_owned(), queue)].into() });
+        let text = report.to_table();
+        for part in
+            ["Queues after 12 s, when the most was allocated; now nothing is:", "100 %", "cpu 4", "SHARE: "]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }

@@ -1,0 +1,55 @@
+//! `phalanx simulate -o html`: the data of the page.
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::run::{phalanx_in, repository};
+
+/// What a simulation prints in a folder of the repository.
+fn simulate(folder: &str, args: &[&str]) -> String {
+    let folder = repository().join(folder);
+    phalanx_in(Path::new(&folder), &[&["simulate"], args].concat(), "").text().to_owned()
+}
+
+/// The data of a page.
+fn data(page: &str) -> Value {
+    let (_, rest) = page.split_once("id=\"data\">").unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn a_run_that_has_ended_shows_when_the_most_was_allocated() {
+    let example = "config/examples/training-gang";
+    let view = data(&simulate(example, &["-f", ".", "-o", "html"]));
+    let gang = &view["gangs"]["list"][0];
+    assert_eq!((&gang["name"], &gang["state"]), (&json!("train/resnet"), &json!("finished")), "{gang:#}");
+    let at = |name: &str| gang["times"][name].as_i64().unwrap();
+    assert!(at("enqueued") <= at("bound") && at("bound") < at("finished"), "{gang:#}");
+    let state = &view["state"];
+    assert!(state["at"].as_i64() < view["now"].as_i64());
+    let gpus = json!({"name": "nvidia.com/gpu", "unit": "milli", "allocatable": 24000, "used": 16000});
+    assert_eq!(state["resources"][0], gpus);
+    let queue = &state["queues"][0];
+    assert_eq!((&queue["name"], &queue["allocated"][0]), (&json!("default"), &json!(16000)), "{queue:#}");
+    let table = simulate(example, &["-f", "."]);
+    for part in ["when the most was allocated", "nvidia.com/gpu 16", "SHARE: allocated of deserved"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+}
+
+#[test]
+fn the_page_names_who_was_evicted_for_whom_and_why() {
+    let scenario = "scenarios/eviction/an-eviction-names-action-and-preemptor";
+    let args = ["-f", "cluster.yaml", "--scheduler-conf", "scheduler.conf", "-o"];
+    let view = data(&simulate(scenario, &[&args[..], &["html"]].concat()));
+    let report: Value = serde_json::from_str(&simulate(scenario, &[&args[..], &["json"]].concat())).unwrap();
+    let told = report["evictionCauses"].as_array().unwrap();
+    assert!(!told.is_empty());
+    // The last comes first.
+    for (cause, shown) in told.iter().rev().zip(view["evicted"]["list"].as_array().unwrap()) {
+        for key in ["pod", "action", "by", "reason"] {
+            assert_eq!(cause[key], shown[key], "{shown:#}");
+        }
+    }
+    assert_eq!(view["evicted"]["total"], told.len());
+}

@@ -1,0 +1,164 @@
+'use strict';
+// Texts for people. Nothing here touches the page.
+
+const SUFFIXES = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'];
+
+/** A number with at most three digits that count: 22.5k, 1.42k, 987. */
+function compact(number) {
+  const size = Math.abs(number);
+  if (size >= 10000) {
+    const steps = Math.min(Math.floor(Math.log10(size) / 3), 5);
+    return trimmed(number / 1000 ** steps) + ['', 'k', 'M', 'G', 'T', 'P'][steps];
+  }
+  return size >= 1000 ? number.toLocaleString('en', { maximumFractionDigits: 0 }) : trimmed(number);
+}
+
+function trimmed(number) {
+  const digits = Math.abs(number) >= 100 ? 0 : Math.abs(number) >= 10 ? 1 : 2;
+  return String(Number(number.toFixed(digits)));
+}
+
+/** An amount in the unit of its resource. */
+function amount(unit, value) {
+  if (unit === 'milli') return compact(value / 1000);
+  if (unit === 'count') return compact(value);
+  let steps = 0;
+  let size = value;
+  while (Math.abs(size) >= 1024 && steps + 1 < SUFFIXES.length) {
+    size /= 1024;
+    steps += 1;
+  }
+  return trimmed(size) + SUFFIXES[steps];
+}
+
+function percent(part, whole) {
+  if (!(whole > 0)) return '–';
+  const ratio = part / whole;
+  const rounded = Math.round(ratio * 100);
+  if (rounded === 0 && part > 0) return '< 1 %';
+  return (rounded === 100 && ratio < 1 ? 99 : rounded) + ' %';
+}
+
+/** 4,000 things; 1 thing. */
+function counted(count, one, many) {
+  return count.toLocaleString('en') + ' ' + (count === 1 ? one : many || one + 's');
+}
+
+/** A duration in its two largest units: 3 h 20 min. */
+function duration(ms) {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  const units = [['d', 86400], ['h', 3600], ['min', 60], ['s', 1]];
+  const first = units.findIndex(([, size]) => seconds >= size);
+  if (first < 0) return '0 s';
+  let left = seconds;
+  const parts = [];
+  for (const [name, size] of units.slice(first, first + 2)) {
+    const count = Math.floor(left / size);
+    left -= count * size;
+    if (count > 0) parts.push(count + ' ' + name);
+  }
+  return parts.join(' ');
+}
+
+/** A moment: seconds of a run in virtual time, else the time of day, with the date when that is not today's. */
+function moment(at, view) {
+  if (view.begin !== undefined) {
+    return at < view.begin ? 'before the run' : at - view.begin < 500 ? 'at the start' : 'after ' + duration(at - view.begin);
+  }
+  const time = new Date(at);
+  const day = new Date(view.now).toDateString() === time.toDateString();
+  return day ? time.toLocaleTimeString() : time.toLocaleString();
+}
+
+/** What the page says first. */
+function headline(view) {
+  const { waiting, running, finished } = view.gangs;
+  if (waiting + running + finished === 0) return 'No gangs and no pods of this scheduler';
+  const parts = [];
+  if (waiting > 0) parts.push(`${counted(waiting, 'gang')} (${counted(view.gangs.podsWaiting, 'pod')}) ${waiting === 1 ? 'waits' : 'wait'}`);
+  if (running > 0) parts.push(waiting > 0 ? running.toLocaleString('en') + (running === 1 ? ' runs' : ' run') : counted(running, 'gang runs', 'gangs run'));
+  if (finished > 0) {
+    const ended = finished === 1 ? ' has finished' : ' have finished';
+    parts.push(waiting + running > 0 ? finished.toLocaleString('en') + ended : counted(finished, 'gang') + ended);
+  }
+  if (view.evicted.total > 0) parts.push(counted(view.evicted.total, 'pod was', 'pods were') + ' evicted');
+  if (waiting === 0) parts.push('none waits');
+  return parts.join(', ');
+}
+
+/** Gangs that pass the filters, sorted. */
+function chosen(view, ui) {
+  const words = ui.text.toLowerCase().split(/\s+/).filter(Boolean);
+  const passes = (gang) => {
+    if (ui.state !== 'all' && gang.state !== ui.state) return false;
+    if (ui.queue !== '' && gang.queue !== ui.queue) return false;
+    const reasons = gang.reasons || [];
+    if (ui.kind >= 0 && gang.kind !== ui.kind) return false;
+    if (words.length === 0) return true;
+    const texts = reasons.map((text) => view.reasons.texts[text]).join(' ');
+    const all = (gang.name + ' ' + gang.queue + ' ' + gang.phase + ' ' + texts).toLowerCase();
+    return words.every((word) => all.includes(word));
+  };
+  const value = SORTS[ui.sort];
+  const sign = ui.down ? -1 : 1;
+  const compare = (a, b) => {
+    const [x, y] = [value(a), value(b)];
+    return (x < y ? -sign : x > y ? sign : 0) || (a.name < b.name ? -1 : 1);
+  };
+  return view.gangs.list.filter(passes).sort(compare);
+}
+
+const SORTS = {
+  name: (gang) => gang.name,
+  queue: (gang) => gang.queue,
+  priority: (gang) => gang.priority,
+  pods: (gang) => gang.placed + gang.waiting,
+  since: (gang) => since(gang),
+};
+
+/** Since when a gang waits, runs or is finished. */
+function since(gang) {
+  const { created, bound, evicted, finished } = gang.times;
+  if (gang.state === 'finished') return finished || bound || created;
+  if (gang.state === 'running') return bound || created;
+  return Math.max(created, evicted || 0);
+}
+
+/** Queues in the order of their tree, the busiest first among those of one parent, with their depth. */
+function tree(queues, resource) {
+  const names = new Set(queues.map((queue) => queue.name));
+  const below = new Map();
+  for (const queue of queues.filter((queue) => queue.name !== 'root')) {
+    const parent = names.has(queue.parent) ? queue.parent : '';
+    if (!below.has(parent)) below.set(parent, []);
+    below.get(parent).push(queue);
+  }
+  const rows = [];
+  const seen = new Set();
+  const add = (parent, depth) => {
+    const list = below.get(parent) || [];
+    list.sort((a, b) => (b.requested[resource] || 0) - (a.requested[resource] || 0) || (a.name < b.name ? -1 : 1));
+    for (const queue of list.filter((queue) => !seen.has(queue.name))) {
+      seen.add(queue.name);
+      rows.push({ queue, depth });
+      add(queue.name, depth + 1);
+    }
+  };
+  add('', 0);
+  // Queues in a ring of parents.
+  for (const queue of queues.filter((queue) => queue.name !== 'root' && !seen.has(queue.name))) rows.push({ queue, depth: 0 });
+  return rows;
+}
+
+/** The resource that is shown first: of extended ones the most used, else the most used of cpu and memory. */
+function scarcest(resources) {
+  const rank = (resource) => {
+    const used = resource.allocatable > 0 ? resource.used / resource.allocatable : -1;
+    return (resource.name.includes('/') && resource.used > 0 ? 2 : 0) + (resource.name === 'pods' ? -1 : 0) + used;
+  };
+  let best = 0;
+  resources.forEach((resource, at) => {
+    if (rank(resource) > rank(resources[best])) best = at;
+  });
+  return best;
+}

@@ -1,0 +1,8 @@
+//! Views of random clusters, and the page in a browser.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails with the test")]
+mod browser;
+mod history;
+mod live;
+mod page;
+mod samples;
+mod view;
