@@ -12,7 +12,8 @@ use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 
 /// The server of an extender.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     /// The address, without the verb: a request goes to `url/verb`.
     pub url: Arc<str>,

@@ -11,6 +11,7 @@ use phalanx_conf::{Known, builtin_default, parse};
 use phalanx_core::decision::Decision;
 use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_runtime::engine::{Engine, Input, Pace};
+use phalanx_runtime::journal::Journal;
 use phalanx_runtime::metrics::Metrics;
 use phalanx_runtime::outbox::driver;
 use phalanx_runtime::telemetry::{SlowCycles, Telemetry};
