@@ -15,6 +15,8 @@ mod events;
 mod furnished;
 mod generate;
 mod idle;
+#[cfg(feature = "journal")]
+mod journal;
 #[cfg(feature = "live")]
 mod live;
 mod machine;
@@ -54,6 +56,9 @@ enum Bench {
     Events(events::Options),
     /// A cycle for one new pod in a cluster full of running ones.
     Idle(idle::Options),
+    /// What a journal adds to the thread of the cycle.
+    #[cfg(feature = "journal")]
+    Journal(journal::Options),
     /// Draws what a benchmark printed.
     Chart(chart::Options),
     #[cfg(feature = "live")]
@@ -126,6 +131,8 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Refusal(options) => refusal::run(&options)?,
         Bench::Events(options) => events::run(&options)?,
         Bench::Idle(options) => idle::run(&options)?,
+        #[cfg(feature = "journal")]
+        Bench::Journal(options) => journal::run(&options)?,
         Bench::Chart(options) => return chart::run(&options),
         #[cfg(feature = "live")]
         Bench::Live(bench) => {

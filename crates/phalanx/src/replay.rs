@@ -3,7 +3,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use phalanx_runtime::journal::{Cycle, Difference, Line, Reader, Replay, Replayed, Start, words};
+use phalanx_runtime::journal::{
+    Cycle, Difference, Line, Reader, Replay, ReplayError, Replayed, Start, words,
+};
 use serde_json::Value;
 
 use crate::exit::{BadInput, counted, print, tell};
@@ -42,7 +44,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if let Line::Start(start) = &line {
             tell_version(start);
         }
-        let replayed = replay.take_in(line).map_err(|error| BadInput(in_file(args, &error.to_string())))?;
+        let replayed = match replay.take_in(line) {
+            // As after a kill, or a full disk.
+            Err(error @ ReplayError::Dropped { .. }) => {
+                tell(format_args!("note: {}", in_file(args, &error.to_string())));
+                continue;
+            }
+            other => other.map_err(|error| BadInput(in_file(args, &error.to_string())))?,
+        };
         let Some(Replayed { cycle, difference }) = replayed else { continue };
         print(&shown(args.output, &cycle)?)?;
         if let Some(difference) = difference {

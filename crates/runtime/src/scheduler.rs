@@ -199,9 +199,8 @@ impl Process {
         let clients = Clients::default();
         let spans = options.otlp_endpoint.as_deref().map(|endpoint| Spans::to(endpoint, clients.clone()));
         let slow = SlowCycles { threshold: options.slow_cycle, spans };
-        let journal = journal(&options, &conf, &metrics)?;
-        let mut scheduler = scheduler(&options, conf.conf(), &clients, &health);
-        scheduler.set_stopwatch(journal.clock());
+        let mut journal = journal(&options, &conf, &metrics)?;
+        let scheduler = scheduler(&options, conf.conf(), &clients, &health, &mut journal);
         let scheduling = Engine {
             cluster: Cluster::new(ClusterOptions {
                 default_queue: options.default_queue.as_str().into(),
@@ -289,14 +288,17 @@ impl Process {
 }
 
 /// The scheduler of cycles.
-fn scheduler(options: &SchedulerOptions, conf: &Conf, clients: &Clients, health: &Arc<Health>) -> Scheduler {
+fn scheduler(
+    options: &SchedulerOptions,
+    conf: &Conf,
+    clients: &Clients,
+    health: &Arc<Health>,
+    journal: &mut Journal,
+) -> Scheduler {
     let mut scheduler = Scheduler::new(conf.clone(), options.seed);
     scheduler.set_sampling(options.sampling);
-    scheduler.set_extender(Arc::new(HttpExtender::new(
-        Handle::current(),
-        clients.clone(),
-        Arc::clone(health),
-    )));
+    let extender = HttpExtender::new(Handle::current(), clients.clone(), Arc::clone(health));
+    journal.equip(&mut scheduler, Arc::new(extender));
     scheduler
 }
 

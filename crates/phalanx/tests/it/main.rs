@@ -21,6 +21,7 @@ mod monitoring;
 mod names;
 mod pages;
 mod plugins;
+mod replay;
 mod run;
 mod scenario_index;
 mod scenarios;

@@ -1,6 +1,6 @@
 //! The file of a journal: written on a thread of its own, and replaced by a new one when it is full.
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,9 +38,10 @@ pub(super) struct Rotating {
 
 impl Rotating {
     pub(super) fn open(options: JournalOptions) -> io::Result<Self> {
+        let torn = ends_in_half_a_line(&options.path)?;
         let file = open(&options.path)?;
         let bytes = file.metadata()?.len();
-        Ok(Self { options, file, bytes, torn: bytes > 0 })
+        Ok(Self { options, file, bytes, torn })
     }
 
     /// Appends a line. A line that is larger than a whole file is refused.
@@ -87,6 +88,21 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
+fn ends_in_half_a_line(path: &Path) -> io::Result<bool> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other?,
+    };
+    // A device has no end.
+    if !file.metadata()?.is_file() || file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != [b'\n'])
+}
+
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -100,8 +116,8 @@ fn backup(path: &Path, number: usize) -> PathBuf {
     name.into()
 }
 
-/// The files of a journal that exist, oldest first.
-pub(super) fn files(path: &Path) -> Vec<PathBuf> {
+/// The files of a journal that exist, oldest first: one after the other they are what `phalanx replay` reads.
+pub fn files(path: &Path) -> Vec<PathBuf> {
     let backups = (1..).map(|number| backup(path, number)).take_while(|path| path.exists());
     let mut files: Vec<PathBuf> = backups.collect();
     files.reverse();
@@ -182,6 +198,10 @@ mod tests {
         let mut file = Rotating::open(options.clone()).unwrap();
         file.write(b"abc").unwrap();
         assert_eq!(texts(&options.path), ["half\nabc\n"]);
+        drop(file);
+        let mut file = Rotating::open(JournalOptions { max_bytes: 20, ..options.clone() }).unwrap();
+        file.write(b"def").unwrap();
+        assert_eq!(texts(&options.path), ["half\nabc\ndef\n"], "and no line is empty");
         assert!(file.write(b"more than ten bytes").is_err());
     }
 }

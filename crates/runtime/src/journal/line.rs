@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::{Event, Time};
 use phalanx_cluster::{ClusterOptions, GroupWait};
+use phalanx_framework::extender::RecordedResponse;
 use phalanx_framework::placement::Sampling;
 use serde::{Deserialize, Serialize};
 
@@ -68,4 +69,7 @@ pub struct Cycle<D> {
     /// What the stopwatch of searches showed. Written with inputs.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub stopwatch: Vec<Reading>,
+    /// What extenders answered. Written with inputs.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    pub extenders: Vec<RecordedResponse>,
 }

@@ -20,10 +20,12 @@ use std::thread::JoinHandle;
 
 use jiff::Timestamp;
 use phalanx_cluster::event::{Event, Time};
+use phalanx_core::Scheduler;
 use phalanx_core::decision::{Binding, Decision};
+use phalanx_framework::extender::{Extender, ExtenderRecorder};
 use tracing::{info, warn};
 
-pub use file::JournalOptions;
+pub use file::{JournalOptions, files};
 pub use history::{Happened, Subject, history, words};
 pub use line::{Cycle, Line, Start};
 pub use read::{ReadError, Reader};
@@ -39,8 +41,8 @@ const NODES_MAX: usize = 8;
 /// Lines that wait to be written.
 const QUEUED_LINES: usize = 4096;
 
-/// Events and pods of decisions in lines that wait to be written: a few hundred megabytes.
-const QUEUED_ITEMS: usize = 500_000;
+/// Events and pods of decisions in lines that wait to be written: some two hundred megabytes at most.
+const QUEUED_ITEMS: usize = 200_000;
 
 /// How much waits to be written.
 #[derive(Debug, Default)]
@@ -127,6 +129,7 @@ pub struct Journal {
     writer: Option<Writer>,
     metrics: Arc<Metrics>,
     clock: Arc<Clock>,
+    extender: Option<Arc<ExtenderRecorder>>,
     inputs: bool,
     /// What the cycle has decided so far.
     decisions: Vec<Decision>,
@@ -141,6 +144,7 @@ impl Default for Journal {
             writer: None,
             metrics: Arc::default(),
             clock: Arc::new(Clock::new(false)),
+            extender: None,
             inputs: false,
             decisions: Vec::new(),
             dropped: 0,
@@ -156,9 +160,15 @@ impl Journal {
         Ok(Self { writer, metrics, clock: Arc::new(Clock::new(inputs)), inputs, ..Self::default() })
     }
 
-    /// The stopwatch of searches, whose readings are inputs.
-    pub fn clock(&self) -> Arc<Clock> {
-        Arc::clone(&self.clock)
+    /// Has a scheduler use a stopwatch and an extender whose answers are inputs.
+    pub fn equip(&mut self, scheduler: &mut Scheduler, extender: Arc<dyn Extender>) {
+        scheduler.set_stopwatch(self.clock.clone());
+        let recorder = self.inputs.then(|| Arc::new(ExtenderRecorder::new(Arc::clone(&extender))));
+        scheduler.set_extender(match &recorder {
+            Some(recorder) => Arc::clone(recorder) as Arc<dyn Extender>,
+            None => extender,
+        });
+        self.extender = recorder;
     }
 
     /// A scheduler begins.
@@ -168,21 +178,21 @@ impl Journal {
     }
 
     /// Another process leads, or this one.
-    pub(crate) fn standby(&mut self, standby: bool) {
+    pub fn standby(&mut self, standby: bool) {
         if self.inputs {
             self.tell(Line::Standby(standby));
         }
     }
 
     /// The configuration changed.
-    pub(crate) fn conf(&mut self, text: &Arc<str>) {
+    pub fn conf(&mut self, text: &Arc<str>) {
         if self.inputs {
             self.tell(Line::Conf(Arc::clone(text)));
         }
     }
 
     /// Changes that the Cluster is about to take in.
-    pub(crate) fn events(&mut self, events: &[Event]) {
+    pub fn events(&mut self, events: &[Event]) {
         if self.inputs {
             self.tell(Line::Events(events.to_vec()));
         }
@@ -190,7 +200,7 @@ impl Journal {
 
     /// The cycle decided this. The log tells which pods were started on which nodes, and which pods were evicted for
     /// which preemptor.
-    pub(crate) fn decided(&mut self, decisions: &[Decision]) {
+    pub fn decided(&mut self, decisions: &[Decision]) {
         decisions.iter().for_each(log);
         if self.writer.is_some() {
             self.decisions.extend_from_slice(decisions);
@@ -198,11 +208,12 @@ impl Journal {
     }
 
     /// The cycle ended.
-    pub(crate) fn cycle(&mut self, number: u64, now: Time) {
+    pub fn cycle(&mut self, number: u64, now: Time) {
         let (decisions, stopwatch) = (std::mem::take(&mut self.decisions), self.clock.take());
+        let extenders = self.extender.as_ref().map(|recorder| recorder.take()).unwrap_or_default();
         if self.inputs || !decisions.is_empty() {
             let time = Timestamp::from_millisecond(now.0).map(|time| time.to_string()).unwrap_or_default();
-            self.tell(Line::Cycle(Cycle { number, time, now, decisions, stopwatch }));
+            self.tell(Line::Cycle(Cycle { number, time, now, decisions, stopwatch, extenders }));
         }
     }
 

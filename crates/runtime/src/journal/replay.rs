@@ -1,13 +1,12 @@
 //! Replay: the cycles of a journal with inputs, run again.
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use phalanx_cluster::Cluster;
 use phalanx_cluster::event::Time;
 use phalanx_conf::{Known, Parsed, parse};
 use phalanx_core::Scheduler;
 use phalanx_framework::conf::Conf;
-use phalanx_framework::extender::{Endpoint, Extender, ExtenderRequest, ExtenderResponse};
+use phalanx_framework::extender::ExtenderReplay;
 use serde_json::Value;
 
 use super::line::{Cycle, Line, Start};
@@ -23,16 +22,15 @@ pub enum ReplayError {
     #[error("the recorded scheduler.conf cannot be used: {0}")]
     Conf(String),
     /// Lines are missing.
-    #[error("{lines} lines are missing after cycle {cycle}: what follows cannot be replayed")]
+    #[error(
+        "lines are missing after cycle {cycle} ({lines}): what follows, up to the next start, is not replayed"
+    )]
     Dropped {
         /// How many.
         lines: u64,
         /// The last cycle before.
         cycle: u64,
     },
-    /// An extender took part.
-    #[error("cycle {0} asked an extender, whose answers are not recorded")]
-    Extender(u64),
 }
 
 /// The first decision of a cycle that differs from the recorded one; `None` where there is none any more.
@@ -60,7 +58,6 @@ struct Life {
     cluster: Cluster,
     scheduler: Scheduler,
     clock: Arc<ReplayClock>,
-    extender: Arc<Unanswered>,
     /// The last cycle.
     cycle: u64,
 }
@@ -69,14 +66,16 @@ struct Life {
 #[derive(Default)]
 pub struct Replay {
     life: Option<Life>,
+    began: bool,
 }
 
 impl Replay {
-    /// Takes in a line. Returns the cycle that it ran, if it is the line of one. Lines before the first start, whose
-    /// beginning was in a file that is gone, are left out.
+    /// Takes in a line. Returns the cycle that it ran, if it is the line of one. Lines without a start before them are
+    /// left out: the file with the start is gone, or lines are missing since.
     pub fn take_in(&mut self, line: Line<Value>) -> Result<Option<Replayed>, ReplayError> {
         if let Line::Start(start) = &line {
             self.life = Some(Life::new(start)?);
+            self.began = true;
         }
         let Some(life) = &mut self.life else { return Ok(None) };
         match line {
@@ -88,15 +87,19 @@ impl Replay {
                     life.cluster.apply(event);
                 }
             }
-            Line::Cycle(cycle) => return life.run(cycle).map(Some),
-            Line::Dropped(lines) => return Err(ReplayError::Dropped { lines, cycle: life.cycle }),
+            Line::Cycle(cycle) => return Ok(Some(life.run(cycle))),
+            Line::Dropped(lines) => {
+                let cycle = life.cycle;
+                self.life = None;
+                return Err(ReplayError::Dropped { lines, cycle });
+            }
         }
         Ok(None)
     }
 
     /// Whether a start was taken in.
     pub fn began(&self) -> bool {
-        self.life.is_some()
+        self.began
     }
 }
 
@@ -104,23 +107,20 @@ impl Life {
     fn new(start: &Start) -> Result<Self, ReplayError> {
         let text = start.conf.as_deref().filter(|_| start.inputs).ok_or(ReplayError::NoInputs)?;
         let mut scheduler = Scheduler::new(conf(text)?, start.seed);
-        let (clock, extender) = (Arc::<ReplayClock>::default(), Arc::<Unanswered>::default());
+        let clock = Arc::<ReplayClock>::default();
         scheduler.set_sampling(start.sampling);
         scheduler.set_stopwatch(clock.clone());
-        scheduler.set_extender(extender.clone());
-        Ok(Self { cluster: Cluster::new(start.cluster()), scheduler, clock, extender, cycle: 0 })
+        Ok(Self { cluster: Cluster::new(start.cluster()), scheduler, clock, cycle: 0 })
     }
 
-    fn run(&mut self, recorded: Cycle<Value>) -> Result<Replayed, ReplayError> {
+    fn run(&mut self, recorded: Cycle<Value>) -> Replayed {
         let Cycle { number, now, .. } = recorded;
         self.cycle = number;
         self.clock.set(recorded.stopwatch.clone());
+        self.scheduler.set_extender(Arc::new(ExtenderReplay::new(recorded.extenders.clone())));
         let decisions = decide(&mut self.scheduler, &mut self.cluster, now);
-        if self.extender.0.load(Ordering::Relaxed) {
-            return Err(ReplayError::Extender(number));
-        }
         let difference = difference(&recorded.decisions, &decisions);
-        Ok(Replayed { cycle: Cycle { decisions, ..recorded }, difference })
+        Replayed { cycle: Cycle { decisions, ..recorded }, difference }
     }
 }
 
@@ -147,21 +147,4 @@ fn conf(text: &str) -> Result<Conf, ReplayError> {
             problems.first().map(|problem| problem.in_file("scheduler.conf")).unwrap_or_default(),
         )
     })
-}
-
-/// Notes that an extender was asked.
-#[derive(Debug, Default)]
-struct Unanswered(AtomicBool);
-
-impl Extender for Unanswered {
-    fn ask(
-        &self,
-        _: &Endpoint,
-        _: &str,
-        _: &Cluster,
-        _: &ExtenderRequest,
-    ) -> Result<ExtenderResponse, Arc<str>> {
-        self.0.store(true, Ordering::Relaxed);
-        Ok(ExtenderResponse::Nothing)
-    }
 }

@@ -11,6 +11,7 @@ use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
+use phalanx_framework::extender::NoExtender;
 use phalanx_framework::testing::{group, member, node, queue, running};
 use phalanx_runtime::clock::CycleClock;
 use phalanx_runtime::engine::{Engine, Input, Pace};
@@ -44,7 +45,7 @@ impl Recorded {
         let mut journal = Journal::open(journal, Arc::clone(&metrics)).unwrap();
         let parsed = parse(conf, &Known::builtin()).conf.unwrap();
         let mut scheduler = Scheduler::new(parsed, SEED);
-        scheduler.set_stopwatch(journal.clock());
+        journal.equip(&mut scheduler, Arc::new(NoExtender));
         let options = ClusterOptions::default();
         journal.start(Start {
             version: "1".to_owned(),

@@ -66,6 +66,7 @@ fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
         health: Arc::default(),
         leads: true,
         clock: phalanx_runtime::clock::CycleClock::default(),
+        journal: Journal::default(),
     };
     let thread = std::thread::spawn(|| engine.run());
     Running { inputs, decisions, metrics, thread }
