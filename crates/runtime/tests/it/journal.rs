@@ -27,6 +27,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const SEED: u64 = 7;
 
+/// Counts cycles.
+const CYCLES: &str = "volcano_e2e_scheduling_latency_milliseconds_count";
+
 /// A scheduling thread that writes a journal.
 struct Recorded {
     inputs: Sender<Input>,
@@ -76,13 +79,10 @@ impl Recorded {
 
     /// The number of cycles so far.
     fn cycles(&self) -> u64 {
-        let text = self.metrics.render();
-        let count = "volcano_e2e_scheduling_latency_milliseconds_count ";
-        let line = text.lines().find_map(|line| line.strip_prefix(count));
-        line.map_or(0, |count| count.parse().unwrap())
+        count(&self.metrics, CYCLES)
     }
 
-    /// Has a cycle see these events, and returns what was decided.
+    /// Sends events, waits for a cycle, and returns what was decided since the last call.
     fn cycle(&mut self, mut events: Vec<Event>) -> Vec<Decision> {
         let before = self.cycles();
         self.batches += 1;
@@ -103,11 +103,31 @@ impl Recorded {
         decided
     }
 
+    /// Sends events, and returns the decisions of an action one of which is asked for.
+    fn until(&mut self, events: Vec<Event>, is_there: impl Fn(&Decision) -> bool) -> Vec<Decision> {
+        self.inputs.send(Input::Events(events)).unwrap();
+        loop {
+            if let driver::Input::Decisions(decisions) = self.outbox.blocking_recv().unwrap()
+                && decisions.iter().any(&is_there)
+            {
+                return decisions;
+            }
+        }
+    }
+
     /// Waits until all is written.
-    fn end(self) {
+    fn end(self) -> Arc<Metrics> {
         self.inputs.send(Input::Stop).unwrap();
         self.thread.join().unwrap();
+        self.metrics
     }
+}
+
+/// The value of a metric.
+fn count(metrics: &Metrics, name: &str) -> u64 {
+    let text = metrics.render();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.map_or(0, |value| value.parse().unwrap())
 }
 
 fn options(folder: &Path) -> JournalOptions {
@@ -155,9 +175,7 @@ fn record(script: &Script, conf: &str, journal: JournalOptions) -> u64 {
     let new = Box::new(parse(conf, &Known::builtin()).conf.unwrap());
     recorded.inputs.send(Input::Conf(new, conf.into())).unwrap();
     recorded.cycle(answers(&decided, false));
-    let cycles = recorded.cycles();
-    recorded.end();
-    cycles
+    count(&recorded.end(), CYCLES)
 }
 
 /// Names and texts of the configurations in `config/`.
@@ -208,9 +226,13 @@ const PREEMPT: &str = "actions: allocate, preempt\ntiers: [{plugins: [{name: pri
 /// The journal of a preemption, up to the bind of the preemptor.
 fn preempted(journal: JournalOptions) {
     let mut recorded = Recorded::new(journal, PREEMPT);
-    let decided = recorded.cycle(preemption());
-    recorded.cycle(answers(&decided, false));
+    let decided = recorded.until(preemption(), is_evict);
+    recorded.until(answers(&decided, false), |decision| matches!(decision, Decision::Bind { .. }));
     recorded.end();
+}
+
+fn is_evict(decision: &Decision) -> bool {
+    matches!(decision, Decision::Evict { .. })
 }
 
 #[test]
@@ -243,27 +265,19 @@ fn a_decision_that_differs_from_the_recorded_one_is_found() {
     let path = options(folder.path()).path;
     preempted(options(folder.path()));
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("\"node\":\"full\"}]", "\"node\":\"other1\"}]")).unwrap();
+    std::fs::write(&path, text.replace("\"node\":\"full\"}]", "\"node\":\"other\"}]")).unwrap();
     let mut replay = Replay::default();
     let cycles = lines(&path).into_iter().filter_map(|line| replay.take_in(line).unwrap());
     let different: Vec<_> = cycles.filter_map(|cycle| cycle.difference).collect();
     assert_eq!(different.len(), 1, "{different:?}");
     let node = |decision: &Option<Value>| decision.as_ref().unwrap()["bind"]["pods"][0]["node"].clone();
-    assert_eq!(
-        (node(&different[0].recorded), node(&different[0].replayed)),
-        ("other1".into(), "full".into())
-    );
+    assert_eq!((node(&different[0].recorded), node(&different[0].replayed)), ("other".into(), "full".into()));
 }
 
 #[test]
 fn a_full_disk_delays_no_cycle_and_is_counted() {
     let options = JournalOptions { path: "/dev/full".into(), ..options(Path::new("/")) };
     let mut recorded = Recorded::new(options, PREEMPT);
-    let decided = recorded.cycle(preemption());
-    assert!(decided.iter().any(|decision| matches!(decision, Decision::Evict { .. })), "{decided:?}");
-    let metrics = Arc::clone(&recorded.metrics);
-    recorded.end();
-    let text = metrics.render();
-    let dropped = text.lines().find_map(|line| line.strip_prefix("phalanx_journal_dropped_total "));
-    assert!(dropped.is_some_and(|count| count != "0"), "{text}");
+    recorded.until(preemption(), is_evict);
+    assert!(count(&recorded.end(), "phalanx_journal_dropped_total") > 0);
 }
