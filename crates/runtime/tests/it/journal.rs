@@ -18,7 +18,7 @@ use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::journal::{Journal, JournalOptions, Line, Reader, Replay, Start, Subject, history};
 use phalanx_runtime::metrics::Metrics;
 use phalanx_runtime::outbox::driver;
-use phalanx_runtime::telemetry::Telemetry;
+use phalanx_runtime::telemetry::{SlowCycles, Telemetry};
 use phalanx_testkit::random::{Script, script};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -66,7 +66,7 @@ impl Recorded {
             waits_for: BTreeSet::new(),
             inputs: receive,
             outbox: send,
-            telemetry: Telemetry::new(Arc::clone(&metrics)),
+            telemetry: Telemetry::new(Arc::clone(&metrics), SlowCycles::default()),
             health: Arc::default(),
             leads: false,
             clock: CycleClock::default(),
