@@ -36,9 +36,12 @@ pub(crate) struct Options {
     runs: usize,
 }
 
+/// The scheduler.conf that Volcano's Helm chart installs.
+pub(crate) const HELM: &str = include_str!("../../../config/helm-default.yaml");
+
 /// The tiers Volcano's Helm chart installs.
 pub(crate) fn helm_conf() -> Result<Conf> {
-    let parsed = parse(include_str!("../../../config/helm-default.yaml"), &Known::builtin());
+    let parsed = parse(HELM, &Known::builtin());
     parsed.conf.context("config/helm-default.yaml does not parse")
 }
 

@@ -15,6 +15,8 @@ mod events;
 mod furnished;
 mod generate;
 mod idle;
+#[cfg(feature = "journal")]
+mod journal;
 #[cfg(feature = "live")]
 mod live;
 mod machine;
@@ -57,6 +59,9 @@ enum Bench {
     Idle(idle::Options),
     /// What the page shows of a full cluster with gangs that wait.
     View(view::Options),
+    /// What a journal adds to the thread of the cycle.
+    #[cfg(feature = "journal")]
+    Journal(journal::Options),
     /// Draws what a benchmark printed.
     Chart(chart::Options),
     #[cfg(feature = "live")]
@@ -130,6 +135,8 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Events(options) => events::run(&options)?,
         Bench::Idle(options) => idle::run(&options)?,
         Bench::View(options) => view::run(&options)?,
+        #[cfg(feature = "journal")]
+        Bench::Journal(options) => journal::run(&options)?,
         Bench::Chart(options) => return chart::run(&options),
         #[cfg(feature = "live")]
         Bench::Live(bench) => {

@@ -1,6 +1,8 @@
 //! Annotations as far as a plugin reads them: kept by key, so that a plugin that needs one more adds a line here.
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::label::KeyValue;
 
 /// PodGroup: how long it may wait before it goes first; a duration.
@@ -48,7 +50,7 @@ pub const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 pub const OF_QUEUES: &[&str] = &[HIERARCHY, HIERARCHY_WEIGHTS];
 
 /// Annotations of one object, sorted by key. Objects without any cost no allocation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Annotations(Option<Arc<[KeyValue]>>);
 
 impl Annotations {

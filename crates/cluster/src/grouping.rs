@@ -9,7 +9,7 @@ use crate::event::Time;
 use crate::id::JobId;
 
 /// Whether pods without a PodGroup wait for a PodGroup controller, and for how many milliseconds from their creation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum GroupWait {
     /// They do not wait.
     #[default]

@@ -1,13 +1,15 @@
 //! Labels of objects, and selectors on them.
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::{Operator, Requirement};
 
 /// Key and value.
 pub(crate) type KeyValue = (Arc<str>, Arc<str>);
 
 /// Labels of one object, sorted by key. Objects without any cost no allocation, and equal ones can share theirs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Labels(Option<Arc<[KeyValue]>>);
 
 impl Labels {
@@ -73,7 +75,7 @@ impl From<Arc<[KeyValue]>> for Labels {
 }
 
 /// A label selector: all requirements must hold, and one without any matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Selector(pub Vec<Requirement>);
 
 impl Selector {

@@ -1,10 +1,12 @@
 //! What has to be written before a pod is bound: claims to devices and to volumes.
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::event::{ClaimAllocation, Key, PodRef};
 
 /// Something to be written before a pod is bound. To write it again changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Prepare {
     /// The status of a ResourceClaim.
     Claim(Arc<ClaimWrite>),
@@ -13,7 +15,8 @@ pub enum Prepare {
 }
 
 /// What becomes of a ResourceClaim when a pod of it is bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClaimWrite {
     /// The claim.
     pub key: Key,
@@ -26,7 +29,8 @@ pub struct ClaimWrite {
 }
 
 /// A PersistentVolumeClaim that gets its volume because its pod is bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct VolumeBinding {
     /// The PersistentVolumeClaim.
     pub claim: Key,

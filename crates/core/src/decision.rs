@@ -5,9 +5,11 @@ pub use phalanx_cluster::prepare::{ClaimWrite, Prepare, VolumeBinding};
 
 use phalanx_cluster::event::{GroupRef, GroupStatus, Key, PodRef, Time};
 use phalanx_framework::extender::Endpoint;
+use serde::Serialize;
 
 /// One pod and its node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Binding {
     /// The pod.
     pub pod: Arc<PodRef>,
@@ -16,8 +18,10 @@ pub struct Binding {
     /// The node.
     pub node: Arc<str>,
     /// The extender that binds it, instead of the API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<Endpoint>>,
     /// What has to be written before the bind, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<Prepare>,
 }
 
@@ -32,7 +36,8 @@ impl Binding {
 }
 
 /// Why a pod is evicted, and for which preemptor.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Cause {
     /// The action that evicts it.
     pub action: &'static str,
@@ -43,7 +48,8 @@ pub struct Cause {
 }
 
 /// A decision for the outbox.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Decision {
     /// Bind these pods of one gang, as a unit.
     Bind {

@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
+use serde::{Deserialize, Serialize};
 
 /// The server of an extender.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     /// The address, without the verb: a request goes to `url/verb`.
     pub url: Arc<str>,
@@ -61,7 +63,8 @@ pub enum ExtenderRequest {
 }
 
 /// A response.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum ExtenderResponse {
     /// No opinion, or nothing to answer.
     Nothing,
@@ -73,7 +76,7 @@ pub enum ExtenderResponse {
         failed: Vec<(NodeId, Arc<str>)>,
     },
     /// Scores of nodes; a node that is missing scores 0.
-    Scores(Vec<(NodeId, f64)>),
+    Scores(#[serde(with = "bits")] Vec<(NodeId, f64)>),
     /// Tasks that may be evicted.
     Victims(Vec<TaskId>),
     /// Above 0 for yes, 0 for no opinion, below 0 for no.
@@ -110,8 +113,25 @@ impl Extender for NoExtender {
     }
 }
 
+/// Scores as the bits of their numbers: text could round them.
+mod bits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::NodeId;
+
+    pub(super) fn serialize<S: Serializer>(scores: &[(NodeId, f64)], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(scores.iter().map(|(node, score)| (node, score.to_bits())))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(NodeId, f64)>, D::Error> {
+        let scores = Vec::<(NodeId, u64)>::deserialize(from)?;
+        Ok(scores.into_iter().map(|(node, bits)| (node, f64::from_bits(bits))).collect())
+    }
+}
+
 /// A response with the verb of its request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RecordedResponse {
     /// The verb.
     pub verb: Arc<str>,

@@ -1,11 +1,13 @@
 //! `phalanx explain`: why a Job, a PodGroup or a pod waits.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
+use phalanx_cluster::event::Key;
+use phalanx_runtime::journal::{self, Happened, Line, Reader, history};
 use phalanx_sim::{Options, Simulation, Subject, counting_clock};
 
-use crate::exit::{BadInput, print};
+use crate::exit::{BadInput, counted, print};
 use crate::flag;
 use crate::inputs::{self, ClusterArgs};
 
@@ -24,6 +26,10 @@ pub(crate) struct Args {
     /// Its namespace
     #[arg(short, long, default_value = "default", value_parser = flag::namespace())]
     namespace: String,
+    /// Say instead what was decided about a pod or a PodGroup, when and why, by the journal of a scheduler
+    /// (--journal-path); the full files before it are read too
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scheduler_conf"])]
+    journal: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The configuration; without it, Volcano's built-in default
@@ -44,6 +50,9 @@ enum Kind {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if let Some(journal) = &args.journal {
+        return past(args, journal);
+    }
     let (conf, manifests) = args.cluster.source()?.read(args.scheduler_conf.as_deref())?;
     inputs::tell_unasked(&conf, &manifests);
     let default_queue = args.cluster.names.default_queue.as_str().into();
@@ -57,6 +66,43 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let text = simulation.explain(subject, &args.namespace, &args.name);
     print(&text.ok_or_else(|| missing(&simulation, subject, args))?)
+}
+
+/// What a journal tells, a line for each decision.
+fn past(args: &Args, journal: &Path) -> Result<()> {
+    let key = Key::new(&args.namespace, &args.name);
+    let (kind, subject) = match args.kind {
+        Kind::Pod => ("pod", journal::Subject::Pod(key.clone())),
+        Kind::PodGroup => ("PodGroup", journal::Subject::PodGroup(key.clone())),
+        Kind::Job => {
+            let fault = "--journal tells of pods and PodGroups, expected pod or podgroup in place of job";
+            return Err(BadInput(fault.to_owned()).into());
+        }
+    };
+    let (mut text, mut times) = (String::new(), Vec::new());
+    for line in Reader::new(journal) {
+        let line = line.map_err(|error| BadInput(error.to_string()))?;
+        if let Line::Cycle(cycle) = &line {
+            times.truncate(1);
+            times.push(cycle.time.clone());
+        }
+        if let Line::Dropped(lines) = &line {
+            text += &format!("{} missing here\n", counted(*lines as usize, "journal line"));
+        }
+        for Happened { time, cycle, what } in history(&line, &subject) {
+            text += &format!("{time}  {what} (cycle {cycle})\n");
+        }
+    }
+    if text.is_empty() {
+        let when = match times.as_slice() {
+            [] => "it has no cycle".to_owned(),
+            [only] => format!("it has one cycle, of {only}"),
+            [first, last, ..] => format!("it reaches from {first} to {last}"),
+        };
+        let path = journal.display();
+        return Err(BadInput(format!("{path}: nothing was decided about {kind} {key}; {when}")).into());
+    }
+    print(&text)
 }
 
 fn missing(simulation: &Simulation, subject: Subject, args: &Args) -> BadInput {

@@ -15,6 +15,7 @@ mod podgroups;
 mod program;
 mod queue;
 mod remote;
+mod replay;
 mod runs;
 mod sampling;
 mod scheduler;
@@ -45,12 +46,15 @@ enum Command {
     Controllers(Box<controllers::Args>),
     /// Schedule a cluster given as manifests, in virtual time
     Simulate(simulate::Args),
-    /// Say why a Job, a PodGroup or a pod waits once all that has room is placed; no pod starts or ends
+    /// Say why a Job, a PodGroup or a pod waits once all that has room is placed; no pod starts or ends. With --journal,
+    /// what was decided about it
     Explain(explain::Args),
     /// Say what a change would do: other objects, nodes drained or added, another scheduler.conf
     Whatif(whatif::Args),
     /// Print a copy of a live cluster, which simulate, explain and whatif read
     Capture(capture::Args),
+    /// Run the recorded cycles of a scheduler again, and say where they decide differently
+    Replay(replay::Args),
     /// Check, compare or print a scheduler.conf
     #[command(subcommand)]
     Conf(conf::Command),
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Whatif(args) => whatif::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Conf(command) => conf::run(&command),
         Command::Crds(args) => crds::run(&args),
         Command::Job(command) => job::run(&command),

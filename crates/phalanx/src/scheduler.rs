@@ -10,6 +10,7 @@ use clap::builder::ValueParser;
 use phalanx_cache::is_name;
 use phalanx_cluster::GroupWait;
 use phalanx_runtime::client::BadFlag;
+use phalanx_runtime::journal::JournalOptions;
 use phalanx_runtime::lease::{self, LeaseOptions};
 use phalanx_runtime::reload::ConfError;
 use phalanx_runtime::scheduler::{Grouped, SchedulerOptions, hostname, run as schedule};
@@ -75,6 +76,8 @@ pub(crate) struct Args {
     sampling: Sampled,
     #[command(flatten)]
     grouping: Grouping,
+    #[command(flatten)]
+    journal: Journaling,
     #[command(flatten)]
     shared: Shared,
     #[command(flatten)]
@@ -171,6 +174,42 @@ impl Grouping {
     }
 }
 
+/// Decisions, and what they were made from, in a file. Names as those of kube-apiserver's audit log.
+#[derive(Debug, clap::Args)]
+struct Journaling {
+    /// Write all decisions to this file, a line of JSON for each cycle, for `phalanx explain --journal`
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
+    journal_path: String,
+    /// The size in megabytes at which the journal goes on in a new file
+    #[arg(long, default_value_t = 100, value_name = "MEGABYTES", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=1_000_000))]
+    journal_maxsize: u32,
+    /// How many full files of the journal are kept besides: FILE.1 is the newest of them
+    #[arg(long, default_value_t = 10, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u16>(0..=1000))]
+    journal_maxbackup: u16,
+    /// Write to the journal all that cycles read too, for `phalanx replay`. scheduler.conf, with passwords in it, is a
+    /// part of that
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    journal_inputs: bool,
+}
+
+impl Journaling {
+    fn options(self) -> Result<Option<JournalOptions>> {
+        let Some(path) = given(self.journal_path) else {
+            ensure!(
+                !self.journal_inputs,
+                BadInput("--journal-inputs: expected --journal-path beside it".into())
+            );
+            return Ok(None);
+        };
+        Ok(Some(JournalOptions {
+            path: path.into(),
+            max_bytes: u64::from(self.journal_maxsize) * 1_000_000,
+            max_backups: usize::from(self.journal_maxbackup),
+            inputs: self.journal_inputs,
+        }))
+    }
+}
+
 /// Leader election.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Elect {
@@ -244,6 +283,7 @@ impl Args {
             otlp_endpoint: given(self.slow.otlp_endpoint),
             seed: self.seed,
             sampling: self.sampling.sampling(),
+            journal: self.journal.options()?,
         })
     }
 }

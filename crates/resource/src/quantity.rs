@@ -60,6 +60,19 @@ impl fmt::Display for Quantity {
     }
 }
 
+/// As text, as in a manifest.
+impl serde::Serialize for Quantity {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Quantity {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// Why a text is no quantity.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum QuantityError {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use phalanx_cluster::Cluster;
 use phalanx_cluster::event::{Event, Time};
-use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::Conf;
@@ -15,7 +14,7 @@ use tokio::sync::oneshot;
 use tracing::{debug, info};
 
 use crate::clock::CycleClock;
-use crate::journal;
+use crate::journal::Journal;
 use crate::outbox::driver;
 use crate::server::Health;
 use crate::telemetry::Telemetry;
@@ -27,8 +26,8 @@ pub enum Input {
     Events(Vec<Event>),
     /// The first list of a kind is complete.
     Synced(&'static str),
-    /// A new configuration, for the next cycle.
-    Conf(Box<Conf>),
+    /// A new configuration, for the next cycle, and its text.
+    Conf(Box<Conf>, Arc<str>),
     /// This process leads: cycles may run.
     Lead,
     /// Somebody reads the metrics; to be told once those of queues and jobs are fresh.
@@ -142,6 +141,8 @@ pub struct Engine {
     pub leads: bool,
     /// The time of cycles.
     pub clock: CycleClock,
+    /// What is told of inputs and decisions.
+    pub journal: Journal,
 }
 
 impl Engine {
@@ -150,6 +151,7 @@ impl Engine {
         self.telemetry.metrics.leads(self.leads);
         self.scheduler.set_trace(self.telemetry.trace());
         self.cluster.stand_by(!self.leads);
+        self.journal.standby(!self.leads);
         loop {
             self.health.pulse.rest();
             let waited = self.wait();
@@ -197,13 +199,15 @@ impl Engine {
         match input {
             Input::Events(events) => self.apply(events),
             Input::Synced(kind) => self.synced(kind),
-            Input::Conf(conf) => {
+            Input::Conf(conf, text) => {
+                self.journal.conf(&text);
                 self.scheduler.set_conf(*conf);
                 self.pace.changed(Instant::now());
             }
             Input::Lead => {
                 self.leads = true;
                 self.cluster.stand_by(false);
+                self.journal.standby(false);
                 self.telemetry.metrics.leads(true);
                 self.pace.changed(Instant::now());
             }
@@ -213,16 +217,19 @@ impl Engine {
         true
     }
 
-    fn apply(&mut self, events: Vec<Event>) {
+    fn apply(&mut self, mut events: Vec<Event>) {
         let gone: Vec<Event> = events.iter().filter(|event| is_gone(event)).cloned().collect();
         if !gone.is_empty() {
             self.send(driver::Input::Gone(gone));
         }
-        let mut changed = false;
-        for mut event in events {
-            if let Event::NodeUsage(usage) = &mut event {
+        for event in &mut events {
+            if let Event::NodeUsage(usage) = event {
                 self.clock.take_in(usage);
             }
+        }
+        self.journal.events(&events);
+        let mut changed = false;
+        for event in events {
             changed |= self.cluster.apply(event);
         }
         if changed {
@@ -271,12 +278,13 @@ impl Engine {
         self.health.pulse.cycle();
         let started = Instant::now();
         let now = self.clock.now();
-        let Self { scheduler, cluster, outbox, telemetry, clock, .. } = self;
+        let Self { scheduler, cluster, outbox, telemetry, clock, journal, .. } = self;
         telemetry.begin();
         let mut send = |mut decisions: Vec<Decision>| {
+            // As the cycle decided it: what is handed out depends on the clock of this machine too.
+            journal.decided(&decisions);
             clock.hand_out(now, &mut decisions);
             telemetry.decided(&decisions);
-            journal::decided(&decisions);
             // The outbox is gone only when the process ends.
             let _ = outbox.send(driver::Input::Decisions(decisions));
         };
@@ -285,6 +293,7 @@ impl Engine {
         if !rest.is_empty() {
             send(rest);
         }
+        self.journal.cycle(outcome.cycle, now);
         let took = started.elapsed();
         self.telemetry.ended(&self.cluster, &outcome, now, took);
         self.telemetry.metrics.pending(self.scheduler.pending(&mut self.cluster));
@@ -303,22 +312,6 @@ impl Engine {
     /// The outbox is gone only when the process ends.
     fn send(&self, input: driver::Input) {
         let _ = self.outbox.send(input);
-    }
-}
-
-/// Measures how long searches take.
-#[derive(Debug)]
-pub struct Clock(Instant);
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self(Instant::now())
-    }
-}
-
-impl Stopwatch for Clock {
-    fn elapsed(&self) -> Duration {
-        self.0.elapsed()
     }
 }
 

@@ -16,7 +16,7 @@ pub mod extender;
 pub mod faults;
 pub mod fence;
 mod group_controller;
-mod journal;
+pub mod journal;
 pub mod lease;
 pub mod limiter;
 pub mod metrics;

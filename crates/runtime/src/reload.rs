@@ -4,6 +4,7 @@
 //! over it, a network file system sends no events; content is right in all cases.
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_conf::{Known, Parsed, Problem, Severity, builtin_default, diff, parse};
@@ -72,7 +73,7 @@ impl InForce {
 pub struct ConfFile {
     path: Option<PathBuf>,
     rules: Rules,
-    text: String,
+    text: Arc<str>,
     conf: Conf,
     in_force: InForce,
     unreadable: bool,
@@ -100,12 +101,24 @@ impl ConfFile {
         };
         let conf = accept(&name, &text, &rules)?;
         let in_force = InForce::now(&text);
-        Ok(Self { path: path.map(Path::to_owned), rules, text, conf, in_force, unreadable: false })
+        Ok(Self {
+            path: path.map(Path::to_owned),
+            rules,
+            text: text.into(),
+            conf,
+            in_force,
+            unreadable: false,
+        })
     }
 
     /// What is in effect.
     pub fn conf(&self) -> &Conf {
         &self.conf
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
     }
 
     /// The hash of the text, and since when it is in force.
@@ -128,10 +141,10 @@ impl ConfFile {
             }
         };
         let was_unreadable = std::mem::take(&mut self.unreadable);
-        if text == self.text && !was_unreadable {
+        if *text == *self.text && !was_unreadable {
             return None;
         }
-        self.text = text;
+        self.text = text.into();
         Some(accept(&name, &self.text, &self.rules).inspect(|conf| self.adopt(conf)))
     }
 
@@ -144,7 +157,7 @@ impl ConfFile {
     }
 
     /// Reads the file until the process ends and hands each new configuration over. A bad one changes nothing.
-    pub async fn follow(mut self, metrics: &Metrics, mut apply: impl FnMut(Conf)) {
+    pub async fn follow(mut self, metrics: &Metrics, mut apply: impl FnMut(Conf, Arc<str>)) {
         metrics.conf_in_force(&self.in_force);
         if self.path.is_none() {
             return std::future::pending().await;
@@ -156,7 +169,7 @@ impl ConfFile {
                 Some(Ok(conf)) => {
                     metrics.reloaded(true);
                     metrics.conf_in_force(&self.in_force);
-                    apply(conf);
+                    apply(conf, Arc::clone(&self.text));
                 }
                 Some(Err(problem)) => {
                     metrics.reloaded(false);

@@ -28,10 +28,11 @@ use tracing::{error, info, warn};
 
 use crate::clock::CycleClock;
 use crate::controllers::{self, ControllersOptions, Parts};
-use crate::engine::{Clock, Engine, Input, Pace};
+use crate::engine::{Engine, Input, Pace};
 use crate::extender::{Clients, HttpExtender};
 use crate::faults::Faults;
 use crate::fence::Gatekeeper;
+use crate::journal::{Journal, JournalOptions, Start};
 use crate::lease::{self, LeaseOptions};
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
@@ -106,6 +107,8 @@ pub struct SchedulerOptions {
     pub seed: u64,
     /// `--percentage-nodes-to-find` and its like.
     pub sampling: Option<Sampling>,
+    /// `--journal-path` and its like.
+    pub journal: Option<JournalOptions>,
 }
 
 /// Whether pods without a PodGroup wait for a PodGroup controller.
@@ -196,7 +199,8 @@ impl Process {
         let clients = Clients::default();
         let spans = options.otlp_endpoint.as_deref().map(|endpoint| Spans::to(endpoint, clients.clone()));
         let slow = SlowCycles { threshold: options.slow_cycle, spans };
-        let scheduler = scheduler(&options, conf.conf(), &clients, &health);
+        let mut journal = journal(&options, &conf, &metrics)?;
+        let scheduler = scheduler(&options, conf.conf(), &clients, &health, &mut journal);
         let scheduling = Engine {
             cluster: Cluster::new(ClusterOptions {
                 default_queue: options.default_queue.as_str().into(),
@@ -211,6 +215,7 @@ impl Process {
             health: Arc::clone(&health),
             leads: false,
             clock: CycleClock::default(),
+            journal,
         };
         let engine_ended = spawn_engine(scheduling)?;
         let (close, closing) = tokio_watch::channel(false);
@@ -283,16 +288,37 @@ impl Process {
 }
 
 /// The scheduler of cycles.
-fn scheduler(options: &SchedulerOptions, conf: &Conf, clients: &Clients, health: &Arc<Health>) -> Scheduler {
+fn scheduler(
+    options: &SchedulerOptions,
+    conf: &Conf,
+    clients: &Clients,
+    health: &Arc<Health>,
+    journal: &mut Journal,
+) -> Scheduler {
     let mut scheduler = Scheduler::new(conf.clone(), options.seed);
     scheduler.set_sampling(options.sampling);
-    scheduler.set_extender(Arc::new(HttpExtender::new(
-        Handle::current(),
-        clients.clone(),
-        Arc::clone(health),
-    )));
-    scheduler.set_stopwatch(Arc::new(Clock::default()));
+    let extender = HttpExtender::new(Handle::current(), clients.clone(), Arc::clone(health));
+    journal.equip(&mut scheduler, Arc::new(extender));
     scheduler
+}
+
+/// The journal, which begins with what the scheduler begins with.
+fn journal(options: &SchedulerOptions, conf: &ConfFile, metrics: &Arc<Metrics>) -> anyhow::Result<Journal> {
+    let Some(file) = &options.journal else { return Ok(Journal::default()) };
+    let path = file.path.display().to_string();
+    let open = Journal::open(file.clone(), Arc::clone(metrics));
+    let mut journal =
+        open.map_err(|error| client::BadFlag(format!("--journal-path {path}: {}", client::plain(&error))))?;
+    journal.start(Start {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        inputs: file.inputs,
+        seed: options.seed,
+        default_queue: options.default_queue.as_str().into(),
+        group_wait: options.grouping.wait,
+        sampling: options.sampling,
+        conf: Some(Arc::clone(conf.text())),
+    });
+    Ok(journal)
 }
 
 fn engine_error(ended: Result<std::thread::Result<()>, oneshot::error::RecvError>) -> anyhow::Error {
@@ -493,14 +519,14 @@ fn follow(
         Ok(())
     });
     tasks.spawn(async move {
-        let apply = |conf: Conf| {
+        let apply = |conf: Conf, text: Arc<str>| {
             let source = figures(&conf);
             wants.send_if_modified(|wanted| {
                 let changed = *wanted != source;
                 *wanted = source;
                 changed
             });
-            let _ = engine.send(Input::Conf(Box::new(conf)));
+            let _ = engine.send(Input::Conf(Box::new(conf), text));
         };
         conf.follow(&metrics, apply).await;
         bail!("scheduler.conf is no longer followed")

@@ -1,10 +1,13 @@
 //! PodDisruptionBudgets and ResourceQuotas.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Key, Resources};
 use crate::label::Selector;
 
 /// A PodDisruptionBudget.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PdbInfo {
     /// Name.
     pub key: Key,
@@ -18,7 +21,8 @@ pub struct PdbInfo {
 }
 
 /// A ResourceQuota without scopes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct QuotaInfo {
     /// Name.
     pub key: Key,

@@ -1,10 +1,12 @@
 //! Constraints and preferences of pods on nodes.
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{PodRules, PodVolume, TaintEffect};
 
 /// How a toleration compares the value of a taint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TolerationOperator {
     /// Any value will do.
     Exists,
@@ -17,7 +19,8 @@ pub enum TolerationOperator {
 }
 
 /// A toleration of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Toleration {
     /// Key; empty tolerates every key (with the operator `Exists`).
     pub key: Arc<str>,
@@ -30,7 +33,7 @@ pub struct Toleration {
 }
 
 /// How a selector compares a label (or a field).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Operator {
     /// The value is one of the values.
     In,
@@ -47,7 +50,8 @@ pub enum Operator {
 }
 
 /// One requirement of a selector.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Requirement {
     /// Label.
     pub key: Arc<str>,
@@ -58,7 +62,8 @@ pub struct Requirement {
 }
 
 /// A term of a node affinity: all requirements must hold. A term without any matches no node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeTerm {
     /// On labels.
     pub labels: Vec<Requirement>,
@@ -67,7 +72,8 @@ pub struct NodeTerm {
 }
 
 /// A port of the node that a container asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct HostPort {
     /// Address; `0.0.0.0` when none is given, which collides with every address.
     pub ip: Arc<str>,
@@ -78,7 +84,8 @@ pub struct HostPort {
 }
 
 /// A disk in a pod's own spec, which pods on one node can share in some cases only.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Disk {
     /// The kind of the disk.
     pub of: DiskKind,
@@ -92,7 +99,7 @@ pub struct Disk {
 }
 
 /// The kinds of disks that kube-scheduler's VolumeRestrictions checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DiskKind {
     /// `gcePersistentDisk`, by `pdName`.
     Gce,
@@ -105,7 +112,8 @@ pub enum DiskKind {
 }
 
 /// Constraints and preferences of a pod on nodes. Pods with equal requests and constraints share a class.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Constraints {
     /// `spec.nodeSelector`, sorted by key.
     pub node_selector: Vec<(Arc<str>, Arc<str>)>,
@@ -134,7 +142,7 @@ pub struct Constraints {
 }
 
 /// Whether used or idle resources raise the score of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Scoring {
     /// `LeastAllocated`: idle resources.
     Least,
@@ -145,7 +153,8 @@ pub enum Scoring {
 }
 
 /// A pod's annotations for the plugin resource-strategy-fit.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Strategy {
     /// `volcano.sh/resource-strategy-scoring-type`.
     pub scoring: Scoring,

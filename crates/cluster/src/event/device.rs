@@ -2,11 +2,13 @@
 use std::sync::Arc;
 
 use phalanx_resource::Quantity;
+use serde::{Deserialize, Serialize};
 
 use super::{Key, NodeTerm};
 
 /// A DeviceClass.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DeviceClassInfo {
     /// Name.
     pub name: Arc<str>,
@@ -15,7 +17,7 @@ pub struct DeviceClassInfo {
 }
 
 /// Where the devices of a slice can be used.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SliceNodes {
     /// On this node.
     Node(Arc<str>),
@@ -26,7 +28,7 @@ pub enum SliceNodes {
 }
 
 /// The value of an attribute of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DeviceValue {
     /// A boolean.
     Bool(bool),
@@ -39,7 +41,8 @@ pub enum DeviceValue {
 }
 
 /// A device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DeviceInfo {
     /// Name, which is unique in the pool.
     pub name: Arc<str>,
@@ -52,7 +55,7 @@ pub struct DeviceInfo {
 }
 
 /// An unsupported feature of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum LeftOut {
     /// Taints; tolerations of claims are not supported.
     Tainted,
@@ -83,7 +86,8 @@ impl LeftOut {
 }
 
 /// A ResourceSlice: devices of a pool of a driver.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SliceInfo {
     /// Name.
     pub name: Arc<str>,
@@ -100,7 +104,8 @@ pub struct SliceInfo {
 }
 
 /// A device by name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DeviceName {
     /// Driver.
     pub driver: Arc<str>,
@@ -111,7 +116,8 @@ pub struct DeviceName {
 }
 
 /// A device that is allocated to a request of a claim.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct GivenDevice {
     /// The request.
     pub request: Arc<str>,
@@ -120,7 +126,8 @@ pub struct GivenDevice {
 }
 
 /// The allocation of a claim.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClaimAllocation {
     /// The devices, which no other claim can have.
     pub devices: Vec<GivenDevice>,
@@ -129,7 +136,8 @@ pub struct ClaimAllocation {
 }
 
 /// A request of a claim: a number of devices of a class.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClaimRequest {
     /// Its name in the claim.
     pub name: Arc<str>,
@@ -142,7 +150,8 @@ pub struct ClaimRequest {
 }
 
 /// A ResourceClaim.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClaimInfo {
     /// Its name.
     pub key: Key,
@@ -161,7 +170,8 @@ pub struct ClaimInfo {
 }
 
 /// A claim of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodClaim {
     /// Its name in the pod.
     pub name: Arc<str>,

@@ -1,12 +1,14 @@
 //! A PodGroup and its status.
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Key, Resources, Time};
 use crate::annotation::Annotations;
 use crate::label::Selector;
 
 /// The phase of a PodGroup.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "Volcano's phases; an empty phase is read as Pending")]
 pub enum Phase {
     #[default]
@@ -31,7 +33,8 @@ impl Phase {
 }
 
 /// A condition of a PodGroup.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// `Unschedulable` or `Scheduled`.
     pub kind: Arc<str>,
@@ -63,7 +66,8 @@ impl Condition {
 }
 
 /// A PodGroup's status as far as the scheduler owns it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct GroupStatus {
     /// Phase.
     pub phase: Phase,
@@ -78,7 +82,8 @@ pub struct GroupStatus {
 }
 
 /// An entry of `subGroupPolicy` with `minSubGroups`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SubGroupPolicy {
     /// `name`.
     pub name: Arc<str>,
@@ -93,7 +98,8 @@ pub struct SubGroupPolicy {
 }
 
 /// A PodGroup.
-#[derive(Clone, Debug, Default, PartialEq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodGroupInfo {
     /// Name.
     pub key: Key,
@@ -130,7 +136,8 @@ pub struct PodGroupInfo {
 }
 
 /// Identifies a PodGroup, also among groups of the same name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct GroupRef {
     /// Its name.
     pub key: Key,

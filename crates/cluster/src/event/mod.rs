@@ -2,6 +2,7 @@
 use std::sync::Arc;
 
 use phalanx_resource::Quantity;
+use serde::{Deserialize, Serialize};
 
 mod budget;
 mod constraints;
@@ -35,7 +36,7 @@ pub use volume::{
 };
 
 /// Milliseconds since 1970-01-01 UTC. The core never reads a clock: time is handed in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(pub i64);
 
 impl Time {
@@ -44,7 +45,8 @@ impl Time {
 }
 
 /// Names an object with a namespace, or a cluster-wide one when the namespace is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Key {
     /// Namespace.
     pub namespace: Arc<str>,
@@ -73,7 +75,8 @@ impl std::fmt::Display for Key {
 pub type Resources = Vec<(Arc<str>, Quantity)>;
 
 /// A failed bind.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BindFailure {
     /// The answer of the API server.
     pub message: Arc<str>,
@@ -82,7 +85,7 @@ pub struct BindFailure {
 }
 
 /// What a failed bind means for the next attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BindFault {
     /// The pod is gone or was created again: there is no further attempt.
     Gone,
@@ -93,7 +96,8 @@ pub enum BindFault {
 }
 
 /// A change of the cluster.
-#[derive(Clone, Debug, PartialEq, Hash)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
     /// A node was added or changed.
     Node(NodeInfo),

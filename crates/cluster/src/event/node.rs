@@ -2,11 +2,12 @@
 use std::sync::Arc;
 
 use phalanx_resource::Quantity;
+use serde::{Deserialize, Serialize};
 
 use super::{Resources, Time};
 
 /// The effect of a taint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TaintEffect {
     /// Pods that do not tolerate the taint cannot use the node.
     NoSchedule,
@@ -17,7 +18,8 @@ pub enum TaintEffect {
 }
 
 /// A taint of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Taint {
     /// Key.
     pub key: Arc<str>,
@@ -28,7 +30,8 @@ pub struct Taint {
 }
 
 /// A node.
-#[derive(Clone, Debug, Default, PartialEq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeInfo {
     /// Name.
     pub name: Arc<str>,
@@ -47,7 +50,7 @@ pub struct NodeInfo {
 }
 
 /// The measured usage of a resource of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Measure {
     /// An amount.
     Amount(Quantity),
@@ -56,7 +59,8 @@ pub enum Measure {
 }
 
 /// The measured usage of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeUsage {
     /// The node.
     pub node: Arc<str>,

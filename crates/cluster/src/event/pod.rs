@@ -1,12 +1,15 @@
 //! A pod, its phase and its requests.
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Constraints, PodClaim, Resources, Time};
 use crate::annotation::Annotations;
 use crate::label::Labels;
 
 /// Identifies a pod in requests to the API server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodRef {
     /// Namespace.
     pub namespace: Arc<str>,
@@ -23,7 +26,7 @@ impl std::fmt::Display for PodRef {
 }
 
 /// The phase in the status of a pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "Kubernetes' pod phases")]
 pub enum PodPhase {
     #[default]
@@ -36,7 +39,7 @@ pub enum PodPhase {
 
 /// The scheduling gate of a pod that, by annotation, waits until its queue has room
 /// (`scheduling.volcano.sh/queue-allocation-gate`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum QueueGate {
     /// The pod has no such annotation, has other gates too, or has a node.
     #[default]
@@ -48,7 +51,8 @@ pub enum QueueGate {
 }
 
 /// The requests of the containers of a pod, from which Kubernetes' rules give the total.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodRequests {
     /// Requests by container.
     pub containers: Vec<Resources>,
@@ -63,7 +67,8 @@ pub struct PodRequests {
 }
 
 /// A pod.
-#[derive(Clone, Debug, PartialEq, Hash)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodInfo {
     /// Its name.
     pub pod: PodRef,
@@ -106,7 +111,8 @@ pub struct PodInfo {
 }
 
 /// Where a pod is in its life.
-#[derive(Clone, Debug, Default, PartialEq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodLife {
     /// Phase.
     pub phase: PodPhase,

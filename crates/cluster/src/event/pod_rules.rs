@@ -1,10 +1,13 @@
 //! Pod affinity, anti-affinity and topology spread of a pod.
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::label::Selector;
 
 /// Pods by namespace and labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodSelector {
     /// Namespaces by name, sorted, none twice.
     pub namespaces: Vec<Arc<str>>,
@@ -15,7 +18,8 @@ pub struct PodSelector {
 }
 
 /// A term: a selector of pods, and the topology key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodTerm {
     /// The topology key.
     pub topology_key: Arc<str>,
@@ -24,7 +28,8 @@ pub struct PodTerm {
 }
 
 /// A topology spread constraint.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Spread {
     /// The topology key and the pods that count.
     pub term: PodTerm,
@@ -41,7 +46,8 @@ pub struct Spread {
 }
 
 /// Pod affinity, anti-affinity and topology spread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodRules {
     /// Required affinity: the domain of each term has a pod that all terms match.
     pub affinity: Vec<PodTerm>,
@@ -72,7 +78,8 @@ impl PodRules {
 }
 
 /// A Namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NamespaceInfo {
     /// Name.
     pub name: Arc<str>,

@@ -1,11 +1,13 @@
 //! A queue, its state and its shares.
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Resources, Time};
 use crate::annotation::Annotations;
 
 /// The state of a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "Volcano's states; an empty state is read as Open")]
 pub enum QueueState {
     #[default]
@@ -28,7 +30,7 @@ impl QueueState {
 }
 
 /// `dequeueStrategy`: what happens if the first job of a queue cannot be placed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Dequeue {
     /// The jobs after it are tried.
     #[default]
@@ -38,7 +40,8 @@ pub enum Dequeue {
 }
 
 /// Which groups of nodes (label `volcano.sh/nodegroup-name`) a queue's pods may or should use.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeGroups {
     /// Required.
     pub required: Vec<Arc<str>>,
@@ -51,7 +54,7 @@ pub struct NodeGroups {
 }
 
 /// Limits of a queue by node group (annotation `volcano.sh/nodegroup-resource-limits`).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum GroupLimits {
     /// Limits by group, sorted; a group or a resource that is not named has no limit.
     Each(Vec<(Arc<str>, Resources)>),
@@ -66,7 +69,8 @@ impl Default for GroupLimits {
 }
 
 /// A queue.
-#[derive(Clone, Debug, Default, PartialEq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct QueueInfo {
     /// Name.
     pub name: Arc<str>,

@@ -1,11 +1,14 @@
 //! PersistentVolumes, PersistentVolumeClaims, storage classes and CSI objects.
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Key, NodeTerm};
 use crate::label::{Labels, Selector};
 
 /// A claim of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodVolume {
     /// The PersistentVolumeClaim.
     pub claim: Key,
@@ -14,7 +17,7 @@ pub struct PodVolume {
 }
 
 /// A set of access modes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessModes(pub u8);
 
 impl AccessModes {
@@ -34,7 +37,8 @@ impl AccessModes {
 }
 
 /// A PersistentVolumeClaim.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PvcInfo {
     /// Name.
     pub key: Key,
@@ -65,7 +69,8 @@ pub struct PvcInfo {
 }
 
 /// A PersistentVolume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct VolumeInfo {
     /// Name.
     pub name: Arc<str>,
@@ -90,7 +95,8 @@ pub struct VolumeInfo {
 }
 
 /// A StorageClass.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StorageClassInfo {
     /// Name.
     pub name: Arc<str>,
@@ -103,7 +109,8 @@ pub struct StorageClassInfo {
 }
 
 /// A CSIDriver.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CsiDriverInfo {
     /// Name, which storage classes have as provisioner.
     pub name: Arc<str>,
@@ -112,7 +119,8 @@ pub struct CsiDriverInfo {
 }
 
 /// A CSIStorageCapacity: how large a volume a driver can provision for some nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StorageCapacityInfo {
     /// Name.
     pub key: Key,
@@ -127,7 +135,8 @@ pub struct StorageCapacityInfo {
 }
 
 /// A CSINode: the attach limits of its drivers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CsiNodeInfo {
     /// The node.
     pub node: Arc<str>,
@@ -136,7 +145,8 @@ pub struct CsiNodeInfo {
 }
 
 /// A VolumeAttachment: a volume that is attached to a node, or about to be.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AttachmentInfo {
     /// Name.
     pub name: Arc<str>,

@@ -11,7 +11,8 @@ use phalanx_cluster::id::NodeId;
 const NODES_PER_PERCENT: u32 = 125;
 
 /// How many nodes are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Sampling {
     /// Percent of all nodes; 0 stands for the adaptive percentage: 50, less 1 for each 125 nodes.
     pub percentage: u32,

@@ -24,6 +24,7 @@ mod names;
 mod page;
 mod pages;
 mod plugins;
+mod replay;
 mod run;
 mod scenario_index;
 mod scenarios;

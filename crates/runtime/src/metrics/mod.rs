@@ -101,6 +101,7 @@ pub struct Metrics {
     started: Histogram,
     series: figures::Series,
     leader: Gauge,
+    journal_dropped: Counter,
 }
 
 impl Default for Metrics {
@@ -116,6 +117,7 @@ impl Default for Metrics {
             started: Histogram::new(exponential_buckets_range(100.0, 120_000.0, 30)),
             series: figures::Series::default(),
             leader: Gauge::default(),
+            journal_dropped: Counter::default(),
         };
         let registry = &mut Register(&mut metrics.registry);
         metrics.cycles.register(registry);
@@ -125,6 +127,7 @@ impl Default for Metrics {
         metrics.conf.register(registry);
         registry.add("volcano_e2e_job_scheduling_latency_milliseconds", &metrics.started);
         registry.add("phalanx_leader", &metrics.leader);
+        registry.add("phalanx_journal_dropped_total", &metrics.journal_dropped);
         metrics.registry.register_collector(Box::new(metrics.series.clone()));
         metrics
     }
@@ -223,6 +226,11 @@ impl Metrics {
     /// Whether this process leads.
     pub fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
+    }
+
+    /// Lines of the journal were dropped.
+    pub fn journal_dropped(&self, lines: u64) {
+        self.journal_dropped.inc_by(lines);
     }
 
     /// The state of the outbox.

@@ -273,6 +273,11 @@ pub static TABLE: &[MetricDef] = &[
         "events that will not be told: too many at once, or the API server did not take them",
     ),
     counter("phalanx_invalid_objects_total", KIND, "objects that cannot be read"),
+    counter(
+        "phalanx_journal_dropped_total",
+        &[],
+        "lines of the journal that were dropped: the disk was full, or too slow",
+    ),
     gauge("phalanx_leader", &[], "1 when this process leads"),
     gauge("phalanx_objects", KIND, "objects known"),
     gauge(

@@ -13,6 +13,7 @@ use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use phalanx_runtime::clock::CycleClock;
 use phalanx_runtime::engine::{Engine, Input, Pace};
+use phalanx_runtime::journal::Journal;
 use phalanx_runtime::outbox::driver;
 use phalanx_runtime::pulse::Pulse;
 use phalanx_runtime::server::Health;
@@ -90,6 +91,7 @@ fn engine(scheduler: Scheduler, inputs: Receiver<Input>, outbox: UnboundedSender
         health: Arc::default(),
         leads: true,
         clock: CycleClock::default(),
+        journal: Journal::default(),
     }
 }
 

@@ -10,6 +10,7 @@ mod engine;
 mod extender;
 mod fake;
 mod fence;
+mod journal;
 mod lease;
 mod loopback;
 mod others;

@@ -11,6 +11,7 @@ use phalanx_conf::{Known, builtin_default, parse};
 use phalanx_core::decision::Decision;
 use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_runtime::engine::{Engine, Input, Pace};
+use phalanx_runtime::journal::Journal;
 use phalanx_runtime::metrics::Metrics;
 use phalanx_runtime::outbox::driver;
 use phalanx_runtime::telemetry::{SlowCycles, Telemetry};
@@ -65,6 +66,7 @@ fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
         health: Arc::default(),
         leads: true,
         clock: phalanx_runtime::clock::CycleClock::default(),
+        journal: Journal::default(),
     };
     let thread = std::thread::spawn(|| engine.run());
     Running { inputs, decisions, metrics, thread }

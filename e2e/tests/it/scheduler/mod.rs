@@ -14,6 +14,7 @@ mod faults;
 mod gangs;
 mod hostile;
 mod job_definitions;
+mod journal;
 mod kills;
 mod kubernetes_groups;
 mod leases;

@@ -1,0 +1,178 @@
+//! `phalanx replay`, and `explain --journal`: journals in, what was decided out.
+use std::sync::Arc;
+
+use phalanx_cluster::GroupWait;
+use phalanx_cluster::event::{
+    Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodLife, PodRef, PodRequests, QueueGate, QueueInfo, Time,
+};
+use phalanx_runtime::journal::{Cycle, Line, Start};
+use serde_json::Value;
+
+use crate::run::{Ran, folder, phalanx_in};
+
+const CONF: &str = "actions: enqueue, allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n";
+
+fn start(inputs: bool) -> Line<Value> {
+    Line::Start(Box::new(Start {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        inputs,
+        seed: 0,
+        default_queue: "default".into(),
+        group_wait: GroupWait::Never,
+        sampling: None,
+        conf: inputs.then(|| CONF.into()),
+    }))
+}
+
+fn pod(name: &str) -> PodInfo {
+    PodInfo {
+        pod: PodRef { namespace: "ml".into(), name: name.into(), uid: name.into() },
+        created: Time(1),
+        life: PodLife::default(),
+        ours: true,
+        group: Some("train".into()),
+        queue: None,
+        role: "".into(),
+        index: None,
+        priority: None,
+        priority_class: None,
+        never_preempts: false,
+        preemptable: None,
+        gated: false,
+        queue_gate: QueueGate::None,
+        requests: PodRequests {
+            containers: vec![vec![("cpu".into(), "1".parse().unwrap())]],
+            ..PodRequests::default()
+        },
+        constraints: Arc::default(),
+        claims: None,
+        annotations: std::iter::empty().collect(),
+        labels: std::iter::empty().collect(),
+    }
+}
+
+/// A gang of two, and a node for it.
+fn events() -> Line<Value> {
+    let allocatable =
+        [("cpu", "4"), ("pods", "10")].map(|(name, amount)| (name.into(), amount.parse().unwrap()));
+    let node =
+        NodeInfo { name: "n1".into(), ready: true, allocatable: allocatable.into(), ..NodeInfo::default() };
+    let queue = QueueInfo { name: "default".into(), weight: 1, reclaimable: true, ..QueueInfo::default() };
+    let key = Key::new("ml", "train");
+    let group = PodGroupInfo { key, uid: "u".into(), min_member: 2, ..PodGroupInfo::default() };
+    let objects: [Event; 5] =
+        [queue.into(), node.into(), group.into(), pod("train-0").into(), pod("train-1").into()];
+    Line::Events(objects.into())
+}
+
+fn cycle(decisions: Vec<Value>) -> Line<Value> {
+    let time = "2026-11-22T14:03:10Z".to_owned();
+    let now = Time(1_795_356_190_000);
+    Line::Cycle(Cycle { number: 1, time, now, decisions, stopwatch: Vec::new(), extenders: Vec::new() })
+}
+
+fn text(lines: &[Line<Value>]) -> String {
+    lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
+}
+
+fn run(journal: &str, args: &[&str]) -> Ran {
+    phalanx_in(folder(&[("journal", journal)]).path(), args, "")
+}
+
+/// A cycle as it is decided now.
+fn decided() -> Vec<Value> {
+    let ran = run(&text(&[start(true), events(), cycle(vec![])]), &["replay", "journal", "-o", "json"]);
+    let line: Value = serde_json::from_str(&ran.stdout).unwrap();
+    line["cycle"]["decisions"].as_array().unwrap().clone()
+}
+
+#[test]
+fn cycles_that_decide_as_recorded_are_printed() {
+    let journal = text(&[start(true), events(), cycle(decided())]);
+    let table = run(&journal, &["replay", "journal"]);
+    let bind = "2026-11-22T14:03:10Z  cycle 1  ml/train bound: train-0 on n1, train-1 on n1\n";
+    assert!(table.text().contains(bind), "{table:?}");
+    assert!(table.stderr.ends_with(" decisions replayed, all as recorded\n"), "{table:?}");
+    let json = run(&journal, &["replay", "journal", "-o", "json"]);
+    assert_eq!(json.text(), text(&[cycle(decided())]), "the cycles of the journal");
+}
+
+#[test]
+fn the_first_decision_that_differs_is_named() {
+    let mut decisions = decided();
+    let bind = decisions.iter().position(|decision| decision["bind"].is_object()).unwrap();
+    decisions[bind]["bind"]["pods"][1]["node"] = "n2".into();
+    let ran = run(&text(&[start(true), events(), cycle(decisions)]), &["replay", "journal"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let expected =
+        format!("error: cycle 1 (2026-11-22T14:03:10Z): decision {} differs: recorded {{", bind + 1);
+    assert!(ran.stderr.starts_with(&expected) && ran.stderr.contains("\"node\":\"n2\""), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+}
+
+#[test]
+fn journals_that_cannot_be_replayed_are_refused_with_the_reason() {
+    let whole = || vec![start(true), events(), cycle(decided())];
+    let with = |more: Vec<Line<Value>>| text(&[whole(), more].concat());
+    for (journal, expected) in [
+        (text(&[start(false), cycle(decided())]), "journal: the journal has no inputs: only one that is"),
+        (text(&[events(), cycle(vec![])]), "journal: found no start of a scheduler"),
+        ("kind: Pod\n".to_owned(), "journal: line 1: "),
+        (
+            with(vec![Line::Conf("actions: [".into())]),
+            "journal: the recorded scheduler.conf cannot be used: ",
+        ),
+    ] {
+        let ran = run(&journal, &["replay", "journal"]);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.stderr.starts_with(&format!("error: {expected}")), "{expected}: {ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    }
+    let missing = phalanx_in(folder(&[]).path(), &["replay", "none"], "");
+    assert_eq!(
+        (missing.code, &*missing.stderr),
+        (2, "error: none: cannot be read: No such file or directory\n")
+    );
+}
+
+#[test]
+fn what_follows_half_a_line_is_replayed_from_the_next_start_on() {
+    let whole = text(&[start(true), events(), cycle(decided())]);
+    let ran = run(
+        &(whole.clone() + "{\"cycle\":{\"num\n" + &text(&[cycle(vec![])]) + &whole),
+        &["replay", "journal"],
+    );
+    assert_eq!(ran.text().matches("ml/train bound").count(), 2, "{ran:?}");
+    let note = "note: journal: lines are missing after cycle 1 (1): what follows, up to the next start, is not replayed\n2 cycles ";
+    assert!(ran.stderr.starts_with(note), "{ran:?}");
+}
+
+#[test]
+fn explain_tells_what_a_journal_and_its_full_files_say_of_a_pod() {
+    let evict = serde_json::json!({"evict": {"pod": {"namespace": "ml", "name": "train-0", "uid": "train-0"},
+        "group": {"key": {"namespace": "ml", "name": "train"}, "uid": "u"},
+        "cause": {"action": "reclaim", "by": {"namespace": "web", "name": "serving"}, "reason": "reclaimed"}}});
+    let files = folder(&[
+        ("journal.1", &text(&[start(false), cycle(decided())])),
+        ("journal", &text(&[cycle(vec![evict])])),
+    ]);
+    let explain = |args: &[&str]| {
+        phalanx_in(files.path(), &[&["explain", "--journal", "journal", "-n", "ml"], args].concat(), "")
+    };
+    let time = "2026-11-22T14:03:10Z  ";
+    assert_eq!(
+        explain(&["pod", "train-0"]).text(),
+        format!(
+            "{time}bound to node n1 with 1 other pod of PodGroup ml/train (cycle 1)\n\
+             {time}evicted by action reclaim for web/serving: reclaimed (cycle 1)\n"
+        )
+    );
+    let group = explain(&["podgroup", "train"]);
+    assert!(group.text().contains("2 pods bound to n1 (cycle 1)\n"), "{group:?}");
+    assert!(group.text().contains("pod ml/train-0 evicted by action reclaim for web/serving"), "{group:?}");
+    let nobody = explain(&["pod", "other"]);
+    let expected = "error: journal: nothing was decided about pod ml/other; it reaches from 2026-11-22T14:03:10Z \
+                    to 2026-11-22T14:03:10Z\n";
+    assert_eq!((nobody.code, &*nobody.stderr), (2, expected));
+    assert_eq!(explain(&["job", "train"]).code, 2);
+}

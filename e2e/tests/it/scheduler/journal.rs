@@ -1,0 +1,47 @@
+//! The journal of a scheduler on a real API server, and what `phalanx replay` and `explain --journal` make of it.
+
+use std::process::Output;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::{Api, PostParams};
+use phalanx_e2e::{Phalanx, PlaneOptions, fake, phalanx};
+use serde_json::json;
+
+use super::cluster::{Cluster, PodSpec};
+
+async fn run(args: &[&str]) -> Result<Output> {
+    let program = tokio::task::spawn_blocking(phalanx::binary).await??;
+    Ok(tokio::process::Command::new(program).args(args).output().await?)
+}
+
+#[tokio::test]
+async fn what_a_live_scheduler_decided_is_explained_and_replayed() -> Result<()> {
+    let mut cluster =
+        Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(2).cpu("4")).await?;
+    let classes: Api<PriorityClass> = Api::all(cluster.client.clone());
+    let high = serde_json::from_value(json!({"metadata": {"name": "high"}, "value": 1000}))?;
+    classes.create(&PostParams::default(), &high).await?;
+    let path = cluster.file("journal");
+    let path = path.to_str().context("a path")?;
+    let conf = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/preempt-and-reclaim.yaml");
+    let flags = [&format!("--journal-path={path}"), "--journal-inputs", &format!("--scheduler-conf={conf}")];
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &flags).await?);
+    cluster.pod_group("low", json!({"minMember": 1})).await?;
+    cluster.members("low", 8, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("low-", 8).await?;
+    let spec = json!({"minMember": 2, "priorityClassName": "high"});
+    cluster.pod_group("first", spec).await?;
+    cluster.members("first", 2, &PodSpec { priority_class: Some("high"), ..PodSpec::cpu(1) }).await?;
+    cluster.until_bound("first-", 2).await?;
+    let scheduler = cluster.scheduler.take().context("a scheduler")?;
+    ensure!(scheduler.stop().await?.success(), "the scheduler ends well");
+    let replayed = run(&["replay", path]).await?;
+    let said = String::from_utf8_lossy(&replayed.stderr);
+    ensure!(replayed.status.success() && said.ends_with("all as recorded\n"), "{replayed:?}");
+    let explained = run(&["explain", "podgroup", "first", "--journal", path]).await?;
+    let text = String::from_utf8(explained.stdout)?;
+    ensure!(text.contains("had pod default/low-"), "{text}");
+    ensure!(text.contains("2 pods bound to "), "{text}");
+    Ok(())
+}
