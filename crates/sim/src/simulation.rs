@@ -9,16 +9,16 @@ use phalanx_core::report::{GroupReport, Report as CoreReport};
 use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::Sampling;
-use phalanx_view::{History, Seen, View};
+use phalanx_view::{Seen, View};
 use thiserror::Error;
 
 use crate::admission::Admission;
 use crate::api_server::ApiServer;
 use crate::budget;
-use crate::busiest::{self, Busiest};
 use crate::claims::Claims;
 use crate::manifests::{Manifests, Object};
 use crate::outcome;
+use crate::past::{Busiest, Past};
 use crate::quota;
 use crate::remedy::{Remedy, Trials};
 use crate::report::{BusiestQueues, Report};
@@ -83,8 +83,6 @@ pub struct Simulation {
     nodes: BTreeMap<Arc<str>, NodeInfo>,
     started: Time,
     now: Time,
-    /// When the last cycle ran.
-    cycled: Time,
     cycles: u32,
     pods: usize,
     session_seconds: f64,
@@ -93,8 +91,7 @@ pub struct Simulation {
     wake: Option<Time>,
     /// The time at which the reservation of a repair ends or begins again.
     turn: Option<Time>,
-    history: History,
-    busiest: Option<Busiest>,
+    past: Past,
 }
 
 impl Simulation {
@@ -163,15 +160,13 @@ impl Simulation {
             nodes,
             started: now,
             now,
-            cycled: now,
             cycles: 0,
             pods,
             session_seconds: 0.0,
             last: "none".into(),
             wake: None,
             turn: None,
-            history: History::default(),
-            busiest: None,
+            past: Past::default(),
         }
     }
 
@@ -242,14 +237,16 @@ impl Simulation {
     /// What the page shows so far.
     pub fn view(&self) -> View {
         let core = self.core_report();
-        let (cluster, history, groups) = (&self.cluster, &self.history, &core.groups);
+        let (cluster, history, groups) = (&self.cluster, &self.past.history, &core.groups);
         let conf = self.scheduler.conf();
         let report = self.report();
-        let mut view = View::of(Seen { cluster, conf, groups, history, now: self.now });
-        view.title = "Phalanx simulation".to_owned();
-        view.begin = Some(self.started.0);
-        view.summary = report.summary();
-        view.finished = report.finished();
+        let mut view = View {
+            title: "Phalanx simulation".to_owned(),
+            begin: Some(self.started.0),
+            summary: report.summary(),
+            finished: report.finished(),
+            ..View::of(Seen { cluster, conf, groups, history, now: self.now })
+        };
         if let Some(busiest) = self.busiest_if_idle(&core) {
             view.state = busiest.state.clone();
         }
@@ -264,7 +261,7 @@ impl Simulation {
     /// What was allocated at most, if nothing is any more.
     fn busiest_if_idle(&self, core: &CoreReport) -> Option<&Busiest> {
         let idle = core.queues.iter().all(|queue| queue.allocated.is_empty());
-        self.busiest.as_ref().filter(|_| idle)
+        self.past.busiest.as_ref().filter(|_| idle)
     }
 
     /// Seconds of virtual time since the begin.
@@ -305,17 +302,16 @@ impl Simulation {
     fn cycle(&mut self, clock: &mut dyn FnMut() -> f64) -> bool {
         let worked = self.controllers.run(&mut self.api_server, self.now);
         let echoes = self.api_server.take_echoes();
-        busiest::keep(&mut self.busiest, &echoes, &self.scheduler, &self.cluster, self.cycled);
+        self.past.before(&echoes, &self.scheduler, &self.cluster);
         for event in echoes {
             self.cluster.apply(event);
         }
-        self.cycled = self.now;
         let begun = clock();
         let outcome = self.scheduler.run(&mut self.cluster, self.now);
         self.session_seconds += clock() - begun;
         self.cycles += 1;
         (self.wake, self.turn) = (outcome.wake, outcome.repair);
-        self.history.note(&outcome.decisions, self.now);
+        self.past.note(&outcome.decisions, self.now);
         for decision in &outcome.decisions {
             self.api_server.carry_out(decision, self.now);
         }

@@ -24,7 +24,7 @@ fn a_run_that_has_ended_shows_when_the_most_was_allocated() {
     let gang = &view["gangs"]["list"][0];
     assert_eq!((&gang["name"], &gang["state"]), (&json!("train/resnet"), &json!("finished")), "{gang:#}");
     let at = |name: &str| gang["times"][name].as_i64().unwrap();
-    assert!(at("enqueued") <= at("bound") && at("bound") < at("finished"), "{gang:#}");
+    assert!(at("created") <= at("bound") && at("bound") < at("finished"), "{gang:#}");
     let state = &view["state"];
     assert!(state["at"].as_i64() < view["now"].as_i64());
     let gpus = json!({"name": "nvidia.com/gpu", "unit": "milli", "allocatable": 24000, "used": 16000});

@@ -38,6 +38,7 @@ function drawQueues(view, ui, redraw) {
   const resource = view.state.resources[at];
   const all = tree(view.state.queues, at);
   const quiet = ({ queue }) => !queue.problem && queue.waiting.pods === 0 && queue.requested.every((amount) => amount === 0);
+  const waiting = waitingIn(view.state.queues);
   const crowded = all.length > QUEUES && !ui.open.has('queues');
   const rows = crowded ? foremost(all.filter((row) => !quiet(row))) : all;
   const name = resource ? resource.name : 'resources';
@@ -52,7 +53,7 @@ function drawQueues(view, ui, redraw) {
   }
   fill('queues-legend', swatch('', 'allocated'), swatch('over', 'allocated above what it deserves'), swatch('asked', 'requested and waiting'),
     swatch('tick', 'deserved'), most.length > 1 ? '. Bars of one level of the tree have one scale.' : '');
-  byId('queues-table').tBodies[0].replaceChildren(...rows.map((each) => queueRow(view, at, most[each.depth], columns, each)));
+  byId('queues-table').tBodies[0].replaceChildren(...rows.map((each) => queueRow(view, at, most[each.depth], columns, waiting, each)));
   fill('queues-problems', view.state.queues.filter((queue) => queue.problem).slice(0, QUEUES)
     .map((queue) => el('p', { class: 'problem' }, el('b', {}, 'Queue ' + queue.name), ': ' + queue.problem)));
   const hidden = all.length - rows.length + view.state.queuesLeftOut;
@@ -76,7 +77,7 @@ function swatch(kind, text) {
   return [el('span', { class: 'swatch ' + kind, 'aria-hidden': 'true' }), text];
 }
 
-function queueRow(view, at, most, columns, { queue, depth }) {
+function queueRow(view, at, most, columns, waiting, { queue, depth }) {
   const unit = view.state.resources[at] ? view.state.resources[at].unit : 'count';
   const text = (value) => value === null || value === undefined ? '–' : amount(unit, value);
   const [has, asks, due] = [queue.allocated[at] || 0, queue.requested[at] || 0, queue.deserved[at]];
@@ -89,7 +90,8 @@ function queueRow(view, at, most, columns, { queue, depth }) {
   const notes = [queue.problem ? 'see below' : '', queue.state === 'Open' ? '' : queue.state, queue.overused ? 'overused' : '', queue.reclaimable ? '' : 'not reclaimable'];
   const title = [el('a', { href: '#gangs', 'data-key': 'queue=' + queue.name, 'data-queue': queue.name, title: 'Show its gangs' }, queue.name),
     el('small', {}, ' ' + notes.filter(Boolean).join(', '))];
-  const waits = queue.waiting.pods > 0 ? counted(queue.waiting.pods, 'pod') + (queue.waiting.gangs > 0 ? ' of ' + counted(queue.waiting.gangs, 'gang') : '') : '–';
+  const { pods, gangs } = waiting.get(queue.name);
+  const waits = pods > 0 ? counted(pods, 'pod') + (gangs > 0 ? ' of ' + counted(gangs, 'gang') : '') : '–';
   const cells = {
     Queue: el('div', { class: 'depth-' + Math.min(depth, 4) }, title),
     'Allocated, requested, deserved': bars,

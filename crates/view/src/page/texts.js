@@ -150,6 +150,21 @@ function tree(queues, resource) {
   return rows;
 }
 
+/** What waits in each queue and the queues below it, by name. */
+function waitingIn(queues) {
+  const byName = new Map(queues.map((queue) => [queue.name, queue]));
+  const sums = new Map(queues.map((queue) => [queue.name, { pods: 0, gangs: 0 }]));
+  for (const queue of queues) {
+    const passed = new Set();
+    for (let at = queue; at && !passed.has(at.name); at = byName.get(at.parent)) {
+      passed.add(at.name);
+      sums.get(at.name).pods += queue.waiting.pods;
+      sums.get(at.name).gangs += queue.waiting.gangs;
+    }
+  }
+  return sums;
+}
+
 /** The resource that is shown first: of extended ones the most used, else the most used of cpu and memory. */
 function scarcest(resources) {
   const rank = (resource) => {
