@@ -103,7 +103,9 @@ fn one(size: Size, kind: Kind, path: &Path) -> Result<Figures> {
     let (load, ()) = machine::measured(|| {
         for batch in batches {
             journal.events(&batch);
-            batch.into_iter().for_each(|event| _ = cluster.apply(event));
+            for event in batch {
+                cluster.apply(event);
+            }
         }
     });
     let mut decided = 0;

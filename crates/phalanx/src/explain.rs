@@ -79,7 +79,7 @@ fn past(args: &Args, journal: &Path) -> Result<()> {
             return Err(BadInput(fault.to_owned()).into());
         }
     };
-    let (mut text, mut times) = (String::new(), Vec::new());
+    let (mut told, mut times, mut found) = (Vec::new(), Vec::new(), false);
     for line in Reader::new(journal) {
         let line = line.map_err(|error| BadInput(error.to_string()))?;
         if let Line::Cycle(cycle) = &line {
@@ -87,13 +87,14 @@ fn past(args: &Args, journal: &Path) -> Result<()> {
             times.push(cycle.time.clone());
         }
         if let Line::Dropped(lines) = &line {
-            text += &format!("{} missing here\n", counted(*lines as usize, "journal line"));
+            told.push(format!("{} missing here\n", counted(*lines as usize, "journal line")));
         }
         for Happened { time, cycle, what } in history(&line, &subject) {
-            text += &format!("{time}  {what} (cycle {cycle})\n");
+            told.push(format!("{time}  {what} (cycle {cycle})\n"));
+            found = true;
         }
     }
-    if text.is_empty() {
+    if !found {
         let when = match times.as_slice() {
             [] => "it has no cycle".to_owned(),
             [only] => format!("it has one cycle, of {only}"),
@@ -102,7 +103,7 @@ fn past(args: &Args, journal: &Path) -> Result<()> {
         let path = journal.display();
         return Err(BadInput(format!("{path}: nothing was decided about {kind} {key}; {when}")).into());
     }
-    print(&text)
+    print(&told.concat())
 }
 
 fn missing(simulation: &Simulation, subject: Subject, args: &Args) -> BadInput {
