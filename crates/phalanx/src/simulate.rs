@@ -76,6 +76,7 @@ fn report(args: &Args, conf: Conf, manifests: Manifests) -> Result<Report> {
         seed: args.run.seed,
         default_queue: args.manifests.names.default_queue.as_str().into(),
         sampling: args.sampling.sampling(),
+        ..Options::default()
     };
     runs::report(conf, manifests, &options, args.run.cycles)
 }

@@ -28,4 +28,5 @@ mod simulate;
 mod stop;
 mod tell_all;
 mod volcano_jobs;
+mod waiting;
 mod whatif;
