@@ -4,10 +4,12 @@ use std::fmt;
 
 use phalanx_api::names::KUBERNETES_POD_GROUP_PREFIX;
 use phalanx_cluster::event::{Phase, PodGroupInfo, PodInfo};
-use phalanx_core::report::{ExcludedNodes, Figures, Fragments, GroupReport, QueueReport, Report as CoreReport};
+use phalanx_core::report::{
+    ExcludedNodes, Figures, Fragments, GroupReport, QueueReport, Report as CoreReport,
+};
 
 use crate::outcome::lack;
-use crate::report::figures;
+use crate::report::{figures, for_people};
 use crate::simulation::Simulation;
 use crate::volcano::simulated_uid;
 
@@ -80,7 +82,9 @@ impl Simulation {
         let key = &self.api_server().groups().find(named)?.key;
         let group = find(core, false, namespace, &key.name)?;
         let head = format!("PodGroup {}: {}", group.key, group.phase.as_str());
-        Some(lines(std::iter::once(head).chain(facts(core, group)).chain(self.nodes_and_remedies(core, group))))
+        Some(lines(
+            std::iter::once(head).chain(facts(core, group)).chain(self.nodes_and_remedies(core, group)),
+        ))
     }
 
     /// What excludes which nodes, and what would let a job run, a line each.
@@ -91,9 +95,13 @@ impl Simulation {
             let head = (!lines.is_empty()).then(|| head.to_owned());
             head.into_iter().chain(lines.into_iter().map(|line| format!("  {line}")))
         };
-        let would = if job.waiting == 0 { "It would be admitted" } else { "It would run" };
+        let would = match (job.waiting, remedies.alone) {
+            (0, _) => "It would be admitted",
+            (_, true) => "It would run, if no other job waited,",
+            (_, false) => "It would run",
+        };
         let nodes = excluded.iter().map(excluded_nodes).collect();
-        under("Nodes that it cannot use:", nodes).chain(under(would, remedies)).collect()
+        under("Nodes that it cannot use:", nodes).chain(under(would, remedies.lines)).collect()
     }
 
     /// A pod of another scheduler: which of its fields would have to be another.
@@ -140,7 +148,9 @@ fn fragments(of: &Fragments) -> String {
     let Fragments { free, nodes, largest, on, requested, .. } = of;
     match nodes {
         1 => format!(" ({free} free on {on}; a pod needs {requested})"),
-        _ => format!(" ({free} free in fragments on {nodes} nodes, at most {largest} on one, {on}; a pod needs {requested})"),
+        _ => format!(
+            " ({free} free in fragments on {nodes} nodes, at most {largest} on one, {on}; a pod needs {requested})"
+        ),
     }
 }
 
@@ -201,5 +211,9 @@ fn queue_facts(queue: &QueueReport) -> String {
 }
 
 fn shown(of: &Figures) -> String {
-    if of.is_empty() { "nothing".into() } else { figures(of.iter().map(|(name, amount)| (name, amount))) }
+    if of.is_empty() {
+        "nothing".into()
+    } else {
+        figures(of.iter().map(|(name, amount)| (name, for_people(name, amount))))
+    }
 }

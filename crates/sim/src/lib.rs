@@ -54,7 +54,7 @@ pub use kind::kinds_of_a_copy;
 pub use left::left_to_others;
 pub use manifests::{ControlledObject, Manifests, Object, ReadOptions, read, read_with};
 pub use remedy::{Other, Remedy};
-pub use run_time::{ExpectedStart, RunTime};
 pub use report::{Comparison, GroupEnd, Report, Sides};
+pub use run_time::{ExpectedStart, RunTime};
 pub use simulation::{Options, PERIOD_MS, Restless, RunTimes, Simulation, counting_clock};
 pub use unasked::unasked;

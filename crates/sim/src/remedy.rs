@@ -19,8 +19,14 @@ use crate::changes::{HOSTNAME, alike};
 use crate::fix::Objects;
 use crate::report::figures;
 
-/// Sorts of nodes, and PodGroups, that are tried at most.
+/// Sorts of nodes, and PodGroups, that are tried at most; fewer in large clusters, down to [`TRIALS_MIN`].
 const TRIALS_MAX: usize = 24;
+
+/// Sorts of nodes, and PodGroups, that are tried in any cluster.
+const TRIALS_MIN: usize = 4;
+
+/// Nodes and pods that all trials of one kind copy together, about.
+const TRIED_OBJECTS: usize = 120_000;
 
 /// The most nodes that are added in a trial.
 const NODES_MAX: u32 = 1_024;
@@ -118,9 +124,16 @@ impl Trials<'_> {
         self.is_served(&cluster, &decisions)
             || self.is_admitted(&decisions)
                 && (self.job.waiting == 0 || {
-                let decisions = scheduler.run(&mut cluster, Time(self.now.0.saturating_add(1_000))).decisions;
-                self.is_served(&cluster, &decisions)
-            })
+                    let decisions =
+                        scheduler.run(&mut cluster, Time(self.now.0.saturating_add(1_000))).decisions;
+                    self.is_served(&cluster, &decisions)
+                })
+    }
+
+    /// Each trial costs a copy of the cluster.
+    fn trials_max(&self) -> usize {
+        let objects = self.cluster.nodes.len() + self.cluster.tasks.len();
+        (TRIED_OBJECTS / objects.max(1)).clamp(TRIALS_MIN, TRIALS_MAX)
     }
 
     fn is_served(&self, cluster: &Cluster, decisions: &[Decision]) -> bool {
@@ -161,14 +174,14 @@ impl Trials<'_> {
         }
         let mut others: Vec<_> = self.others.iter().collect();
         others.sort_by_key(|(_, pods)| pods.len());
-        let found = others.into_iter().take(TRIALS_MAX).find(|(_, pods)| helps(pods));
+        let found = others.into_iter().take(self.trials_max()).find(|(_, pods)| helps(pods));
         found.map(|(other, _)| Remedy::Finished(other.clone()))
     }
 
     /// The fewest nodes over all sorts of nodes; among sorts that need as many, the one that most nodes are of.
     fn more_nodes(&self) -> Option<Remedy> {
         let sorts = self.sorts_of_nodes();
-        let found = sorts.into_iter().take(TRIALS_MAX).filter_map(|node| {
+        let found = sorts.into_iter().take(self.trials_max()).filter_map(|node| {
             let count = self.fewest(node)?;
             Some((count, node))
         });

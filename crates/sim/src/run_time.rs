@@ -85,9 +85,7 @@ fn time(text: &Value) -> Option<i64> {
 impl Manifests {
     /// Whether anything is known of how long any pod runs.
     pub fn has_run_times(&self) -> bool {
-        let known = |pod: &SimulatedPod| {
-            pod.run_ms.or(pod.run.deadline_ms).or(pod.run.lasted_ms).is_some()
-        };
+        let known = |pod: &SimulatedPod| pod.run_ms.or(pod.run.deadline_ms).or(pod.run.lasted_ms).is_some();
         self.objects.iter().filter_map(pod_of).any(known)
     }
 }
@@ -187,7 +185,8 @@ mod tests {
 
     #[test]
     fn durations_have_two_units_at_most() {
-        let expected = [(0, "0s"), (59, "59s"), (60, "1m"), (80, "1m20s"), (7_800, "2h10m"), (90_000, "1d1h")];
+        let expected =
+            [(0, "0s"), (59, "59s"), (60, "1m"), (80, "1m20s"), (7_800, "2h10m"), (90_000, "1d1h")];
         for (seconds, text) in expected {
             assert_eq!(duration(seconds), text);
         }

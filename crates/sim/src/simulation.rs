@@ -86,6 +86,14 @@ pub struct Restless {
     pub last: String,
 }
 
+/// Changes that would let a job run, a line each.
+#[derive(Default)]
+pub(crate) struct Remedies {
+    /// They were tried without the other jobs that wait.
+    pub(crate) alone: bool,
+    pub(crate) lines: Vec<String>,
+}
+
 /// A cluster and its scheduler.
 pub struct Simulation {
     scheduler: Scheduler,
@@ -268,11 +276,44 @@ impl Simulation {
         self.scheduler.report(&self.cluster)
     }
 
-    /// What would let a job run that waits, a line each: the first lines are changes of objects, the last ones more
-    /// room.
-    pub(crate) fn remedies(&self, core: &CoreReport, job: &GroupReport) -> Vec<String> {
+    /// What would let a job run that waits. Where very many jobs wait, or nothing helps beside those that wait, the other
+    /// waiting jobs are left out.
+    pub(crate) fn remedies(&self, core: &CoreReport, job: &GroupReport) -> Remedies {
+        let waits =
+            |other: &&GroupReport| other.waiting > 0 && (&other.key, other.solo) != (&job.key, job.solo);
+        let others = core.groups.iter().filter(waits).count();
+        if job.waiting == 0 && job.phase != Phase::Pending {
+            return Remedies::default();
+        }
+        if others <= LOOKED_AT {
+            match self.tried(core, job, &self.cluster) {
+                None => return Remedies::default(),
+                Some(lines) if others == 0 || !lines.is_empty() => return Remedies { alone: false, lines },
+                Some(_) => {}
+            }
+        }
+        match self.tried(core, job, &self.without_other_waiting(job)) {
+            None => Remedies { alone: true, lines: vec!["with no other change".to_owned()] },
+            Some(lines) => Remedies { alone: true, lines },
+        }
+    }
+
+    /// The cluster without the pods of other jobs that wait.
+    fn without_other_waiting(&self, job: &GroupReport) -> Cluster {
+        let mut cluster = self.cluster.clone();
+        let waits = |pod: &&PodInfo| pod.life.node.is_none() && !Other::of(pod).is(job);
+        let gone: Vec<Event> =
+            self.api_server.pods().filter(waits).map(|pod| Event::PodGone(pod.pod.uid.clone())).collect();
+        for event in gone {
+            cluster.apply(event);
+        }
+        cluster
+    }
+
+    /// The changes of objects that help, and then the room that does; `None` where the job runs without any.
+    fn tried(&self, core: &CoreReport, job: &GroupReport, cluster: &Cluster) -> Option<Vec<String>> {
         let trials = Trials {
-            cluster: &self.cluster,
+            cluster,
             conf: self.scheduler.conf(),
             now: later(self.now, PERIOD_MS),
             objects: &self.objects,
@@ -280,31 +321,18 @@ impl Simulation {
             others: self.others(job),
             job,
         };
-        let waits = job.waiting > 0 || job.phase == Phase::Pending;
-        if !waits || trials.helps(None, Vec::new()) {
-            return Vec::new();
+        if trials.helps(None, Vec::new()) {
+            return None;
         }
         let helps = |conf: Option<&Conf>, events: Vec<Event>| trials.helps(conf, events);
-        let (conf, objects) = (self.scheduler.conf(), &self.objects);
-        let (cluster, api_server) = (&self.cluster, &self.api_server);
+        let (conf, objects, api_server) = (self.scheduler.conf(), &self.objects, &self.api_server);
         let waiting = Waiting { job, core, cluster, api_server, objects, conf, helps: &helps };
         let mut found = waiting.fixes();
         found.extend(trials.remedies().iter().map(ToString::to_string));
         if found.is_empty() {
             found = waiting.relaxations();
         }
-        found
-    }
-
-    /// Whether a pod of another scheduler would get a node of this one.
-    pub(crate) fn would_place(&self, pod: &PodInfo) -> bool {
-        let mut cluster = self.cluster.clone();
-        cluster.apply(PodInfo { ours: true, ..pod.clone() }.into());
-        let mut scheduler = Scheduler::new(self.scheduler.conf().clone(), 0);
-        for cycle in 1..=2 {
-            scheduler.run(&mut cluster, later(self.now, cycle * PERIOD_MS));
-        }
-        cluster.task_of(&pod.pod.uid).is_some_and(|task| cluster.tasks[task].node.is_some())
+        Some(found)
     }
 
     /// What runs besides a job.
@@ -317,6 +345,17 @@ impl Simulation {
             }
         }
         others.into_iter().collect()
+    }
+
+    /// Whether a pod of another scheduler would get a node of this one.
+    pub(crate) fn would_place(&self, pod: &PodInfo) -> bool {
+        let mut cluster = self.cluster.clone();
+        cluster.apply(PodInfo { ours: true, ..pod.clone() }.into());
+        let mut scheduler = Scheduler::new(self.scheduler.conf().clone(), 0);
+        for cycle in 1..=2 {
+            scheduler.run(&mut cluster, later(self.now, cycle * PERIOD_MS));
+        }
+        cluster.task_of(&pod.pod.uid).is_some_and(|task| cluster.tasks[task].node.is_some())
     }
 
     /// The nodes that are infeasible for a job, by reason.

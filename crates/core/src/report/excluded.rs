@@ -47,8 +47,7 @@ impl Scheduler {
     pub fn excluded_nodes(&self, cluster: &Cluster, kind: JobKind, job: &Key) -> Vec<ExcludedNodes> {
         let Some(task) = self.first_without_node(cluster, kind, job) else { return Vec::new() };
         let tiers = Tiers::open(PLUGINS, self.conf(), cluster, self.now());
-        let excluded =
-            NodeRanking::new(0).excluded(cluster, &tiers, tiers.scoped_class(cluster, task));
+        let excluded = NodeRanking::new(0).excluded(cluster, &tiers, tiers.scoped_class(cluster, task));
         let told = |(unfit, ids): (Unfit, Vec<NodeId>)| of_reason(cluster, task, &unfit, &ids);
         let mut told: Vec<ExcludedNodes> = excluded.into_iter().map(told).collect();
         told.sort_by(|a, b| b.nodes.len().cmp(&a.nodes.len()).then_with(|| a.text.cmp(&b.text)));

@@ -89,9 +89,8 @@ impl Waiting<'_> {
         let mut fixes = Vec::new();
         for group in self.api_server.groups() {
             let key = &group.key;
-            let own = |pod: &&&PodInfo| {
-                pod.pod.namespace == key.namespace && pod.group.as_ref() == Some(&key.name)
-            };
+            let own =
+                |pod: &&&PodInfo| pod.pod.namespace == key.namespace && pod.group.as_ref() == Some(&key.name);
             let own: Vec<&PodInfo> = pods.iter().filter(own).copied().collect();
             if !own.is_empty() && kept(Some(group), &own) {
                 let changed = PodGroupInfo { preemptable: Some(true), ..group.clone() };
@@ -112,8 +111,7 @@ impl Waiting<'_> {
         }
         let mut conf: Conf = self.conf.clone();
         conf.actions.push(action.to_owned());
-        (self.helps)(Some(&conf), Vec::new())
-            .then(|| format!("with action {action} in scheduler.conf"))
+        (self.helps)(Some(&conf), Vec::new()).then(|| format!("with action {action} in scheduler.conf"))
     }
 }
 

@@ -46,7 +46,9 @@ impl Waiting<'_> {
             let mut larger = queue.clone();
             let mut more = raised(&mut larger.capability, &held, request);
             let of_deserved = raised(&mut larger.deserved, &held, request);
-            more.extend(of_deserved.into_iter().filter(|(name, _)| queue.capability.iter().all(|it| it.0 != *name)));
+            more.extend(
+                of_deserved.into_iter().filter(|(name, _)| queue.capability.iter().all(|it| it.0 != *name)),
+            );
             if !more.is_empty() {
                 let text = format!("if queue {} might hold {} more", queue.name, amounts(&more));
                 fixes.push(Fix::new(text, vec![larger.into()]));
@@ -75,7 +77,10 @@ impl Waiting<'_> {
             let text = format!("if the guarantee of queue {} were {} less", queue.name, amounts(&lack));
             if lack.is_empty() {
                 less.guarantee.clear();
-                fixes.push(Fix::new(format!("without the guarantee of queue {}", queue.name), vec![less.into()]));
+                fixes.push(Fix::new(
+                    format!("without the guarantee of queue {}", queue.name),
+                    vec![less.into()],
+                ));
             } else {
                 fixes.push(Fix::new(text, vec![less.into()]));
             }
@@ -89,7 +94,8 @@ impl Waiting<'_> {
         let of_namespace =
             self.objects.quotas.iter().filter(|quota| quota.key.namespace == self.job.key.namespace);
         let larger = |quota: &QuotaInfo| {
-            let asked = |(name, _): &(Arc<str>, Quantity)| Some((name.clone(), amount_of(&asked, base(name))?));
+            let asked =
+                |(name, _): &(Arc<str>, Quantity)| Some((name.clone(), amount_of(&asked, base(name))?));
             let asked: Resources = quota.hard.iter().filter_map(asked).collect();
             let used = |(name, _): &(Arc<str>, Quantity)| {
                 Some((name.clone(), quota.used.iter().find(|(known, _)| base(known) == base(name))?.1))

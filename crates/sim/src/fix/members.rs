@@ -71,8 +71,7 @@ impl Waiting<'_> {
         let group = self.group()?;
         let found = self.pods().iter().filter(|pod| pod.life.phase != PodPhase::Failed).count() as u32;
         let events = self.with_group(|group| group.min_member = found);
-        (found > 0 && found < group.min_member)
-            .then(|| Fix::new(format!("with minMember {found}"), events))
+        (found > 0 && found < group.min_member).then(|| Fix::new(format!("with minMember {found}"), events))
     }
 
     fn sub_groups(&self) -> Option<Fix> {
@@ -99,7 +98,14 @@ impl Waiting<'_> {
         let gone = |job: &GroupReport| {
             let text = format!("if PodGroup {} did not wait in queue {}", job.key, queue.name);
             let group: Option<&PodGroupInfo> = self.api_server.group(&job.key);
-            Fix::new(text, group.map(|group| Event::PodGroupGone(group.key.clone())).into_iter().chain(self.gone(job)).collect())
+            Fix::new(
+                text,
+                group
+                    .map(|group| Event::PodGroupGone(group.key.clone()))
+                    .into_iter()
+                    .chain(self.gone(job))
+                    .collect(),
+            )
         };
         others.map(gone).collect()
     }

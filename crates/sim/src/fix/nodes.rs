@@ -59,7 +59,8 @@ impl Waiting<'_> {
             taints.filter(|taint| taint.effect != TaintEffect::PreferNoSchedule).collect();
         let tolerated = |taint: &&Taint| {
             let Taint { key, value, effect } = (*taint).clone();
-            let toleration = Toleration { key, operator: TolerationOperator::Equal, value, effect: Some(effect) };
+            let toleration =
+                Toleration { key, operator: TolerationOperator::Equal, value, effect: Some(effect) };
             let events = self.with_constraints(|it| {
                 it.tolerations.push(toleration.clone());
             });

@@ -49,7 +49,12 @@ impl Waiting<'_> {
         }
         found = self.helping(RULES.iter().filter(has).map(fix));
         if pods.iter().any(|pod| pod.claims.is_some()) {
-            found.extend(self.helping([Fix::new("without its ResourceClaims", self.with_pods(|pod| pod.claims = None))]));
+            found.extend(
+                self.helping([Fix::new(
+                    "without its ResourceClaims",
+                    self.with_pods(|pod| pod.claims = None),
+                )]),
+            );
         }
         found
     }

@@ -7,7 +7,7 @@ use crate::printable::printable;
 use crate::run_time::ExpectedStart;
 
 use super::table::{columns, spread};
-use super::{GroupOutcome, Report, amounts};
+use super::{GroupOutcome, Report, people};
 
 /// The number of names in a line of names.
 const NAMES_MAX: usize = 5;
@@ -138,7 +138,8 @@ impl Comparison {
             text += &columns(&[&format!("EVICTED IN {name} ONLY"), "WHY"], rows);
         }
         text += &self.reasons(second);
-        let start = |(name, start): (&String, &ExpectedStart)| printable(&format!("PodGroup {name}: {start}")) + "\n";
+        let start =
+            |(name, start): (&String, &ExpectedStart)| printable(&format!("PodGroup {name}: {start}")) + "\n";
         text.extend(self.expected_starts.iter().map(start));
         if self.is_empty() {
             text += "No difference in what is placed, waits or is evicted\n";
@@ -158,7 +159,7 @@ impl Comparison {
 
     fn queue_table(&self, [first, second]: [&str; 2]) -> String {
         let row = |(name, sides): (&String, &Sides<BTreeMap<String, String>>)| {
-            vec![name.clone(), amounts(&sides.before), amounts(&sides.after)]
+            vec![name.clone(), people(&sides.before), people(&sides.after)]
         };
         columns(&["QUEUE ALLOCATED", first, second], self.queues.iter().map(row).collect())
     }

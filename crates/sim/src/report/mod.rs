@@ -2,12 +2,15 @@
 mod comparison;
 mod html;
 mod json;
+mod people;
 mod table;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
+
+pub(crate) use people::for_people;
 
 pub use comparison::{Comparison, GroupEnd, Sides};
 
@@ -333,6 +336,12 @@ fn amounts(amounts: &BTreeMap<String, String>) -> String {
 pub(crate) fn figures<K: fmt::Display, V: fmt::Display>(amounts: impl IntoIterator<Item = (K, V)>) -> String {
     let each = amounts.into_iter().map(|(name, amount)| format!("{name} {amount}"));
     each.collect::<Vec<_>>().join(", ")
+}
+
+/// `cpu 22.5k, memory 56 Ti`; a dash for nothing.
+fn people(amounts: &BTreeMap<String, String>) -> String {
+    let rounded = amounts.iter().map(|(name, amount)| (name, for_people(name, amount)));
+    if amounts.is_empty() { "-".into() } else { figures(rounded) }
 }
 
 /// A fraction of 1 as a percentage.
