@@ -292,20 +292,22 @@ impl Simulation {
                 Some(_) => {}
             }
         }
-        match self.tried(core, job, &self.without_other_waiting(job)) {
+        match self.tried(core, job, &self.without_other_waiting(core, job)) {
             None => Remedies { alone: true, lines: vec!["with no other change".to_owned()] },
             Some(lines) => Remedies { alone: true, lines },
         }
     }
 
-    /// The cluster without the pods of other jobs that wait.
-    fn without_other_waiting(&self, job: &GroupReport) -> Cluster {
+    /// The cluster without the waiting pods of other jobs, and without their PodGroups where no pod has a node.
+    fn without_other_waiting(&self, core: &CoreReport, job: &GroupReport) -> Cluster {
         let mut cluster = self.cluster.clone();
         let waits = |pod: &&PodInfo| pod.life.node.is_none() && !Other::of(pod).is(job);
-        let gone: Vec<Event> =
-            self.api_server.pods().filter(waits).map(|pod| Event::PodGone(pod.pod.uid.clone())).collect();
-        for event in gone {
-            cluster.apply(event);
+        for pod in self.api_server.pods().filter(waits) {
+            cluster.apply(Event::PodGone(pod.pod.uid.clone()));
+        }
+        let idle = |other: &&GroupReport| !other.solo && other.placed == 0 && other.key != job.key;
+        for other in core.groups.iter().filter(idle) {
+            cluster.apply(Event::PodGroupGone(other.key.clone()));
         }
         cluster
     }
