@@ -1,4 +1,5 @@
 //! The report on a Cluster: phases, reasons and shares.
+mod excluded;
 pub mod figures;
 
 use std::collections::BTreeSet;
@@ -14,6 +15,8 @@ use phalanx_framework::conf::Conf;
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 use phalanx_resource::{DimId, Dims};
+
+pub use excluded::{ExcludedNodes, Fragments};
 
 /// Resource names and canonical quantities, sorted by name.
 pub type Figures = Vec<(Arc<str>, String)>;

@@ -43,6 +43,9 @@ pub(crate) struct Create {
 pub(crate) struct List {
     #[command(flatten)]
     namespaces: Namespaces,
+    /// The objects themselves
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<Data>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -142,6 +145,9 @@ async fn list<K: Flows>(args: &List) -> Result<()> {
     let remote = args.connection.open().await?;
     let namespace = args.namespaces.of(&remote);
     let objects = remote.objects.list::<K>(namespace, Wanted::All).await?;
+    if let Some(data) = args.output {
+        return print(&data.list(objects)?);
+    }
     if objects.is_empty() {
         return print("No resources found\n");
     }

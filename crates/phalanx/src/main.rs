@@ -4,6 +4,7 @@ mod completion;
 mod conf;
 mod controllers;
 mod crds;
+mod examples;
 mod exit;
 mod explain;
 mod flag;

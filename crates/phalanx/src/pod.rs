@@ -8,6 +8,7 @@ use phalanx_runtime::objects::Wanted;
 use serde_json::Value;
 
 use crate::exit::print;
+use crate::remote::output::Data;
 use crate::remote::table::table;
 use crate::remote::times::Millis;
 use crate::remote::{self, Connection, Namespaces};
@@ -31,6 +32,9 @@ pub(crate) struct Args {
     /// Pods of this Job only
     #[arg(short, long, value_name = "NAME", default_value = "", hide_default_value = true)]
     job: String,
+    /// The objects themselves
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<Data>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -71,10 +75,13 @@ impl Args {
             self.job,
             self.queue
         );
+        pods.sort_by(|a, b| key(a).cmp(&key(b)));
+        if let Some(data) = self.output {
+            return data.list(pods.iter().map(serde_json::to_value).collect::<Result<_, _>>()?);
+        }
         if pods.is_empty() {
             return Ok("No resources found\n".to_owned());
         }
-        pods.sort_by(|a, b| key(a).cmp(&key(b)));
         let lines: Vec<_> = pods.iter().map(|pod| line::of(pod, now)).collect();
         Ok(table(&line::columns(self.namespaces.all_namespaces), &lines))
     }
@@ -123,6 +130,14 @@ mod tests {
     fn names(flags: &[&str], pods: &[Value]) -> Vec<String> {
         let page = args(flags).shown(pods.to_vec(), Millis(0)).unwrap();
         page.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn pods_are_printed_as_objects_too() {
+        let pod = json!({"metadata": {"name": "a", "labels": {"volcano.sh/job-name": "j"}}});
+        let text = args(&["-o", "json"]).shown(vec![pod], Millis(0)).unwrap();
+        let list: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&list["kind"], &list["items"][0]["kind"]), (&json!("List"), &json!("Pod")));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Runs of a simulation.
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::Result;
 use phalanx_framework::conf::Conf;
-use phalanx_sim::{Manifests, Options, Report, Simulation};
+use phalanx_sim::{ExpectedStart, Manifests, Options, Report, RunTimes, Simulation, counting_clock};
 
 use crate::flag;
 
@@ -43,4 +44,17 @@ pub(crate) fn run(
         None => simulation.run_to_rest(&mut clock)?,
     }
     Ok(simulation)
+}
+
+/// When PodGroups would start that wait at first, if pods run as long as is known or can be assumed. Nothing where such a
+/// run does not come to rest.
+pub(crate) fn expected_starts(
+    conf: Conf,
+    manifests: Manifests,
+    options: &Options,
+) -> BTreeMap<String, ExpectedStart> {
+    let options = Options { run_times: RunTimes::Assumed, ..options.clone() };
+    let mut simulation = Simulation::new(manifests, conf, &options);
+    let rests = simulation.run_to_rest(&mut counting_clock());
+    rests.map(|()| simulation.expected_starts()).unwrap_or_default()
 }

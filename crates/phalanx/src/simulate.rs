@@ -80,6 +80,7 @@ fn options(args: &Args) -> Options {
         seed: args.run.seed,
         default_queue: args.manifests.names.default_queue.as_str().into(),
         sampling: args.sampling.sampling(),
+        ..Options::default()
     }
 }
 

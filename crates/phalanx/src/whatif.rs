@@ -71,8 +71,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     changed.change(&changes).map_err(|missing| BadInput(missing.to_string()))?;
     inputs::tell_unasked(&new_conf, &changed);
     let before = runs::report(conf, manifests, &options, args.run.cycles)?;
-    let after = runs::report(new_conf, changed, &options, args.run.cycles)?;
-    let comparison = Comparison::of(&before, &after);
+    let after = runs::report(new_conf.clone(), changed.clone(), &options, args.run.cycles)?;
+    let mut comparison = Comparison::of(&before, &after);
+    if changed.has_run_times() {
+        comparison.expected_starts = runs::expected_starts(new_conf, changed, &options);
+    }
     print(&match args.output {
         Format::Table => comparison.to_table(["NOW", "AFTER"]),
         Format::Json => comparison.to_json(),

@@ -11,7 +11,9 @@ use phalanx_core::decision::{Binding, Cause, Decision};
 
 use crate::agenda::{Agenda, Step};
 use crate::claims::Claims;
+use crate::remedy::Other;
 use crate::replacement::{Maker, Makers};
+use crate::run_time::{AssumedEnd, RunTime};
 use crate::storage::Storage;
 
 /// The time from a bind to running containers.
@@ -26,6 +28,8 @@ pub struct SimulatedPod {
     pub info: PodInfo,
     /// The run time in milliseconds (`phalanx.sh/run-seconds`); without it the pod runs for ever.
     pub run_ms: Option<i64>,
+    /// What else is known of its run time.
+    pub run: RunTime,
     /// The exit code of its containers (`phalanx.sh/exit-codes`); the pod fails unless it is 0.
     pub exit_code: i32,
     /// Claims of its ephemeral volumes.
@@ -59,6 +63,8 @@ pub(crate) struct ApiServer {
     nominated: BTreeMap<Arc<str>, (String, String)>,
     pub(crate) claims: Claims,
     pub(crate) makers: Makers,
+    /// The ends of pods that were assumed.
+    pub(crate) assumed_ends: Vec<AssumedEnd>,
 }
 
 impl ApiServer {
@@ -96,7 +102,9 @@ impl ApiServer {
         if pod.info.life.deleting {
             self.agenda.put(after(now, pod.grace_ms), Step::Remove(uid.clone()));
         } else if pod.info.life.phase == PodPhase::Running {
-            self.plan_finish(&pod, now);
+            // A run time that is assumed began when the pod did.
+            let since = pod.info.life.scheduled.filter(|_| pod.run.assumed.is_some());
+            self.plan_finish(&pod, since.unwrap_or(now));
         } else if pod.info.life.phase == PodPhase::Pending && self.has_kubelet(&pod.info) {
             self.agenda.put(after(now, START_DELAY_MS), Step::Start(uid.clone()));
         }
@@ -222,6 +230,21 @@ impl ApiServer {
         self.groups.get(key)
     }
 
+    /// A PersistentVolumeClaim as it is now.
+    pub(crate) fn pvc(&self, key: &Key) -> Option<&PvcInfo> {
+        self.storage.claim(key)
+    }
+
+    /// Whether a StorageClass exists.
+    pub(crate) fn has_storage_class(&self, name: &str) -> bool {
+        self.storage.has_class(name)
+    }
+
+    /// PodDisruptionBudgets as they are now.
+    pub(crate) fn pdbs(&self) -> &[PdbInfo] {
+        &self.pdbs
+    }
+
     /// Pods as they are now.
     pub(crate) fn pods(&self) -> impl Iterator<Item = &PodInfo> {
         self.pods.values().map(|pod| &pod.info)
@@ -320,6 +343,10 @@ impl ApiServer {
                 }
             }
             Step::Finish(uid) => {
+                self.assumed_ends.extend(self.pods.get(uid).and_then(|pod| {
+                    let why = pod.run.assumed.clone()?;
+                    Some(AssumedEnd { at, of: Other::of(&pod.info), why })
+                }));
                 self.change(uid, |pod| {
                     pod.info.life.phase =
                         if pod.exit_code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
@@ -421,6 +448,7 @@ mod tests {
         SimulatedPod {
             info,
             run_ms: Some(5_000),
+            run: RunTime::default(),
             exit_code: 0,
             pvcs: vec![],
             grace_ms: 30_000,

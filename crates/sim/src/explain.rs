@@ -4,12 +4,17 @@ use std::fmt;
 
 use phalanx_api::names::KUBERNETES_POD_GROUP_PREFIX;
 use phalanx_cluster::event::{Phase, PodGroupInfo, PodInfo};
-use phalanx_core::report::{Figures, GroupReport, QueueReport, Report as CoreReport};
+use phalanx_core::report::{
+    ExcludedNodes, Figures, Fragments, GroupReport, QueueReport, Report as CoreReport,
+};
 
 use crate::outcome::lack;
-use crate::report::figures;
+use crate::report::{figures, for_people};
 use crate::simulation::Simulation;
 use crate::volcano::simulated_uid;
+
+/// The nodes that are named for a reason.
+const NAMES_MAX: usize = 5;
 
 /// The kind of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,14 +82,35 @@ impl Simulation {
         let key = &self.api_server().groups().find(named)?.key;
         let group = find(core, false, namespace, &key.name)?;
         let head = format!("PodGroup {}: {}", group.key, group.phase.as_str());
-        Some(lines(std::iter::once(head).chain(facts(core, group)).chain(self.helps(group))))
+        Some(lines(
+            std::iter::once(head).chain(facts(core, group)).chain(self.nodes_and_remedies(core, group)),
+        ))
     }
 
-    /// What would let a job run, a line each.
-    fn helps(&self, job: &GroupReport) -> Vec<String> {
-        let remedies = self.remedies(job);
-        let head = (!remedies.is_empty()).then(|| "It would run".to_owned());
-        head.into_iter().chain(remedies.iter().map(|remedy| format!("  {remedy}"))).collect()
+    /// What excludes which nodes, and what would let a job run, a line each.
+    fn nodes_and_remedies(&self, core: &CoreReport, job: &GroupReport) -> Vec<String> {
+        let excluded = self.excluded_nodes(job);
+        let remedies = self.remedies(core, job);
+        let under = |head: &str, lines: Vec<String>| {
+            let head = (!lines.is_empty()).then(|| head.to_owned());
+            head.into_iter().chain(lines.into_iter().map(|line| format!("  {line}")))
+        };
+        let would = match (job.waiting, remedies.alone) {
+            (0, _) => "It would be admitted",
+            (_, true) => "It would run, if no other job waited,",
+            (_, false) => "It would run",
+        };
+        let nodes = excluded.iter().map(excluded_nodes).collect();
+        under("Nodes that it cannot use:", nodes).chain(under(would, remedies.lines)).collect()
+    }
+
+    /// A pod of another scheduler: which of its fields would have to be another.
+    fn other_scheduler(&self, pod: &PodInfo) -> Vec<String> {
+        if pod.ours || pod.life.node.is_some() {
+            return Vec::new();
+        }
+        let head = if self.would_place(pod) { "It would run" } else { "It would be tried" };
+        vec![head.to_owned(), format!("  with spec.schedulerName {}", self.scheduler_name())]
     }
 
     fn explain_pod(&self, core: &CoreReport, namespace: &str, name: &str) -> Option<String> {
@@ -93,9 +119,10 @@ impl Simulation {
         let group = pod.group.as_deref();
         let of_group = group.map(|group| format!("  member of PodGroup {namespace}/{group}"));
         let job = find(core, group.is_none(), namespace, group.unwrap_or(name)).filter(|_| pod.ours);
-        let facts = job.map(|job| [facts(core, job), self.helps(job)].concat()).unwrap_or_default();
+        let facts = job.map(|job| [facts(core, job), self.nodes_and_remedies(core, job)].concat());
         let head = format!("Pod {}: {}", pod.pod, state(pod));
-        Some(lines(std::iter::once(head).chain(of_group).chain(facts)))
+        let other = self.other_scheduler(pod);
+        Some(lines(std::iter::once(head).chain(of_group).chain(facts.unwrap_or_default()).chain(other)))
     }
 }
 
@@ -106,6 +133,25 @@ fn is_of_job(group: &str, job: &str) -> bool {
         text == simulated_uid(job) || (text.len() == 36 && text.split('-').all(hexadecimal))
     };
     group.strip_prefix(job).is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_uid))
+}
+
+/// `n1, n2 and 3 more: Insufficient nvidia.com/gpu (6 free on 3 nodes, at most 2 on one, n1; a pod needs 4)`.
+fn excluded_nodes(excluded: &ExcludedNodes) -> String {
+    let names: Vec<&str> = excluded.nodes.iter().take(NAMES_MAX).map(AsRef::as_ref).collect();
+    let more = excluded.nodes.len() - names.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let fragments = excluded.fragments.as_ref().map(fragments).unwrap_or_default();
+    format!("{}{more}: {}{fragments}", names.join(", "), excluded.text)
+}
+
+fn fragments(of: &Fragments) -> String {
+    let Fragments { free, nodes, largest, on, requested, .. } = of;
+    match nodes {
+        1 => format!(" ({free} free on {on}; a pod needs {requested})"),
+        _ => format!(
+            " ({free} free in fragments on {nodes} nodes, at most {largest} on one, {on}; a pod needs {requested})"
+        ),
+    }
 }
 
 fn lines(lines: impl Iterator<Item = String>) -> String {
@@ -165,5 +211,9 @@ fn queue_facts(queue: &QueueReport) -> String {
 }
 
 fn shown(of: &Figures) -> String {
-    if of.is_empty() { "nothing".into() } else { figures(of.iter().map(|(name, amount)| (name, amount))) }
+    if of.is_empty() {
+        "nothing".into()
+    } else {
+        figures(of.iter().map(|(name, amount)| (name, for_people(name, amount))))
+    }
 }

@@ -1,4 +1,4 @@
-//! What would let a job run, found by trying it: each remedy is tried on a copy of the cluster.
+//! More room that would let a job run, found by trying it: each remedy is tried on a copy of the cluster.
 //!
 //! The smallest of its kind is told: the fewest further nodes like one that is there, the PodGroup with the fewest pods
 //! that would have to finish, the amounts that its queue lacks. Several PodGroups that would have to finish together are
@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use phalanx_cluster::Cluster;
-use phalanx_cluster::event::{Event, Key, NodeInfo, QueueInfo, Resources, Time};
+use phalanx_cluster::event::{Event, Key, NodeInfo, Phase, PodInfo, QueueInfo, Resources, Time};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_core::report::{Figures, GroupReport, QueueLack};
@@ -16,10 +16,17 @@ use phalanx_framework::conf::Conf;
 use phalanx_resource::Quantity;
 
 use crate::changes::{HOSTNAME, alike};
+use crate::fix::Objects;
 use crate::report::figures;
 
-/// Sorts of nodes, and PodGroups, that are tried at most.
+/// Sorts of nodes, and PodGroups, that are tried at most; fewer in large clusters, down to [`TRIALS_MIN`].
 const TRIALS_MAX: usize = 24;
+
+/// Sorts of nodes, and PodGroups, that are tried in any cluster.
+const TRIALS_MIN: usize = 4;
+
+/// Nodes and pods that all trials of one kind copy together, about.
+const TRIED_OBJECTS: usize = 120_000;
 
 /// The most nodes that are added in a trial.
 const NODES_MAX: u32 = 1_024;
@@ -36,8 +43,40 @@ pub enum Remedy {
         /// The node.
         like: Arc<str>,
     },
-    /// Another PodGroup has finished.
-    Finished(Key),
+    /// Other pods have finished.
+    Finished(Other),
+}
+
+/// Who else runs: a PodGroup, or a pod without one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Other {
+    /// A PodGroup.
+    PodGroup(Key),
+    /// A pod without a PodGroup.
+    Pod(Key),
+}
+
+impl Other {
+    pub(crate) fn of(pod: &PodInfo) -> Self {
+        let key = |name: &Arc<str>| Key { namespace: pod.pod.namespace.clone(), name: name.clone() };
+        pod.group.as_ref().map_or_else(|| Self::Pod(key(&pod.pod.name)), |group| Self::PodGroup(key(group)))
+    }
+
+    pub(crate) fn is(&self, job: &GroupReport) -> bool {
+        match self {
+            Self::PodGroup(key) => !job.solo && *key == job.key,
+            Self::Pod(key) => job.solo && *key == job.key,
+        }
+    }
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PodGroup(key) => write!(f, "PodGroup {key}"),
+            Self::Pod(key) => write!(f, "pod {key}"),
+        }
+    }
 }
 
 impl fmt::Display for Remedy {
@@ -49,7 +88,7 @@ impl fmt::Display for Remedy {
             }
             Self::Nodes { count: 1, like } => write!(f, "with 1 more node like {like}"),
             Self::Nodes { count, like } => write!(f, "with {count} more nodes like {like}"),
-            Self::Finished(group) => write!(f, "once PodGroup {group} has finished"),
+            Self::Finished(other) => write!(f, "once {other} has finished"),
         }
     }
 }
@@ -59,31 +98,64 @@ pub(crate) struct Trials<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) conf: &'a Conf,
     pub(crate) now: Time,
-    pub(crate) nodes: &'a BTreeMap<Arc<str>, NodeInfo>,
+    pub(crate) objects: &'a Objects,
     pub(crate) queues: Vec<&'a QueueInfo>,
-    /// PodGroups that run, with the UIDs of their pods.
-    pub(crate) running: BTreeMap<Key, Vec<Arc<str>>>,
+    /// What else runs, with the UIDs of the pods.
+    pub(crate) others: Vec<(Other, Vec<Arc<str>>)>,
     pub(crate) job: &'a GroupReport,
 }
 
 impl Trials<'_> {
     /// The remedies that help, the smallest of each kind.
     pub(crate) fn remedies(&self) -> Vec<Remedy> {
-        if self.job.waiting == 0 || self.helps(Vec::new()) {
-            return Vec::new();
-        }
         [self.queue(), self.finished(), self.more_nodes()].into_iter().flatten().collect()
     }
 
-    /// Whether a pod of the job is bound once these things have happened.
-    fn helps(&self, events: Vec<Event>) -> bool {
+    /// Whether a pod of the job is bound or nominated once these things have happened, with another configuration or the
+    /// one in force. A job without pods, which its controller makes once it is admitted, need only be admitted.
+    pub(crate) fn helps(&self, conf: Option<&Conf>, events: Vec<Event>) -> bool {
         let mut cluster = self.cluster.clone();
         for event in events {
             cluster.apply(event);
         }
-        let mut scheduler = Scheduler::new(self.conf.clone(), 0);
-        let outcome = scheduler.run(&mut cluster, self.now);
-        outcome.decisions.iter().any(|one| matches!(one, Decision::Bind { job, .. } if *job == self.job.key))
+        let mut scheduler = Scheduler::new(conf.unwrap_or(self.conf).clone(), 0);
+        let decisions = scheduler.run(&mut cluster, self.now).decisions;
+        // A job that was admitted after allocate gets its nodes in the next cycle.
+        self.is_served(&cluster, &decisions)
+            || self.is_admitted(&decisions)
+                && (self.job.waiting == 0 || {
+                    let decisions =
+                        scheduler.run(&mut cluster, Time(self.now.0.saturating_add(1_000))).decisions;
+                    self.is_served(&cluster, &decisions)
+                })
+    }
+
+    /// Each trial costs a copy of the cluster.
+    fn trials_max(&self) -> usize {
+        let objects = self.cluster.nodes.len() + self.cluster.tasks.len();
+        (TRIED_OBJECTS / objects.max(1)).clamp(TRIALS_MIN, TRIALS_MAX)
+    }
+
+    fn is_served(&self, cluster: &Cluster, decisions: &[Decision]) -> bool {
+        let key = &self.job.key;
+        let own = |uid: &str| {
+            let job = cluster.task_of(uid).and_then(|task| cluster.tasks[task].job);
+            job.is_some_and(|job| cluster.jobs[job].key == *key)
+        };
+        decisions.iter().any(|one| match one {
+            Decision::Bind { job, .. } => job == key,
+            Decision::Nominate { pod, node } => node.is_some() && own(&pod.uid),
+            _ => false,
+        })
+    }
+
+    fn is_admitted(&self, decisions: &[Decision]) -> bool {
+        decisions.iter().any(|one| match one {
+            Decision::PodGroupStatus { group, status, .. } => {
+                *group == self.job.key && status.phase == Phase::Inqueue
+            }
+            _ => false,
+        })
     }
 
     fn queue(&self) -> Option<Remedy> {
@@ -91,21 +163,25 @@ impl Trials<'_> {
         let mut queue = (*self.queues.iter().find(|queue| queue.name == lack.queue)?).clone();
         raise(&mut queue.capability, &lack.missing);
         raise(&mut queue.deserved, &lack.missing);
-        self.helps(vec![Event::Queue(Box::new(queue))]).then(|| Remedy::Queue(lack.clone()))
+        self.helps(None, vec![queue.into()]).then(|| Remedy::Queue(lack.clone()))
     }
 
     fn finished(&self) -> Option<Remedy> {
-        let mut running: Vec<_> = self.running.iter().filter(|(key, _)| **key != self.job.key).collect();
-        running.sort_by_key(|(_, pods)| pods.len());
-        let helps = |pods: &[Arc<str>]| self.helps(pods.iter().cloned().map(Event::PodGone).collect());
-        let found = running.into_iter().take(TRIALS_MAX).find(|(_, pods)| helps(pods));
-        found.map(|(key, _)| Remedy::Finished(key.clone()))
+        let helps = |pods: &[Arc<str>]| self.helps(None, pods.iter().cloned().map(Event::PodGone).collect());
+        let all: Vec<Arc<str>> = self.others.iter().flat_map(|(_, pods)| pods.iter().cloned()).collect();
+        if all.is_empty() || !helps(&all) {
+            return None;
+        }
+        let mut others: Vec<_> = self.others.iter().collect();
+        others.sort_by_key(|(_, pods)| pods.len());
+        let found = others.into_iter().take(self.trials_max()).find(|(_, pods)| helps(pods));
+        found.map(|(other, _)| Remedy::Finished(other.clone()))
     }
 
     /// The fewest nodes over all sorts of nodes; among sorts that need as many, the one that most nodes are of.
     fn more_nodes(&self) -> Option<Remedy> {
         let sorts = self.sorts_of_nodes();
-        let found = sorts.into_iter().take(TRIALS_MAX).filter_map(|node| {
+        let found = sorts.into_iter().take(self.trials_max()).filter_map(|node| {
             let count = self.fewest(node)?;
             Some((count, node))
         });
@@ -114,8 +190,7 @@ impl Trials<'_> {
     }
 
     fn fewest(&self, like: &NodeInfo) -> Option<u32> {
-        let helps =
-            |count: u32| self.helps((1..=count).map(|number| Event::Node(alike(like, number))).collect());
+        let helps = |count: u32| self.helps(None, self.nodes_alike(like, count));
         let most = self.job.waiting.clamp(1, NODES_MAX);
         if !helps(most) {
             return None;
@@ -128,11 +203,21 @@ impl Trials<'_> {
         Some(enough)
     }
 
+    /// Nodes with devices like those of another node.
+    fn nodes_alike(&self, like: &NodeInfo, count: u32) -> Vec<Event> {
+        let mut events = Vec::new();
+        for node in (1..=count).map(|number| alike(like, number)) {
+            events.extend(self.objects.slices_for(like, &node).map(Event::from));
+            events.push(node.into());
+        }
+        events
+    }
+
     /// One node of each sort, told apart by amounts, taints and labels other than its name, the most frequent sort
     /// first.
     fn sorts_of_nodes(&self) -> Vec<&NodeInfo> {
         let mut sorts: BTreeMap<String, (usize, &NodeInfo)> = BTreeMap::new();
-        for node in self.nodes.values() {
+        for node in self.objects.nodes.values() {
             let labels: Vec<_> = node.labels.iter().filter(|(key, _)| **key != *HOSTNAME).collect();
             let sort = format!("{:?} {:?} {labels:?}", node.allocatable, node.taints);
             sorts.entry(sort).or_insert((0, node)).0 += 1;

@@ -2,10 +2,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cluster::event::{Event, Key, NodeInfo, Time};
-use phalanx_cluster::{Cluster, ClusterOptions};
+use phalanx_cluster::event::{Event, Key, Phase, PodInfo, Time};
+use phalanx_cluster::{Cluster, ClusterOptions, JobKind};
 use phalanx_core::decision::Decision;
-use phalanx_core::report::{GroupReport, Report as CoreReport};
+use phalanx_core::report::{ExcludedNodes, GroupReport, Report as CoreReport};
 use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::Sampling;
@@ -16,12 +16,14 @@ use crate::admission::Admission;
 use crate::api_server::ApiServer;
 use crate::budget;
 use crate::claims::Claims;
+use crate::fix::{Objects, Waiting};
 use crate::manifests::{Manifests, Object};
 use crate::outcome;
 use crate::past::{Busiest, Past};
 use crate::quota;
-use crate::remedy::{Remedy, Trials};
+use crate::remedy::{Other, Trials};
 use crate::report::{BusiestQueues, Report};
+use crate::run_time::{self, ExpectedStart};
 use crate::volcano::Controllers;
 
 /// The period of cycles.
@@ -51,11 +53,23 @@ pub struct Options {
     pub default_queue: Arc<str>,
     /// The percentage of nodes that are scored.
     pub sampling: Option<Sampling>,
+    /// Which run times count.
+    pub run_times: RunTimes,
+}
+
+/// The run times of pods that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunTimes {
+    /// Those of the annotation `phalanx.sh/run-seconds`. Other pods run for ever.
+    #[default]
+    Stated,
+    /// For other pods the mean of finished pods named alike, or `activeDeadlineSeconds`.
+    Assumed,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, default_queue: "default".into(), sampling: None }
+        Self { seed: 0, default_queue: "default".into(), sampling: None, run_times: RunTimes::Stated }
     }
 }
 
@@ -74,13 +88,23 @@ pub struct Restless {
     pub last: String,
 }
 
+/// Changes that would let a job run, a line each.
+#[derive(Default)]
+pub(crate) struct Remedies {
+    /// They were tried without the other jobs that wait.
+    pub(crate) alone: bool,
+    pub(crate) lines: Vec<String>,
+}
+
 /// A cluster and its scheduler.
 pub struct Simulation {
     scheduler: Scheduler,
     cluster: Cluster,
     api_server: ApiServer,
     controllers: Controllers,
-    nodes: BTreeMap<Arc<str>, NodeInfo>,
+    objects: Objects,
+    /// The scheduler name that a pod gets.
+    scheduler_name: String,
     started: Time,
     now: Time,
     cycles: u32,
@@ -98,13 +122,17 @@ impl Simulation {
     /// A cluster that holds these objects, before its first cycle.
     pub fn new(mut manifests: Manifests, conf: Conf, options: &Options) -> Self {
         let admission = Admission::admit_all(&mut manifests.objects);
-        let nodes = nodes(&manifests.objects);
         quota::count_used(&mut manifests.objects);
         budget::count_allowed(&mut manifests.objects);
+        let objects = Objects::of(&manifests.objects);
+        if options.run_times == RunTimes::Assumed {
+            run_time::assume(&mut manifests.objects);
+        }
         let now = manifests.end;
         let mut api_server = ApiServer::default();
         api_server.claims = Claims::of(&mut manifests.objects);
         let (mut pods, mut last, mut made) = (0, Vec::new(), Vec::new());
+        let scheduler_name = manifests.names.schedulers.first().cloned().unwrap_or_default();
         let mut controllers = Controllers::new(manifests.names, admission, now);
         for object in manifests.objects {
             match object {
@@ -157,7 +185,8 @@ impl Simulation {
             }),
             api_server,
             controllers,
-            nodes,
+            objects,
+            scheduler_name,
             started: now,
             now,
             cycles: 0,
@@ -269,29 +298,120 @@ impl Simulation {
         (at.0 - self.started.0) as f64 / 1_000.0
     }
 
+    /// When PodGroups started that waited at first, by `namespace/name`, and which ends of pods were assumed.
+    pub fn expected_starts(&self) -> BTreeMap<String, ExpectedStart> {
+        let mut starts: BTreeMap<Key, Time> = BTreeMap::new();
+        for pod in self.api_server.pods() {
+            let since = later(self.started, PERIOD_MS);
+            let (Some(group), Some(at)) = (&pod.group, pod.life.scheduled.filter(|at| *at > since)) else {
+                continue;
+            };
+            let first = starts.entry(Key::new(&pod.pod.namespace, group)).or_insert(at);
+            *first = at.min(*first);
+        }
+        let expected = |(key, at): (Key, Time)| {
+            let assuming = run_time::assumptions(&self.api_server.assumed_ends, at);
+            (key.to_string(), ExpectedStart { seconds: (at.0 - self.started.0) / 1_000, assuming })
+        };
+        starts.into_iter().map(expected).collect()
+    }
+
     pub(crate) fn core_report(&self) -> CoreReport {
         self.scheduler.report(&self.cluster)
     }
 
-    /// What would let a job run that waits.
-    pub(crate) fn remedies(&self, job: &GroupReport) -> Vec<Remedy> {
-        let mut running: BTreeMap<Key, Vec<Arc<str>>> = BTreeMap::new();
-        for pod in self.api_server.pods().filter(|pod| pod.life.node.is_some()) {
-            if let Some(group) = &pod.group {
-                let key = Key::new(&pod.pod.namespace, group);
-                running.entry(key).or_default().push(pod.pod.uid.clone());
+    /// What would let a job run that waits. Where very many jobs wait, or nothing helps beside those that wait, the other
+    /// waiting jobs are left out.
+    pub(crate) fn remedies(&self, core: &CoreReport, job: &GroupReport) -> Remedies {
+        let waits =
+            |other: &&GroupReport| other.waiting > 0 && (&other.key, other.solo) != (&job.key, job.solo);
+        let others = core.groups.iter().filter(waits).count();
+        if job.waiting == 0 && job.phase != Phase::Pending {
+            return Remedies::default();
+        }
+        if others <= LOOKED_AT {
+            match self.tried(core, job, &self.cluster) {
+                None => return Remedies::default(),
+                Some(lines) if others == 0 || !lines.is_empty() => return Remedies { alone: false, lines },
+                Some(_) => {}
             }
         }
+        match self.tried(core, job, &self.without_other_waiting(core, job)) {
+            None => Remedies { alone: true, lines: vec!["with no other change".to_owned()] },
+            Some(lines) => Remedies { alone: true, lines },
+        }
+    }
+
+    /// The cluster without the waiting pods of other jobs, and without their PodGroups where no pod has a node.
+    fn without_other_waiting(&self, core: &CoreReport, job: &GroupReport) -> Cluster {
+        let mut cluster = self.cluster.clone();
+        let waits = |pod: &&PodInfo| pod.life.node.is_none() && !Other::of(pod).is(job);
+        for pod in self.api_server.pods().filter(waits) {
+            cluster.apply(Event::PodGone(pod.pod.uid.clone()));
+        }
+        let idle = |other: &&GroupReport| !other.solo && other.placed == 0 && other.key != job.key;
+        for other in core.groups.iter().filter(idle) {
+            cluster.apply(Event::PodGroupGone(other.key.clone()));
+        }
+        cluster
+    }
+
+    /// The changes of objects that help, and then the room that does; `None` where the job runs without any.
+    fn tried(&self, core: &CoreReport, job: &GroupReport, cluster: &Cluster) -> Option<Vec<String>> {
         let trials = Trials {
-            cluster: &self.cluster,
+            cluster,
             conf: self.scheduler.conf(),
             now: later(self.now, PERIOD_MS),
-            nodes: &self.nodes,
+            objects: &self.objects,
             queues: self.api_server.queues().collect(),
-            running,
+            others: self.others(job),
             job,
         };
-        trials.remedies()
+        if trials.helps(None, Vec::new()) {
+            return None;
+        }
+        let helps = |conf: Option<&Conf>, events: Vec<Event>| trials.helps(conf, events);
+        let (conf, objects, api_server) = (self.scheduler.conf(), &self.objects, &self.api_server);
+        let waiting = Waiting { job, core, cluster, api_server, objects, conf, helps: &helps };
+        let mut found = waiting.fixes();
+        found.extend(trials.remedies().iter().map(ToString::to_string));
+        if found.is_empty() {
+            found = waiting.relaxations();
+        }
+        Some(found)
+    }
+
+    /// What runs besides a job.
+    fn others(&self, job: &GroupReport) -> Vec<(Other, Vec<Arc<str>>)> {
+        let mut others: BTreeMap<Other, Vec<Arc<str>>> = BTreeMap::new();
+        for pod in self.api_server.pods().filter(|pod| pod.life.node.is_some()) {
+            let other = Other::of(pod);
+            if !other.is(job) {
+                others.entry(other).or_default().push(pod.pod.uid.clone());
+            }
+        }
+        others.into_iter().collect()
+    }
+
+    /// Whether a pod of another scheduler would get a node of this one.
+    pub(crate) fn would_place(&self, pod: &PodInfo) -> bool {
+        let mut cluster = self.cluster.clone();
+        cluster.apply(PodInfo { ours: true, ..pod.clone() }.into());
+        let mut scheduler = Scheduler::new(self.scheduler.conf().clone(), 0);
+        for cycle in 1..=2 {
+            scheduler.run(&mut cluster, later(self.now, cycle * PERIOD_MS));
+        }
+        cluster.task_of(&pod.pod.uid).is_some_and(|task| cluster.tasks[task].node.is_some())
+    }
+
+    /// The nodes that are infeasible for a job, by reason.
+    pub(crate) fn excluded_nodes(&self, job: &GroupReport) -> Vec<ExcludedNodes> {
+        let kind = if job.solo { JobKind::Solo } else { JobKind::Group };
+        self.scheduler.excluded_nodes(&self.cluster, kind, &job.key)
+    }
+
+    pub(crate) fn scheduler_name(&self) -> &str {
+        &self.scheduler_name
     }
 
     pub(crate) fn api_server(&self) -> &ApiServer {
@@ -320,15 +440,6 @@ impl Simulation {
         }
         worked || !outcome.decisions.is_empty()
     }
-}
-
-/// Nodes by name.
-fn nodes(objects: &[Object]) -> BTreeMap<Arc<str>, NodeInfo> {
-    let node = |object: &Object| match object {
-        Object::Node(node) => Some((node.name.clone(), node.clone())),
-        _ => None,
-    };
-    objects.iter().filter_map(node).collect()
 }
 
 fn later(now: Time, ms: i64) -> Time {

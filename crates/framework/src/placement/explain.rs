@@ -1,8 +1,11 @@
 //! Why no node is feasible for a class: a look at one node of each bucket.
+use std::collections::BTreeMap;
+
 use super::buckets::NodeBucket;
 use super::{Fit, NodeRanking, RankedClass, ScopedClass, labels};
 use crate::tiers::Tiers;
-use phalanx_cluster::diagnosis::{Distance, FitError, Shortage};
+use phalanx_cluster::diagnosis::{Distance, FitError, Shortage, Unfit};
+use phalanx_cluster::id::NodeId;
 use phalanx_cluster::{Cluster, Node};
 use phalanx_resource::Amounts;
 
@@ -30,6 +33,34 @@ impl NodeRanking {
         });
         labels::name(cluster, scoped.class, &mut error);
         error
+    }
+
+    /// The nodes that are infeasible for a task of the class, by each of their reasons.
+    pub fn excluded(
+        &mut self,
+        cluster: &Cluster,
+        tiers: &Tiers,
+        scoped: impl Into<ScopedClass>,
+    ) -> BTreeMap<Unfit, Vec<NodeId>> {
+        let scoped = scoped.into();
+        let (known, buckets) = self.up_to_date(cluster, tiers, scoped);
+        let request = &cluster.classes[scoped.class].request;
+        let reasons = |bucket: &NodeBucket| {
+            let mut error = FitError::default();
+            if bucket.nodes > 0 {
+                refuse(cluster, known, bucket, request, &mut error);
+            }
+            error.reasons
+        };
+        let by_bucket: Vec<BTreeMap<Unfit, u32>> = buckets.slots().iter().map(reasons).collect();
+        let mut excluded: BTreeMap<Unfit, Vec<NodeId>> = BTreeMap::new();
+        for id in cluster.nodes.ids() {
+            let reasons = buckets.of(id).map(|slot| by_bucket[slot].keys());
+            for unfit in reasons.into_iter().flatten() {
+                excluded.entry(unfit.clone()).or_default().push(id);
+            }
+        }
+        excluded
     }
 }
 

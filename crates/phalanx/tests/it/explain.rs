@@ -88,6 +88,28 @@ fn remedies(manifest: &str) -> Vec<String> {
     lines.map(|line| line.trim().to_owned()).collect()
 }
 
+/// Each change alone would help another job first.
+#[test]
+fn where_others_wait_too_changes_are_told_that_would_help_without_them() {
+    let first = group("first", 1) + &members("first", 1, 4);
+    let manifest = node("n1", 4) + &bound("runs", 2, 2, "n1") + &first + &group("g", 1) + &members("g", 1, 4);
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let ran = phalanx_in(folder.path(), &["explain", "podgroup", "g", "-f", "m.yaml"], "");
+    let expected = "It would run, if no other job waited,\n  once PodGroup default/runs has finished\n  with 1 more node like n1\n";
+    assert!(ran.text().ends_with(expected), "{ran:?}");
+}
+
+#[test]
+fn nodes_are_named_with_what_is_free_on_them() {
+    let nodes: String = (1..=7).map(|number| node(&format!("n{number}"), 4)).collect();
+    let runs: String =
+        (1..=7).map(|number| bound(&format!("r{number}"), 1, 3, &format!("n{number}"))).collect();
+    let folder = folder(&[("m.yaml", &(nodes + &runs + &group("g", 1) + &members("g", 1, 2)))]);
+    let ran = phalanx_in(folder.path(), &["explain", "podgroup", "g", "-f", "m.yaml"], "");
+    let expected = "n1, n2, n3, n4, n5 and 2 more: Insufficient cpu (7 free in fragments on 7 nodes, at most 1 on one, n1; a pod needs 2)";
+    assert!(ran.text().contains(expected), "{ran:?}");
+}
+
 fn bound(group_name: &str, count: u32, cpu: u32, node: &str) -> String {
     let pods =
         members(group_name, count, cpu).replace("spec: {sched", &format!("spec: {{nodeName: {node}, sched"));
@@ -118,10 +140,9 @@ fn the_smallest_changes_that_would_let_a_gang_run_are_named() {
                 + &node("n2", 4).replace("{name: n2}", "{name: n2, labels: {pool: b}}")
                 + &group("g", 2)
                 + &members("g", 2, 4).replace("spec: {sched", "spec: {nodeSelector: {pool: b}, sched"),
-            &["with 1 more node like n2"],
+            &["if node n1 had label pool=b", "with 1 more node like n2"],
         ),
-        // Nothing of this cluster would help: its nodes are too small.
-        (node("n1", 4) + &gang(2, 5), &[]),
+        (node("n1", 4) + &gang(2, 5), &["with 2 nodes like n1 that had cpu 1 more"]),
         // It runs.
         (node("n1", 4) + &gang(2, 2), &[]),
     ] {

@@ -21,7 +21,8 @@ struct Flag {
 fn flags(command: &str) -> Vec<Flag> {
     let mut flags: Vec<Flag> = Vec::new();
     let mut ignored = false;
-    for line in phalanx(&[command, "--help"]).text().lines() {
+    let help = phalanx(&[command, "--help"]);
+    for line in help.text().lines().take_while(|line| *line != "Examples:") {
         let text = line.trim();
         if line.ends_with(':') && !line.starts_with(' ') {
             ignored = line == "Accepted for Volcano:";

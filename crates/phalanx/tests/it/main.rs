@@ -32,4 +32,5 @@ mod simulate;
 mod stop;
 mod tell_all;
 mod volcano_jobs;
+mod waiting;
 mod whatif;

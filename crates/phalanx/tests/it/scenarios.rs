@@ -6,6 +6,7 @@
 //! | `scheduler.conf` | the configuration; without it, the built-in one |
 //! | `args` | more flags of `simulate` |
 //! | `expect.yaml` | a sentence on what holds, and the expected outcome ([`Expected`]) |
+//! | `remedy.yaml`, `remedy.args`, `remedy.conf` | a change that lets run what waits; see `waiting.rs` |
 //!
 //! The binary runs each scenario twice: equal inputs have to give equal outputs.
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +62,20 @@ struct Expected {
     stats: BTreeMap<String, f64>,
     /// Texts in the notes on stderr.
     notes: Vec<String>,
+    /// What `explain` says of what waits.
+    explain: Option<Explain>,
+}
+
+/// What `explain` says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Explain {
+    /// The kind and the name of what waits.
+    pub(crate) of: String,
+    /// Texts in what it says of the cause.
+    pub(crate) says: Vec<String>,
+    /// The changes that it names, as they are.
+    pub(crate) remedies: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -356,12 +371,18 @@ pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     entries
 }
 
-fn cases() -> Vec<PathBuf> {
+/// What a scenario expects of `explain`.
+pub(crate) fn explain_of(case: &Path) -> Option<Explain> {
+    let expected = fs::read_to_string(case.join("expect.yaml")).ok()?;
+    serde_yaml::from_str::<Expected>(&expected).ok()?.explain
+}
+
+pub(crate) fn cases() -> Vec<PathBuf> {
     entries(&scenarios()).iter().filter(|topic| topic.is_dir()).flat_map(|topic| entries(topic)).collect()
 }
 
 /// `TOPIC/CASE`.
-fn name_of(case: &Path) -> String {
+pub(crate) fn name_of(case: &Path) -> String {
     case.strip_prefix(scenarios()).unwrap().display().to_string()
 }
 
@@ -389,7 +410,15 @@ fn all_scenarios_have_their_expected_outcome() {
 
 #[test]
 fn every_folder_is_a_scenario_with_a_sentence() {
-    const KNOWN: [&str; 4] = ["args", "cluster.yaml", "expect.yaml", "scheduler.conf"];
+    const KNOWN: [&str; 7] = [
+        "args",
+        "cluster.yaml",
+        "expect.yaml",
+        "remedy.args",
+        "remedy.conf",
+        "remedy.yaml",
+        "scheduler.conf",
+    ];
     let mut wrong = Vec::new();
     for case in cases() {
         let mut files: Vec<String> = entries(&case)

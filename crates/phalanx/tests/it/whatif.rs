@@ -43,6 +43,35 @@ fn an_object_takes_the_place_of_that_of_its_name() {
 }
 
 #[test]
+fn the_expected_start_is_told_with_what_it_assumes() {
+    let other = queue("other", "weight: 1");
+    let limited = cluster().replacen("spec: {nodeName", "spec: {activeDeadlineSeconds: 7800, nodeName", 2);
+    let ended = |name: &str| {
+        let pod = pod(name, 1, "scheduling.k8s.io/group-name: runs", "nodeName: n1");
+        let times = "status: {phase: Succeeded, startTime: \"2026-01-01T00:00:00Z\", containerStatuses: [{name: main, image: i, \
+                     imageID: i, ready: false, restartCount: 0, state: {terminated: {exitCode: 0, finishedAt: \"2026-01-01T00:05:00Z\"}}}]}\n";
+        pod + times
+    };
+    let learned = cluster() + &ended("runs-old");
+    for (manifest, expected) in [
+        (limited, "expected start in 2h10m, if PodGroup default/runs ends at its activeDeadlineSeconds"),
+        (
+            learned,
+            "expected start in 5m1s, if PodGroup default/runs runs 5m, the mean of 1 finished pod of default/runs",
+        ),
+    ] {
+        let folder = folder(&[("m.yaml", &manifest), ("q.yaml", &other)]);
+        let ran = phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--with", "q.yaml"], "");
+        let line = format!("PodGroup default/waits: {expected}");
+        assert!(ran.text().lines().any(|found| found == line), "{line}\n{ran:?}");
+        let json =
+            phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--with", "q.yaml", "-o", "json"], "")
+                .json();
+        assert!(json["expectedStarts"]["default/waits"]["seconds"].as_i64() >= Some(300), "{json:#}");
+    }
+}
+
+#[test]
 fn a_change_without_effect_is_said_to_have_none() {
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &pod("p", 1, "", "")))]);
     let ran = phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--add-nodes", "n1=1"], "");

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::printable::printable;
+use crate::run_time::ExpectedStart;
 
 use super::table::{columns, spread};
-use super::{GroupOutcome, Report, amounts};
+use super::{GroupOutcome, Report, people};
 
 /// The number of names in a line of names.
 const NAMES_MAX: usize = 5;
@@ -25,6 +26,9 @@ pub struct Comparison {
     pub evictions: Sides<BTreeMap<String, String>>,
     /// Allocated resources of queues where they differ.
     pub queues: BTreeMap<String, Sides<BTreeMap<String, String>>>,
+    /// When PodGroups that wait after the change would start, where run times are known.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub expected_starts: BTreeMap<String, ExpectedStart>,
     /// Each run in one line.
     pub summaries: Sides<String>,
 }
@@ -103,14 +107,15 @@ impl Comparison {
             waiting_pods: Sides::of(before, after, waiting_only),
             evictions: Sides::of(before, after, evicted_only),
             queues: queues(before, after),
+            expected_starts: BTreeMap::new(),
             summaries: Sides::of(before, after, |report, _| report.summary()),
         }
     }
 
     /// Whether the runs came to the same.
     pub fn is_empty(&self) -> bool {
-        let summaries = self.summaries.clone();
-        *self == Self { summaries, ..Self::default() }
+        let (summaries, expected_starts) = (self.summaries.clone(), self.expected_starts.clone());
+        *self == Self { summaries, expected_starts, ..Self::default() }
     }
 
     /// As JSON, with a newline at the end.
@@ -133,6 +138,9 @@ impl Comparison {
             text += &columns(&[&format!("EVICTED IN {name} ONLY"), "WHY"], rows);
         }
         text += &self.reasons(second);
+        let start =
+            |(name, start): (&String, &ExpectedStart)| printable(&format!("PodGroup {name}: {start}")) + "\n";
+        text.extend(self.expected_starts.iter().map(start));
         if self.is_empty() {
             text += "No difference in what is placed, waits or is evicted\n";
         }
@@ -151,7 +159,7 @@ impl Comparison {
 
     fn queue_table(&self, [first, second]: [&str; 2]) -> String {
         let row = |(name, sides): (&String, &Sides<BTreeMap<String, String>>)| {
-            vec![name.clone(), amounts(&sides.before), amounts(&sides.after)]
+            vec![name.clone(), people(&sides.before), people(&sides.after)]
         };
         columns(&["QUEUE ALLOCATED", first, second], self.queues.iter().map(row).collect())
     }

@@ -2,6 +2,7 @@
 mod comparison;
 mod json;
 mod page;
+mod people;
 mod table;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,8 @@ use std::fmt;
 
 use phalanx_view::shape;
 use serde::Serialize;
+
+pub(crate) use people::for_people;
 
 pub use comparison::{Comparison, GroupEnd, Sides};
 
@@ -336,6 +339,12 @@ fn amounts(amounts: &BTreeMap<String, String>) -> String {
 pub(crate) fn figures<K: fmt::Display, V: fmt::Display>(amounts: impl IntoIterator<Item = (K, V)>) -> String {
     let each = amounts.into_iter().map(|(name, amount)| format!("{name} {amount}"));
     each.collect::<Vec<_>>().join(", ")
+}
+
+/// `cpu 22.5k, memory 56 Ti`; a dash for nothing.
+fn people(amounts: &BTreeMap<String, String>) -> String {
+    let rounded = amounts.iter().map(|(name, amount)| (name, for_people(name, amount)));
+    if amounts.is_empty() { "-".into() } else { figures(rounded) }
 }
 
 /// A fraction of 1 as a percentage.

@@ -1,0 +1,138 @@
+//! Examples at the end of each command's `--help`.
+use clap::Command;
+
+/// Commands with their examples. Each is a line that can be typed as it is, with names put in.
+const EXAMPLES: [(&str, &[&str]); 33] = [
+    (
+        "scheduler",
+        &[
+            "phalanx scheduler --scheduler-conf /etc/phalanx/scheduler.conf",
+            "phalanx scheduler --controllers --kubeconfig ~/.kube/config --leader-elect=false",
+        ],
+    ),
+    ("controllers", &["phalanx controllers --kubeconfig ~/.kube/config"]),
+    (
+        "simulate",
+        &[
+            "phalanx simulate -f config/examples/training-gang",
+            "phalanx simulate -f cluster.json --scheduler-conf my.conf -o html > report.html",
+            "phalanx simulate -f cluster.json --scheduler-conf today.conf --scheduler-conf tomorrow.conf",
+        ],
+    ),
+    (
+        "explain",
+        &[
+            "phalanx explain podgroup big -n demo",
+            "phalanx explain podgroup big -n demo -f config/examples/too-small",
+            "phalanx explain job train -n ml -f cluster.json --scheduler-conf my.conf",
+        ],
+    ),
+    (
+        "whatif",
+        &[
+            "phalanx whatif --with job.yaml",
+            "phalanx whatif --drain gpu-7",
+            "phalanx whatif -f config/examples/too-small --add-nodes node-1=2",
+            "phalanx whatif --scheduler-conf today.conf --new-conf tomorrow.conf",
+        ],
+    ),
+    ("capture", &["phalanx capture > cluster.json"]),
+    ("conf check", &["phalanx conf check my.conf", "phalanx conf check --strict my.conf"]),
+    (
+        "conf diff",
+        &["phalanx conf diff today.conf tomorrow.conf", "phalanx conf diff today.conf tomorrow.conf --live"],
+    ),
+    ("conf show", &["phalanx conf show", "phalanx conf show my.conf"]),
+    ("conf reference", &["phalanx conf reference > scheduler-conf.md"]),
+    ("crds", &["phalanx crds --dir crds"]),
+    (
+        "job run",
+        &[
+            "phalanx job run --name train --replicas 4 --min 4 --requests cpu=8,memory=32Gi",
+            "phalanx job run -f job.yaml",
+        ],
+    ),
+    ("job list", &["phalanx job list --all-namespaces --queue research", "phalanx job list -o wide"]),
+    ("job view", &["phalanx job view --name train", "phalanx job view --name train -o yaml"]),
+    ("job suspend", &["phalanx job suspend --name train"]),
+    ("job resume", &["phalanx job resume --name train"]),
+    ("job delete", &["phalanx job delete --name train"]),
+    (
+        "queue create",
+        &["phalanx queue create --name research --weight 4 --capability cpu=100,nvidia.com/gpu=16"],
+    ),
+    ("queue delete", &["phalanx queue delete --name research"]),
+    (
+        "queue operate",
+        &[
+            "phalanx queue operate --name research --action close",
+            "phalanx queue operate --name research --action update --weight 4",
+        ],
+    ),
+    ("queue list", &["phalanx queue list", "phalanx queue list -o wide"]),
+    ("queue get", &["phalanx queue get --name research -o json"]),
+    ("pod list", &["phalanx pod list --job train", "phalanx pod list --queue research --all-namespaces"]),
+    ("jobflow create", &["phalanx jobflow create -f flow.yaml"]),
+    ("jobflow list", &["phalanx jobflow list --all-namespaces"]),
+    ("jobflow get", &["phalanx jobflow get --name nightly"]),
+    ("jobflow delete", &["phalanx jobflow delete --name nightly"]),
+    ("jobflow describe", &["phalanx jobflow describe --name nightly -o json"]),
+    ("jobtemplate create", &["phalanx jobtemplate create -f template.yaml"]),
+    ("jobtemplate list", &["phalanx jobtemplate list"]),
+    ("jobtemplate get", &["phalanx jobtemplate get --name step"]),
+    ("jobtemplate delete", &["phalanx jobtemplate delete --name step"]),
+    ("jobtemplate describe", &["phalanx jobtemplate describe --name step"]),
+];
+
+/// The command and those below it with their examples.
+pub(crate) fn added(command: Command) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(&name, |below| of(below, &name)))
+}
+
+/// A command of this path with its examples.
+fn of(command: Command, path: &str) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    let command = names.into_iter().fold(command, |command, name| {
+        let path = format!("{path} {name}");
+        command.mut_subcommand(&name, |below| of(below, &path))
+    });
+    match EXAMPLES.iter().find(|(of, _)| *of == path) {
+        Some((_, lines)) => command.after_help(format!("Examples:\n  {}", lines.join("\n  "))),
+        None => command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
+        let below: Vec<&Command> = command.get_subcommands().collect();
+        if below.is_empty() {
+            found.push(path.trim().to_owned());
+        }
+        for command in below {
+            leaves(command, &format!("{path} {}", command.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples_that_its_flags_take() {
+        let top = added(crate::Cli::command());
+        let mut commands = Vec::new();
+        leaves(&top, "", &mut commands);
+        commands.retain(|command| !["version", "completion"].contains(&command.as_str()));
+        for command in &commands {
+            let (_, lines) =
+                EXAMPLES.iter().find(|(of, _)| of == command).unwrap_or_else(|| panic!("{command}"));
+            for line in *lines {
+                assert!(line.starts_with(&format!("phalanx {command}")), "{line}");
+                let words = line.split(" > ").next().unwrap().split_whitespace();
+                top.clone().try_get_matches_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
+            }
+        }
+        assert_eq!(commands.len(), EXAMPLES.len(), "no examples of commands that do not exist");
+    }
+}

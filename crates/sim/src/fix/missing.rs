@@ -1,0 +1,197 @@
+//! Objects that a waiting job names and that do not exist, are closed or cannot be used.
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use phalanx_cluster::event::{
+    AccessModes, ClaimInfo, Constraints, DeviceClassInfo, Event, Key, PodGroupInfo, PvcInfo, QueueInfo,
+    QueueState, StorageClassInfo, VolumeInfo,
+};
+
+use super::{Fix, Waiting, key_of};
+
+/// Bytes of a volume for a claim that states no size.
+const SIZE: i64 = 1 << 30;
+
+impl Waiting<'_> {
+    /// Objects with which the job would run.
+    pub(super) fn missing_objects(&self) -> Vec<String> {
+        let fixes = [
+            self.missing_group(),
+            self.missing_queues(),
+            self.queues_below(),
+            self.faults(),
+            self.devices(),
+            self.claims(),
+        ];
+        self.helping(fixes.into_iter().flatten())
+    }
+
+    fn missing_group(&self) -> Vec<Fix> {
+        if self.job.solo || self.group().is_some() {
+            return Vec::new();
+        }
+        let key = self.job.key.clone();
+        let uid = key.to_string().into();
+        let text = format!("if PodGroup {key} existed");
+        let group = PodGroupInfo { key, uid, queue: self.job.queue.clone(), ..PodGroupInfo::default() };
+        vec![Fix::new(text, vec![PodGroupInfo { min_member: 1, ..group }.into()])]
+    }
+
+    /// Queues on the way up that do not exist or are not open.
+    fn missing_queues(&self) -> Vec<Fix> {
+        let path = self.queue_path();
+        let named = path.last().map_or(&self.job.queue, |last| &last.parent);
+        let missing = (!named.is_empty() && self.queue(named).is_none()).then(|| {
+            let queue = QueueInfo {
+                name: named.clone(),
+                uid: named.clone(),
+                weight: 1,
+                reclaimable: true,
+                ..QueueInfo::default()
+            };
+            Fix::new(format!("if queue {named} existed"), vec![queue.into()])
+        });
+        let shut = path.into_iter().filter(|queue| queue.state != QueueState::Open);
+        let open = |queue: &QueueInfo| {
+            let text = format!("if queue {} were open", queue.name);
+            Fix::new(text, vec![QueueInfo { state: QueueState::Open, ..queue.clone() }.into()])
+        };
+        missing.into_iter().chain(shut.map(open)).collect()
+    }
+
+    /// Jobs cannot be in a queue that has queues below it: those below.
+    fn queues_below(&self) -> Vec<Fix> {
+        let below = self.api_server.queues().filter(|queue| queue.parent == self.job.queue);
+        let moved = |queue: &QueueInfo| {
+            let mut events = self.with_group(|group| group.queue = queue.name.clone());
+            if self.job.solo {
+                events = self.with_pods(|pod| pod.queue = Some(queue.name.clone()));
+            }
+            Fix::new(format!("in queue {}", queue.name), events)
+        };
+        below.map(moved).collect()
+    }
+
+    /// Fields of the job that cannot be read.
+    fn faults(&self) -> Vec<Fix> {
+        let of_group = self.group().and_then(|group| group.invalid.clone()).map(|fault| {
+            let events = self.with_group(|group| group.invalid = None);
+            Fix::new(format!("once this is put right: {fault}"), events)
+        });
+        let unreadable = self.waiting_pods().iter().find_map(|pod| pod.constraints.unreadable.clone());
+        let of_pods = unreadable.map(|fault| {
+            let events = self.with_pods(|pod| {
+                let constraints = Constraints::clone(&pod.constraints);
+                pod.constraints = Arc::new(Constraints { unreadable: None, ..constraints });
+                let made = pod.claims.iter().flat_map(|claims| claims.iter());
+                pod.claims = Some(made.filter(|claim| claim.claim.is_some()).cloned().collect());
+            });
+            Fix::new(format!("once this is put right: {fault}"), events)
+        });
+        of_group.into_iter().chain(of_pods).collect()
+    }
+
+    /// ResourceClaims and device classes that do not exist.
+    fn devices(&self) -> Vec<Fix> {
+        let (mut claims, mut named) = (BTreeSet::new(), BTreeSet::new());
+        for pod in self.waiting_pods() {
+            let of_pod = pod.claims.iter().flat_map(|claims| claims.iter());
+            let names = of_pod.filter_map(|claim| claim.claim.as_ref());
+            named.extend(names.map(|name| key_of(&pod.pod.namespace, name)));
+        }
+        let mut classes: BTreeSet<Arc<str>> = BTreeSet::new();
+        for key in named {
+            match self.api_server.claims.get(&key) {
+                Some(claim) => classes.extend(claim.requests.iter().map(|request| request.class.clone())),
+                None => {
+                    claims.insert(key);
+                }
+            }
+        }
+        let class = |name: &Arc<str>| {
+            let info = DeviceClassInfo { name: name.clone(), ..DeviceClassInfo::default() };
+            Fix::new(format!("if DeviceClass {name} existed"), vec![info.into()])
+        };
+        let missing = classes.difference(&self.objects.device_classes).map(class);
+        missing.chain(claims.iter().map(claim_made)).collect()
+    }
+
+    /// The claims to volumes of the waiting pods.
+    fn claimed(&self) -> BTreeSet<Key> {
+        let pods = self.waiting_pods();
+        let volumes = pods.iter().flat_map(|pod| pod.constraints.volumes.iter());
+        volumes.map(|volume| volume.claim.clone()).collect()
+    }
+
+    /// Claims to volumes that are not bound, or their storage classes.
+    fn claims(&self) -> Vec<Fix> {
+        let mut keys = self.claimed();
+        keys.retain(|key| self.api_server.pvc(key).is_none_or(|claim| !claim.bound));
+        let classes: BTreeSet<Arc<str>> = keys
+            .iter()
+            .filter_map(|key| self.api_server.pvc(key))
+            .filter(|claim| !claim.bound && !claim.class.is_empty())
+            .map(|claim| claim.class.clone())
+            .filter(|class| !self.api_server.has_storage_class(class))
+            .collect();
+        let mut fixes: Vec<Fix> = classes.iter().map(class_made).collect();
+        if fixes.is_empty() {
+            fixes.extend(keys.iter().map(|key| self.bound(key)));
+        }
+        fixes
+    }
+
+    /// Claims to volumes that are bound, with other volumes.
+    pub(super) fn other_volumes(&self) -> Vec<Fix> {
+        let mut keys = self.claimed();
+        keys.retain(|key| self.api_server.pvc(key).is_some_and(|claim| claim.bound));
+        keys.iter().map(|key| self.bound(key)).collect()
+    }
+
+    /// A claim that is bound to a volume that every node reaches.
+    fn bound(&self, key: &Key) -> Fix {
+        let known = self.api_server.pvc(key);
+        let state = match known {
+            None => "existed and were bound",
+            Some(claim) if claim.bound => "were bound to a volume that its pods can reach",
+            Some(_) => "were bound",
+        };
+        let volume: Arc<str> = format!("explain-{}-{}", key.namespace, key.name).into();
+        let new = PvcInfo {
+            key: key.clone(),
+            uid: key.to_string().into(),
+            modes: AccessModes(1),
+            size: SIZE,
+            ..PvcInfo::default()
+        };
+        let claim = known.cloned().unwrap_or(new);
+        let claim =
+            PvcInfo { volume: Some(volume.clone()), bound: true, lost: false, deleting: false, ..claim };
+        let bound_to = VolumeInfo {
+            name: volume,
+            class: claim.class.clone(),
+            size: claim.size,
+            modes: claim.modes,
+            block: claim.block,
+            claim: Some((key.clone(), Some(claim.uid.clone()))),
+            ..VolumeInfo::default()
+        };
+        Fix::new(format!("if PersistentVolumeClaim {key} {state}"), vec![bound_to.into(), claim.into()])
+    }
+}
+
+fn claim_made(key: &Key) -> Fix {
+    let claim = ClaimInfo { key: key.clone(), uid: key.to_string().into(), ..ClaimInfo::default() };
+    Fix::new(format!("if ResourceClaim {key} existed"), vec![claim.into()])
+}
+
+fn class_made(name: &Arc<str>) -> Fix {
+    let provisioner = Some("explain".into());
+    let class = StorageClassInfo { name: name.clone(), provisioner, waits: true, topologies: Vec::new() };
+    Fix::new(format!("if StorageClass {name} existed"), vec![Event::from(class)])
+}
+
+/// Constraints without the claims to volumes.
+pub(super) fn without_volumes(constraints: &mut Constraints) {
+    constraints.volumes.clear();
+}

@@ -1,0 +1,203 @@
+//! How long pods run, as far as their objects let guess it, and when a gang may be expected to start.
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use phalanx_cluster::event::{PodInfo, PodPhase, Time};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api_server::SimulatedPod;
+use crate::manifests::{Manifests, Object};
+use crate::remedy::Other;
+
+/// Pods whose end is told as an assumption.
+const ASSUMPTIONS_MAX: usize = 3;
+
+/// What the object of a pod says of its run time, besides `phalanx.sh/run-seconds`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunTime {
+    /// `spec.activeDeadlineSeconds`, in milliseconds.
+    deadline_ms: Option<i64>,
+    /// How long a pod ran that has ended.
+    lasted_ms: Option<i64>,
+    /// Why its end is known, in a run that assumes one.
+    pub(crate) assumed: Option<Assumption>,
+}
+
+/// Why the end of a pod is assumed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Assumption {
+    /// The annotation `phalanx.sh/run-seconds`.
+    RunSeconds,
+    /// It runs as long as pods named alike ran on average.
+    AsOthers { like: Arc<str>, pods: u32, ms: i64 },
+    /// It runs until its deadline.
+    Deadline,
+}
+
+/// The end of a pod that was assumed.
+#[derive(Clone, Debug)]
+pub(crate) struct AssumedEnd {
+    pub(crate) at: Time,
+    pub(crate) of: Other,
+    pub(crate) why: Assumption,
+}
+
+/// When a gang starts, if pods end as assumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExpectedStart {
+    /// Seconds from now.
+    pub seconds: i64,
+    /// What is assumed: the ends of the pods that end last before the start.
+    pub assuming: Vec<String>,
+}
+
+impl fmt::Display for ExpectedStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected start in {}", duration(self.seconds))?;
+        if self.assuming.is_empty() { Ok(()) } else { write!(f, ", if {}", self.assuming.join(" and ")) }
+    }
+}
+
+impl RunTime {
+    /// What the object says.
+    pub(crate) fn of(pod: &Value) -> Self {
+        let deadline = pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64);
+        let ends = pod.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten();
+        let ends = ends.filter_map(|container| time(container.pointer("/state/terminated/finishedAt")?));
+        let started = pod.pointer("/status/startTime").and_then(time);
+        let lasted = started.zip(ends.max()).map(|(started, ended)| ended - started);
+        Self {
+            deadline_ms: deadline.filter(|seconds| *seconds > 0).map(|seconds| seconds.saturating_mul(1_000)),
+            lasted_ms: lasted.filter(|ms| *ms > 0),
+            assumed: None,
+        }
+    }
+}
+
+fn time(text: &Value) -> Option<i64> {
+    text.as_str()?.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
+}
+
+impl Manifests {
+    /// Whether anything is known of how long any pod runs.
+    pub fn has_run_times(&self) -> bool {
+        let known = |pod: &SimulatedPod| pod.run_ms.or(pod.run.deadline_ms).or(pod.run.lasted_ms).is_some();
+        self.objects.iter().filter_map(pod_of).any(known)
+    }
+}
+
+/// Gives run times to pods that state none: the mean of pods named alike that succeeded, else the deadline.
+pub(crate) fn assume(objects: &mut [Object]) {
+    let mut lasted: BTreeMap<Arc<str>, (i64, u32)> = BTreeMap::new();
+    for pod in objects.iter().filter_map(pod_of) {
+        let ended = pod.info.life.phase == PodPhase::Succeeded;
+        if let Some(ms) = pod.run.lasted_ms.filter(|_| ended) {
+            let (sum, count) = lasted.entry(alike(&pod.info)).or_default();
+            (*sum, *count) = (sum.saturating_add(ms), *count + 1);
+        }
+    }
+    for object in objects {
+        if let Object::Pod(pod) = object {
+            let (run_ms, why) = match (pod.run_ms, lasted.get(&alike(&pod.info)), pod.run.deadline_ms) {
+                (Some(ms), ..) => (ms, Assumption::RunSeconds),
+                (None, Some((sum, pods)), _) => {
+                    let (like, ms) = (alike(&pod.info), sum / i64::from(*pods));
+                    (ms, Assumption::AsOthers { like, pods: *pods, ms })
+                }
+                (None, None, Some(ms)) => (ms, Assumption::Deadline),
+                (None, None, None) => continue,
+            };
+            (pod.run_ms, pod.run.assumed) = (Some(run_ms), Some(why));
+        }
+    }
+}
+
+fn pod_of(object: &Object) -> Option<&SimulatedPod> {
+    match object {
+        Object::Pod(pod) => Some(pod),
+        _ => None,
+    }
+}
+
+/// `namespace/train-*` for a pod of PodGroup `train-17`, or a pod without a PodGroup and of this name.
+fn alike(pod: &PodInfo) -> Arc<str> {
+    let name = pod.group.as_ref().unwrap_or(&pod.pod.name);
+    let base = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let rest = if base.len() < name.len() { "*" } else { "" };
+    format!("{}/{base}{rest}", pod.pod.namespace).into()
+}
+
+/// The ends that come last before a start, as assumptions.
+pub(crate) fn assumptions(ends: &[AssumedEnd], start: Time) -> Vec<String> {
+    let mut before: Vec<&AssumedEnd> = ends.iter().filter(|end| end.at <= start).collect();
+    before.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| a.of.cmp(&b.of)));
+    before.dedup_by(|a, b| a.of == b.of);
+    let mut told: Vec<String> = Vec::new();
+    for end in &before {
+        if !told.iter().any(|known| known.starts_with(&format!("{} ", end.of))) {
+            told.push(format!("{} {}", end.of, end.why));
+        }
+    }
+    let others = told.len().saturating_sub(ASSUMPTIONS_MAX);
+    told.truncate(ASSUMPTIONS_MAX);
+    if others > 0 {
+        told.push(format!("{others} more end as known or assumed"));
+    }
+    told
+}
+
+impl fmt::Display for Assumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RunSeconds => f.write_str("ends after its phalanx.sh/run-seconds"),
+            Self::Deadline => f.write_str("ends at its activeDeadlineSeconds"),
+            Self::AsOthers { like, pods, ms } => {
+                let (mean, noun) = (duration(ms / 1_000), if *pods == 1 { "pod" } else { "pods" });
+                write!(f, "runs {mean}, the mean of {pods} finished {noun} of {like}")
+            }
+        }
+    }
+}
+
+/// `2d3h`, `2h10m`, `5m20s` or `12s`.
+pub(crate) fn duration(seconds: i64) -> String {
+    let [days, hours, minutes] = [86_400, 3_600, 60].map(|unit| seconds / unit);
+    let both = |large: i64, unit: &str, small: i64, of: &str| match small {
+        0 => format!("{large}{unit}"),
+        _ => format!("{large}{unit}{small}{of}"),
+    };
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => both(minutes, "m", seconds % 60, "s"),
+        (0, ..) => both(hours, "h", minutes % 60, "m"),
+        _ => both(days, "d", hours % 24, "h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        let expected =
+            [(0, "0s"), (59, "59s"), (60, "1m"), (80, "1m20s"), (7_800, "2h10m"), (90_000, "1d1h")];
+        for (seconds, text) in expected {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn a_finished_pod_says_how_long_it_ran() {
+        let pod = json!({"spec": {"activeDeadlineSeconds": 60}, "status": {"startTime": "2026-01-01T00:00:00Z",
+            "containerStatuses": [{"state": {"terminated": {"finishedAt": "2026-01-01T00:00:30Z"}}}]}});
+        let run = RunTime::of(&pod);
+        assert_eq!((run.deadline_ms, run.lasted_ms), (Some(60_000), Some(30_000)));
+        assert_eq!(RunTime::of(&json!({"spec": {}})), RunTime::default());
+    }
+}
