@@ -26,6 +26,11 @@ impl Images {
         self.images[id].nodes
     }
 
+    /// The name of an image.
+    pub(super) fn name_of(&self, id: ImageId) -> &Arc<str> {
+        &self.images[id].name
+    }
+
     /// A class asks for an image.
     pub(super) fn name(&mut self, name: &Arc<str>) -> ImageId {
         let id = self.id(name);

@@ -32,6 +32,7 @@ mod marks;
 pub mod matching;
 mod multi_map;
 mod node;
+mod objects;
 mod pdb;
 mod pdbs;
 mod placeholders;

@@ -111,6 +111,11 @@ impl Scheduler {
         &self.conf
     }
 
+    /// What the last cycle left.
+    pub(crate) fn state(&self) -> &SchedulerState {
+        &self.state
+    }
+
     /// Why jobs wait.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.state.backlog.refusals

@@ -1,6 +1,9 @@
 //! The report on a Cluster: phases, reasons and shares.
 mod excluded;
 pub mod figures;
+mod gate;
+mod holders;
+mod snapshot;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,14 +12,18 @@ use crate::backlog::Refusals;
 use crate::cycle::Scheduler;
 use phalanx_cluster::diagnosis::{Priority, Refusal, Shortage};
 use phalanx_cluster::event::{Key, Phase, Time};
-use phalanx_cluster::id::JobId;
+use phalanx_cluster::id::{JobId, QueueId};
 use phalanx_cluster::{Cluster, Job, JobKind, ROOT, Status, rendered};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 use phalanx_resource::{DimId, Dims};
 
+pub use crate::reservation::ReservationReport;
 pub use excluded::{ExcludedNodes, Fragments};
+pub use gate::{Constraint, Constraints, Gate};
+pub use holders::{Held, Holders};
+pub use snapshot::{Inspection, NodeScores, Place, Snapshot};
 
 /// Resource names and canonical quantities, sorted by name.
 pub type Figures = Vec<(Arc<str>, String)>;
@@ -117,15 +124,19 @@ fn groups(cluster: &Cluster, refusals: &Refusals) -> Vec<GroupReport> {
     // Ids in the refusals of removed jobs may be in use again.
     let gone: BTreeSet<JobId> = cluster.gone_jobs().collect();
     let refusals = |id: JobId| if gone.contains(&id) { &[] } else { refusals.of(id) };
-    let report = |(id, job)| {
-        let (dims, refusals) = (cluster.dims_told(id), refusals(id));
-        let reasons = refusals.iter().map(|refusal| refusal.text(&dims)).collect();
-        let (lack, queue_lack) = (lack(&dims, refusals), queue_lack(&dims, refusals));
-        GroupReport { reasons, lack, queue_lack, ..group(cluster, id, job) }
-    };
-    let mut groups: Vec<GroupReport> = cluster.jobs.iter().map(report).collect();
+    let ids: Vec<JobId> = cluster.jobs.ids().collect();
+    let mut groups: Vec<GroupReport> =
+        ids.into_iter().map(|id| job_report(cluster, id, refusals(id))).collect();
     groups.sort_by(|a, b| a.key.cmp(&b.key).then(a.solo.cmp(&b.solo)));
     groups
+}
+
+/// A job, with why it waits.
+fn job_report(cluster: &Cluster, id: JobId, refusals: &[Refusal]) -> GroupReport {
+    let dims = cluster.dims_told(id);
+    let reasons = refusals.iter().map(|refusal| refusal.text(&dims)).collect();
+    let (lack, queue_lack) = (lack(&dims, refusals), queue_lack(&dims, refusals));
+    GroupReport { reasons, lack, queue_lack, ..group(cluster, id, &cluster.jobs[id]) }
 }
 
 /// A job, without why it waits.
@@ -175,24 +186,25 @@ fn lack(dims: &Dims, refusals: &[Refusal]) -> Option<Lack> {
 
 fn queues(cluster: &Cluster, conf: &Conf, now: Time) -> Vec<QueueReport> {
     let tiers = Tiers::open(PLUGINS, conf, cluster, now);
-    let mut queues: Vec<QueueReport> = cluster
-        .queues
-        .iter()
-        .filter(|(_, queue)| queue.object.exists)
-        .map(|(id, queue)| QueueReport {
-            name: queue.name.clone(),
-            allocated: cluster.render_allocated(id, &cluster.devices_given(id)),
-            deserved: tiers
-                .every()
-                .find_map(|plugin| plugin.queue_guard()?.attributes(cluster, id))
-                .map(|attributes| cluster.render(&attributes.deserved))
-                .unwrap_or_default(),
-            request: cluster.render(&queue.request()),
-            weight: queue.weight,
-            parent: Some(queue.tree.parent.clone()).filter(|parent| **parent != *ROOT),
-            problem: queue.object.told.clone(),
-        })
-        .collect();
+    let exist = cluster.queues.iter().filter(|(_, queue)| queue.object.exists);
+    let mut queues: Vec<QueueReport> = exist.map(|(id, _)| queue_report(cluster, &tiers, id)).collect();
     queues.sort_by(|a, b| a.name.cmp(&b.name));
     queues
+}
+
+fn queue_report(cluster: &Cluster, tiers: &Tiers, id: QueueId) -> QueueReport {
+    let queue = &cluster.queues[id];
+    QueueReport {
+        name: queue.name.clone(),
+        allocated: cluster.render_allocated(id, &cluster.devices_given(id)),
+        deserved: tiers
+            .every()
+            .find_map(|plugin| plugin.queue_guard()?.attributes(cluster, id))
+            .map(|attributes| cluster.render(&attributes.deserved))
+            .unwrap_or_default(),
+        request: cluster.render(&queue.request()),
+        weight: queue.weight,
+        parent: Some(queue.tree.parent.clone()).filter(|parent| **parent != *ROOT),
+        problem: queue.object.told.clone(),
+    }
 }

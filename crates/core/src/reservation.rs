@@ -84,8 +84,21 @@ impl Reservation {
     }
 }
 
+/// A reservation, for reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReservationReport {
+    /// It is for the repair of a running gang.
+    pub repair: bool,
+    /// Since when.
+    pub since: Time,
+    /// When the nodes are given up.
+    pub ends: Time,
+    /// The nodes, by name.
+    pub nodes: Vec<Arc<str>>,
+}
+
 /// The reservations.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
     rows: BTreeMap<Holder, Reservation>,
 }
@@ -93,6 +106,19 @@ pub(crate) struct Reservations {
 impl Reservations {
     fn has(&self, job: JobId, kind: &ReservationKind) -> bool {
         self.rows.get(&Holder::Job(job)).is_some_and(|row| row.kind == *kind)
+    }
+
+    /// The nodes that a job keeps, if it keeps any.
+    pub(crate) fn of(&self, cluster: &Cluster, job: JobId) -> Option<ReservationReport> {
+        let row = self.rows.get(&Holder::Job(job)).filter(|row| row.uid == cluster.jobs[job].object.uid)?;
+        let tasks = cluster.jobs[job].tasks.iter().map(|task| &cluster.tasks[*task]);
+        let nominated = tasks.filter(|task| task.status == Status::Pipelined);
+        let mut nodes: Vec<Arc<str>> =
+            nominated.filter_map(|task| Some(cluster.nodes[task.node?].name.clone())).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let repair = row.kind == ReservationKind::Repair;
+        (!nodes.is_empty()).then(|| ReservationReport { repair, since: row.since, ends: row.ends(), nodes })
     }
 
     /// Whether the reservation of a job is for a repair.

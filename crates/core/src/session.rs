@@ -30,6 +30,14 @@ pub(crate) fn job_order(cluster: &Cluster, tiers: &Tiers, a: JobId, b: JobId) ->
     })
 }
 
+/// The order of queues: plugins, creation, name.
+pub(crate) fn queue_order(cluster: &Cluster, tiers: &Tiers, a: QueueId, b: QueueId) -> Ordering {
+    tiers.first(Flag::QueueOrder, |plugin| plugin.queue_order(cluster, a, b)).then_with(|| {
+        let (a, b) = (&cluster.queues[a], &cluster.queues[b]);
+        a.created.cmp(&b.created).then_with(|| a.name.cmp(&b.name))
+    })
+}
+
 /// The Cluster and the opened plugins for one cycle.
 pub struct Session<'w> {
     /// The Cluster; changed through a Statement only.
@@ -137,10 +145,7 @@ impl<'w> Session<'w> {
 
     /// The order of queues: plugins, creation, name.
     pub fn queue_order(&self, a: QueueId, b: QueueId) -> Ordering {
-        self.tiers.first(Flag::QueueOrder, |plugin| plugin.queue_order(self.cluster, a, b)).then_with(|| {
-            let (a, b) = (&self.cluster.queues[a], &self.cluster.queues[b]);
-            a.created.cmp(&b.created).then_with(|| a.name.cmp(&b.name))
-        })
+        queue_order(self.cluster, &self.tiers, a, b)
     }
 
     /// The ancestors of a queue, from the root down, by which it is compared with others; `None` when any change may

@@ -18,7 +18,7 @@ use crate::plugin::{
 };
 use crate::trace::{Stage, Trace};
 use phalanx_cluster::diagnosis::Refusal;
-use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
+use phalanx_cluster::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Status};
 
 /// A plugin of a tier with its flags.
@@ -38,6 +38,26 @@ impl TierPlugin {
     /// matter what queues may keep.
     fn guards_queues(&self, flag: Option<Flag>) -> bool {
         flag != Some(Flag::Preemptable) && self.is_on(flag) && self.plugin.queue_guard().is_some()
+    }
+}
+
+/// How one plugin scores nodes for one task.
+pub struct PluginScorers {
+    /// The plugin.
+    pub name: &'static str,
+    /// Its scorers; no filters.
+    pub rules: NodeRules,
+    /// Scores of single nodes.
+    pub extra: Vec<(NodeId, f64)>,
+}
+
+impl PluginScorers {
+    fn has_any(&self) -> bool {
+        let NodeRules { scorers, resource_scorers, topology_scorers, .. } = &self.rules;
+        !(scorers.is_empty()
+            && resource_scorers.is_empty()
+            && topology_scorers.is_empty()
+            && self.extra.is_empty())
     }
 }
 
@@ -430,6 +450,21 @@ impl Tiers {
             plugin.scorers(cluster, class, &mut rules);
         }
         rules
+    }
+
+    /// What each plugin that scores nodes says of them for a task.
+    pub fn scorers(&self, cluster: &Cluster, task: TaskId) -> Vec<PluginScorers> {
+        let scorers = |entry: &TierPlugin| {
+            let (plugin, mut rules) = (&entry.plugin, NodeRules::default());
+            plugin.scorers(cluster, cluster.tasks[task].class, &mut rules);
+            if let Some(part) = plugin.task_rules() {
+                part.task_scorers(cluster, task, &mut rules);
+            }
+            let extra = plugin.extra_scores().map(|part| part.extra_node_scores(cluster, task));
+            PluginScorers { name: entry.name, rules, extra: extra.unwrap_or_default() }
+        };
+        let on = self.plugins.iter().filter(|entry| entry.flags.on(Flag::NodeOrder));
+        on.map(scorers).filter(PluginScorers::has_any).collect()
     }
 
     /// The filters and scorers of a task: those of its class, and those that depend on more of the task.

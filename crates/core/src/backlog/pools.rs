@@ -422,6 +422,15 @@ impl Backlog {
         }
     }
 
+    /// The ends of the back-offs of jobs.
+    pub(crate) fn backoffs(&self, cluster: &Cluster, now: Time) -> BTreeMap<JobId, Time> {
+        let rests = |(_, id): &(Time, JobId)| self.row(*id).pool == Pool::Backoff;
+        let resting = self.timers.of(TimerKind::JobBackoff).filter(rests).map(|(until, id)| (id, until));
+        let refused = |(id, backoff): (&JobId, &Backoff)| Some((*id, backoff.end(now)?));
+        let exists = |(id, _): &(JobId, Time)| cluster.jobs.get(*id).is_some();
+        resting.chain(self.refused_binds.iter().filter_map(refused)).filter(exists).collect()
+    }
+
     /// How many jobs are unschedulable.
     pub(crate) fn unschedulable(&self) -> usize {
         self.classes.unschedulable

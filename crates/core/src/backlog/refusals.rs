@@ -3,7 +3,7 @@ use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{Id, JobId};
 
 /// Refusals by job.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Refusals {
     of: Vec<Vec<Refusal>>,
 }

@@ -15,6 +15,7 @@ mod labels;
 mod ranking;
 mod rating;
 mod sampling;
+mod scores;
 mod topology;
 mod tournament;
 
@@ -37,6 +38,7 @@ use phalanx_cluster::id::{ClassId, NodeId, TaskId};
 use ranking::ClassRanking;
 use sampling::Rotation;
 pub use sampling::Sampling;
+pub use scores::NodeScore;
 use topology::DomainIndex;
 use tournament::Rating;
 

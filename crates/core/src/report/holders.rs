@@ -1,0 +1,185 @@
+//! Who holds what a waiting job lacks.
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use phalanx_cluster::diagnosis::{Limit, Refusal, Unfit};
+use phalanx_cluster::event::Key;
+use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
+use phalanx_cluster::{Cluster, Hold};
+use phalanx_framework::placement::NodeRanking;
+use phalanx_resource::DimId;
+
+use super::Inspection;
+
+/// How many resources, queues and jobs are named.
+const NAMED_MAX: usize = 5;
+
+/// An amount that a queue or a job holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held<T> {
+    /// Who.
+    pub by: T,
+    /// How much.
+    pub amount: String,
+}
+
+/// Who holds a resource that a job lacks: those that hold the most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holders {
+    /// The resource.
+    pub resource: Arc<str>,
+    /// The queue whose limit is reached; `None` where nodes lack the resource: then the nodes count that the job may
+    /// use.
+    pub within: Option<Arc<str>>,
+    /// Queues of these jobs, the one that holds the most first.
+    pub queues: Vec<Held<Arc<str>>>,
+    /// Jobs: PodGroups, or pods without one.
+    pub jobs: Vec<Held<Key>>,
+    /// How many other jobs hold some.
+    pub others: usize,
+    /// What pods of other schedulers hold.
+    pub foreign: Option<String>,
+}
+
+/// Where a resource lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Within {
+    Queue(QueueId),
+    Nodes,
+}
+
+/// Amounts of one resource by who holds them.
+#[derive(Default)]
+struct Tally {
+    jobs: BTreeMap<JobId, i64>,
+    foreign: i64,
+}
+
+impl Inspection<'_> {
+    /// Who holds what a waiting job lacks, by resource.
+    pub fn holders(&self, job: JobId) -> Vec<Holders> {
+        let lacks: BTreeSet<(Within, DimId)> =
+            self.refusals(job).iter().flat_map(|refusal| self.lacks(job, refusal)).collect();
+        let named = lacks.into_iter().take(NAMED_MAX);
+        named.filter_map(|(within, dim)| self.told(job, within, dim)).collect()
+    }
+
+    /// The resources that a refusal says are missing.
+    fn lacks(&self, job: JobId, refusal: &Refusal) -> Vec<(Within, DimId)> {
+        let dims = |missing: &[(DimId, i64)]| missing.iter().map(|(dim, _)| *dim).collect::<Vec<_>>();
+        let (within, dims) = match refusal {
+            Refusal::Nodes { error, .. } => {
+                let short = error.reasons.keys().filter_map(|unfit| match unfit {
+                    Unfit::Insufficient(dim) => Some(*dim),
+                    Unfit::TooManyPods => Some(DimId::PODS),
+                    _ => None,
+                });
+                (None, short.collect())
+            }
+            Refusal::Enqueue { missing, .. } => (None, dims(missing)),
+            Refusal::InqueueLimit { queue, limit, missing, .. } => (of_limit(queue, limit), dims(missing)),
+            Refusal::Quota { queue, limit, over, gang, .. } => {
+                (of_limit(queue, limit), dims(if gang.is_empty() { over } else { gang }))
+            }
+            Refusal::Overused { queue, .. } => {
+                let pending = &self.cluster().jobs[job].sums.pending;
+                (Some(queue), pending.iter().filter(|(_, amount)| *amount > 0).map(|(dim, _)| dim).collect())
+            }
+            Refusal::NotEntitled { why, .. } => return self.lacks(job, why),
+            _ => return Vec::new(),
+        };
+        let within = match within {
+            Some(queue) => self.cluster().queue_named(queue).map(Within::Queue),
+            None => Some(Within::Nodes),
+        };
+        within.map(|within| dims.into_iter().map(|dim| (within, dim)).collect()).unwrap_or_default()
+    }
+
+    fn told(&self, job: JobId, within: Within, dim: DimId) -> Option<Holders> {
+        let cluster = self.cluster();
+        let mut tally = match within {
+            Within::Queue(queue) => in_queue(cluster, queue, dim),
+            Within::Nodes => self.on_nodes(job, dim),
+        };
+        tally.jobs.retain(|id, amount| *id != job && *amount > 0);
+        if tally.jobs.is_empty() && tally.foreign == 0 {
+            return None;
+        }
+        let format = |amount: i64| cluster.dims.format(dim, amount);
+        let mut queues: BTreeMap<QueueId, i64> = BTreeMap::new();
+        for (id, amount) in &tally.jobs {
+            *queues.entry(cluster.jobs[*id].queue).or_default() += amount;
+        }
+        let others = tally.jobs.len().saturating_sub(NAMED_MAX);
+        let name = |id: &QueueId| cluster.queues[*id].name.clone();
+        let key = |id: &JobId| cluster.jobs[*id].key.clone();
+        Some(Holders {
+            resource: cluster.dims_told(job).name(dim).into(),
+            within: match within {
+                Within::Queue(queue) => Some(name(&queue)),
+                Within::Nodes => None,
+            },
+            queues: most(&queues, name, format),
+            jobs: most(&tally.jobs, key, format),
+            others,
+            foreign: (tally.foreign > 0).then(|| format(tally.foreign)),
+        })
+    }
+
+    /// What pods hold of the nodes that the waiting pods of a job may use, nominated pods included.
+    fn on_nodes(&self, job: JobId, dim: DimId) -> Tally {
+        let cluster = self.cluster();
+        let mut tally = Tally::default();
+        for node in self.nodes_for(job) {
+            for id in &cluster.nodes[node].tasks {
+                let task = &cluster.tasks[*id];
+                if task.status.hold() == Hold::Nothing {
+                    continue;
+                }
+                let amount = cluster.request_of(*id).get(dim);
+                match task.job {
+                    Some(job) => *tally.jobs.entry(job).or_default() += amount,
+                    None => tally.foreign += amount,
+                }
+            }
+        }
+        tally
+    }
+
+    /// The nodes whose attributes let a waiting pod of the job on them.
+    fn nodes_for(&self, job: JobId) -> Vec<NodeId> {
+        let cluster = self.cluster();
+        let waits = |id: &&TaskId| cluster.tasks[**id].status.hold() == Hold::Nothing;
+        let Some(task) = cluster.jobs[job].tasks.iter().find(waits) else { return Vec::new() };
+        let mut ranking = NodeRanking::new(0);
+        let admits = ranking.admits(cluster, &self.tiers, self.tiers.scoped_class(cluster, *task));
+        cluster.nodes.ids().filter(|node| admits(*node)).collect()
+    }
+}
+
+/// The queue of a limit that its own jobs have reached; `None` for one that all pods on nodes have reached.
+fn of_limit<'r>(queue: &'r Arc<str>, limit: &Limit) -> Option<&'r Arc<str>> {
+    (!matches!(limit, Limit::Nodes | Limit::Left)).then_some(queue)
+}
+
+/// What the jobs of a queue and of the queues below it hold, nominated pods included.
+fn in_queue(cluster: &Cluster, queue: QueueId, dim: DimId) -> Tally {
+    let below = |id: QueueId| cluster.queue_path(id).any(|above| above == queue);
+    let jobs = cluster.jobs.iter().filter(|(_, job)| below(job.queue));
+    let held = jobs.map(|(id, job)| (id, job.sums.allocated.get(dim) + job.sums.pipelined.get(dim)));
+    Tally { jobs: held.collect(), foreign: 0 }
+}
+
+/// Those with the largest amounts; of equals the first by name.
+fn most<I: Copy, T: Ord>(
+    of: &BTreeMap<I, i64>,
+    name: impl Fn(&I) -> T,
+    format: impl Fn(i64) -> String,
+) -> Vec<Held<T>> {
+    let mut list: Vec<(Reverse<i64>, T)> =
+        of.iter().map(|(id, amount)| (Reverse(*amount), name(id))).collect();
+    list.sort();
+    list.truncate(NAMED_MAX);
+    list.into_iter().map(|(Reverse(amount), by)| Held { by, amount: format(amount) }).collect()
+}
