@@ -1,0 +1,338 @@
+//! Answers made of a snapshot.
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use phalanx_api::names::KUBERNETES_POD_GROUP_PREFIX;
+use phalanx_cluster::event::{Key, Phase, Time};
+use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::{Cluster, JobKind, Status, Task};
+use phalanx_core::report::{self, Figures, GroupReport, Inspection, Snapshot};
+
+use crate::facts::{
+    Amounts, Chosen, Constraint, Evicted, Explanation, Gate, HeldBy, Holders, JobFacts, Lack, Members,
+    NodeScores, Place, PodFacts, PodState, QueueFacts, Reservation, Why,
+};
+use crate::remedy::{Patience, Remedies, Trials};
+
+/// The best nodes that are shown of those that a pod could have.
+const NODES_SHOWN: usize = 5;
+
+/// Evictions that are shown.
+const EVICTIONS_SHOWN: usize = 10;
+
+/// The kind of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A Job of Volcano: its PodGroups.
+    Job,
+    /// A PodGroup.
+    PodGroup,
+    /// A pod.
+    Pod,
+}
+
+impl Subject {
+    /// The kind of this name, as on the command line.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "job" => Some(Self::Job),
+            "podgroup" => Some(Self::PodGroup),
+            "pod" => Some(Self::Pod),
+            _ => None,
+        }
+    }
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::PodGroup => "podgroup",
+            Self::Pod => "pod",
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Job => "Job",
+            Self::PodGroup => "PodGroup",
+            Self::Pod => "Pod",
+        })
+    }
+}
+
+/// What is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The kind of the object.
+    pub subject: Subject,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Question {
+    /// The answer; `None` where nothing is known of the object. `evictions` are the last ones, the newest last.
+    pub fn answer(
+        &self,
+        snapshot: &Snapshot,
+        evictions: &[Evicted],
+        patience: &Patience<'_>,
+    ) -> Option<Explanation> {
+        let inspection = snapshot.open();
+        let facts = |job: JobId| job_facts(snapshot, &inspection, job, patience);
+        let cluster = &snapshot.cluster;
+        let evictions = self.evictions(cluster, evictions);
+        let (pod, jobs) = match self.subject {
+            Subject::Pod => match self.pod(cluster) {
+                Some(task) => {
+                    let job = cluster.tasks[task].job;
+                    (Some(pod_facts(cluster, &inspection, task)), job.into_iter().collect())
+                }
+                None if evictions.is_empty() => return None,
+                None => (Some(self.gone()), Vec::new()),
+            },
+            Subject::PodGroup | Subject::Job => (None, self.jobs(cluster)),
+        };
+        if pod.is_none() && jobs.is_empty() && evictions.is_empty() {
+            return None;
+        }
+        Some(Explanation { pod, jobs: jobs.into_iter().map(facts).collect(), evictions })
+    }
+
+    /// The namespaces that have an object of this kind and name.
+    pub fn namespaces(&self, cluster: &Cluster) -> BTreeSet<String> {
+        let job = |key: &Key, kind: JobKind| kind == JobKind::Group && self.means(key);
+        match self.subject {
+            Subject::Pod => {
+                let pods = cluster.tasks.iter().filter(|(_, task)| *task.pod.name == *self.name);
+                pods.map(|(_, task)| task.pod.namespace.to_string()).collect()
+            }
+            _ => {
+                let jobs = cluster.jobs.iter().filter(|(_, it)| it.object.exists && job(&it.key, it.kind));
+                jobs.map(|(_, job)| job.key.namespace.to_string()).collect()
+            }
+        }
+    }
+
+    fn pod(&self, cluster: &Cluster) -> Option<TaskId> {
+        let is = |task: &Task| {
+            task.is_pod() && *task.pod.name == *self.name && *task.pod.namespace == *self.namespace
+        };
+        cluster.tasks.iter().find(|(_, task)| is(task)).map(|(id, _)| id)
+    }
+
+    /// PodGroups, by name.
+    fn jobs(&self, cluster: &Cluster) -> Vec<JobId> {
+        let own = cluster.jobs.iter().filter(|(_, job)| {
+            let exists = job.kind == JobKind::Group && job.object.exists;
+            exists && *job.key.namespace == *self.namespace && self.means(&job.key)
+        });
+        let mut jobs: Vec<JobId> = own.map(|(id, _)| id).collect();
+        jobs.sort_by_key(|id| &cluster.jobs[*id].key);
+        jobs
+    }
+
+    /// Whether a PodGroup of this name is meant, whatever its namespace.
+    fn means(&self, key: &Key) -> bool {
+        match self.subject {
+            Subject::Job => is_of_job(&key.name, &self.name),
+            _ => {
+                *key.name == *self.name
+                    || key.name.strip_prefix(KUBERNETES_POD_GROUP_PREFIX) == Some(&self.name)
+            }
+        }
+    }
+
+    /// The last evictions of the object's pods, the newest first.
+    fn evictions(&self, cluster: &Cluster, all: &[Evicted]) -> Vec<Evicted> {
+        let groups: Vec<String> = match self.subject {
+            Subject::Pod => Vec::new(),
+            _ => self.jobs(cluster).iter().map(|job| cluster.jobs[*job].key.to_string()).collect(),
+        };
+        let pod = format!("{}/{}", self.namespace, self.name);
+        let is = |evicted: &&Evicted| match self.subject {
+            Subject::Pod => evicted.pod == pod,
+            _ => evicted.pod_group.as_ref().is_some_and(|group| groups.contains(group)),
+        };
+        all.iter().rev().filter(is).take(EVICTIONS_SHOWN).cloned().collect()
+    }
+
+    fn gone(&self) -> PodFacts {
+        let name = format!("{}/{}", self.namespace, self.name);
+        PodFacts { name, state: PodState::Gone, pod_group: None, chosen: None }
+    }
+}
+
+/// Whether a PodGroup is that of a Job, by its name: `NAME-UID`, or `NAME` as Volcano made it before 1.5. In
+/// simulations the UID is `job-NAME`.
+pub fn is_of_job(group: &str, job: &str) -> bool {
+    let is_uid = |text: &str| {
+        let hexadecimal = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        text.strip_prefix("job-") == Some(job) || (text.len() == 36 && text.split('-').all(hexadecimal))
+    };
+    group.strip_prefix(job).is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_uid))
+}
+
+fn pod_facts(cluster: &Cluster, inspection: &Inspection<'_>, id: TaskId) -> PodFacts {
+    let task = &cluster.tasks[id];
+    let job = task.job.map(|job| &cluster.jobs[job]);
+    let node = task.node.map(|node| cluster.nodes[node].name.to_string());
+    let nominated = || task.written.nominated.as_ref().map(ToString::to_string);
+    let state = match (node, task.status) {
+        (Some(node), Status::Pipelined) => PodState::Nominated(node),
+        (Some(node), _) => PodState::OnNode(node),
+        (None, _) if task.job.is_none() => PodState::Foreign,
+        (None, _) => nominated().map_or(PodState::Waits, PodState::Nominated),
+    };
+    let placed = matches!(state, PodState::OnNode(_)) && job.is_some();
+    PodFacts {
+        name: task.pod.to_string(),
+        pod_group: job.filter(|job| job.kind == JobKind::Group).map(|job| job.key.to_string()),
+        chosen: placed.then(|| chosen(inspection, id, &state)).flatten(),
+        state,
+    }
+}
+
+fn chosen(inspection: &Inspection<'_>, task: TaskId, state: &PodState) -> Option<Chosen> {
+    let PodState::OnNode(node) = state else { return None };
+    let rows = inspection.scores(task);
+    let at = rows.iter().position(|row| *row.node == **node);
+    let shown = rows.iter().enumerate().filter(|(index, _)| *index < NODES_SHOWN || Some(*index) == at);
+    let scores = |row: &report::NodeScores| NodeScores {
+        node: row.node.to_string(),
+        later: row.later,
+        total: row.total,
+        by_plugin: row.by_plugin.iter().map(|(name, score)| ((*name).to_owned(), *score)).collect(),
+    };
+    let nodes = shown.map(|(_, row)| scores(row)).collect();
+    Some(Chosen { compared: rows.len(), place: at.map(|at| at + 1), nodes })
+}
+
+fn job_facts(
+    snapshot: &Snapshot,
+    inspection: &Inspection<'_>,
+    id: JobId,
+    patience: &Patience<'_>,
+) -> JobFacts {
+    let (job, told) = (&snapshot.cluster.jobs[id], inspection.job(id));
+    let waits = !told.reasons.is_empty() || told.waiting > 0;
+    let remedies =
+        if waits { Trials { snapshot, job: &told }.remedies(patience) } else { Remedies::default() };
+    let reservation = inspection.reservation(id).map(|kept| Reservation {
+        repair: kept.repair,
+        since: timestamp(kept.since),
+        ends: timestamp(kept.ends),
+        nodes: texts(&kept.nodes),
+    });
+    JobFacts {
+        name: told.key.to_string(),
+        solo: told.solo,
+        phase: told.phase.as_str().to_owned(),
+        created: timestamp(job.created),
+        members: members(&told),
+        priority: told.priority.to_string(),
+        queue: queue_facts(&snapshot.cluster, inspection, id),
+        place: inspection.place_in_queue(id).map(place),
+        why: why(inspection, id, told),
+        reservation,
+        remedies,
+    }
+}
+
+fn members(told: &GroupReport) -> Members {
+    let missing =
+        if told.phase == Phase::Completed { 0 } else { told.min_member.saturating_sub(told.placed) };
+    Members {
+        pods: told.pods,
+        placed: told.placed,
+        failed: told.failed,
+        missing,
+        waiting: told.waiting,
+        nominated: told.nominated,
+        min_member: told.min_member,
+    }
+}
+
+fn queue_facts(cluster: &Cluster, inspection: &Inspection<'_>, job: JobId) -> QueueFacts {
+    let id = cluster.jobs[job].queue;
+    let told = inspection.queue(id);
+    QueueFacts {
+        name: told.name.to_string(),
+        exists: cluster.queues[id].object.exists,
+        weight: told.weight,
+        parent: told.parent.map(|parent| parent.to_string()),
+        allocated: amounts(&told.allocated),
+        deserved: amounts(&told.deserved),
+        requested: amounts(&told.request),
+        place: inspection.place_of_queue(id).map(place),
+    }
+}
+
+fn why(inspection: &Inspection<'_>, id: JobId, told: GroupReport) -> Why {
+    let constraints = inspection.constraints(id).unwrap_or_default();
+    let each = constraints.each.into_iter();
+    Why {
+        gate: inspection.gate(id).map(Gate::from),
+        reasons: told.reasons,
+        nodes: constraints.nodes,
+        constraints: each.map(|one| Constraint { text: one.text, nodes: one.nodes }).collect(),
+        lack: told.lack.map(|lack| Lack {
+            node: lack.node.to_string(),
+            missing: amounts(&lack.missing),
+            too_large: lack.too_large,
+            text: lack.text,
+        }),
+        back_off_until: inspection.back_off(id).map(timestamp),
+        holders: inspection.holders(id).into_iter().map(holders).collect(),
+    }
+}
+
+fn holders(of: report::Holders) -> Holders {
+    let queues = of.queues.into_iter().map(|held| HeldBy { name: held.by.to_string(), amount: held.amount });
+    let jobs = of.jobs.into_iter().map(|held| HeldBy { name: held.by.to_string(), amount: held.amount });
+    Holders {
+        resource: of.resource.to_string(),
+        within_queue: of.within.map(|queue| queue.to_string()),
+        queues: queues.collect(),
+        jobs: jobs.collect(),
+        others: of.others,
+        foreign: of.foreign,
+    }
+}
+
+impl From<report::Gate> for Gate {
+    fn from(gate: report::Gate) -> Self {
+        match gate {
+            report::Gate::Object => Self::Object,
+            report::Gate::Queue => Self::Queue,
+            report::Gate::Gang => Self::Gang,
+            report::Gate::Enqueue => Self::Enqueue,
+            report::Gate::Quota => Self::Quota,
+            report::Gate::Nodes => Self::Nodes,
+            report::Gate::Release => Self::Release,
+            report::Gate::BackOff => Self::BackOff,
+            report::Gate::Configuration => Self::Configuration,
+        }
+    }
+}
+
+pub(crate) fn place(place: report::Place) -> Place {
+    Place { at: place.at, of: place.of }
+}
+
+pub(crate) fn amounts(figures: &Figures) -> Amounts {
+    figures.iter().map(|(name, amount)| (name.to_string(), amount.clone())).collect()
+}
+
+pub(crate) fn timestamp(time: Time) -> Timestamp {
+    Timestamp::from_millisecond(time.0).unwrap_or(Timestamp::MAX)
+}
+
+fn texts(names: &[Arc<str>]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}

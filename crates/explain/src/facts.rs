@@ -1,0 +1,293 @@
+//! The answers, as JSON has them.
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::remedy::Remedies;
+
+/// Resources and canonical quantities.
+pub(crate) type Amounts = BTreeMap<String, String>;
+
+/// What is known of a PodGroup, a pod or a Job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Explanation {
+    /// The pod, where one was asked for.
+    pub pod: Option<PodFacts>,
+    /// Its job, or the PodGroups of a Job.
+    pub jobs: Vec<JobFacts>,
+    /// The last evictions of its pods, the newest first.
+    pub evictions: Vec<Evicted>,
+}
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodFacts {
+    /// Namespace and name.
+    pub name: String,
+    /// Where it is.
+    pub state: PodState,
+    /// Its PodGroup.
+    pub pod_group: Option<String>,
+    /// Why it is on its node.
+    pub chosen: Option<Chosen>,
+}
+
+/// Where a pod is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PodState {
+    /// On this node.
+    OnNode(String),
+    /// It waits for room on this node.
+    Nominated(String),
+    /// It waits.
+    Waits,
+    /// Another scheduler's.
+    Foreign,
+    /// It does not exist any more.
+    Gone,
+}
+
+/// The nodes that a pod could have, as the plugins score them now, with the pod taken away.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Chosen {
+    /// How many nodes are feasible.
+    pub compared: usize,
+    /// The place of the pod's node among them; `None` when it is not feasible any more.
+    pub place: Option<usize>,
+    /// The best of them, and the pod's node.
+    pub nodes: Vec<NodeScores>,
+}
+
+/// The scores of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeScores {
+    /// The node.
+    pub node: String,
+    /// It has room only once terminating pods are gone.
+    pub later: bool,
+    /// The sum.
+    pub total: f64,
+    /// By plugin.
+    pub by_plugin: BTreeMap<String, f64>,
+}
+
+/// A PodGroup, or a pod without one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobFacts {
+    /// Namespace and name.
+    pub name: String,
+    /// A pod without a PodGroup.
+    pub solo: bool,
+    /// Phase.
+    pub phase: String,
+    /// Since when it exists.
+    pub created: Timestamp,
+    /// Its pods.
+    pub members: Members,
+    /// Its priority and where that is from.
+    pub priority: String,
+    /// Its queue.
+    pub queue: QueueFacts,
+    /// Its place among the waiting jobs of its queue.
+    pub place: Option<Place>,
+    /// Why it waits.
+    pub why: Why,
+    /// The nodes that it keeps.
+    pub reservation: Option<Reservation>,
+    /// The smallest changes that would let it run.
+    pub remedies: Remedies,
+}
+
+/// Pods of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Members {
+    /// All.
+    pub pods: u32,
+    /// With a node, or succeeded.
+    pub placed: u32,
+    /// Failed.
+    pub failed: u32,
+    /// How many more must be placed.
+    pub missing: u32,
+    /// Waiting, nominated ones included.
+    pub waiting: u32,
+    /// Nominated.
+    pub nominated: u32,
+    /// `minMember`.
+    pub min_member: u32,
+}
+
+/// A place in an order, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    /// The place.
+    pub at: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+/// A queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueFacts {
+    /// Name.
+    pub name: String,
+    /// The Queue exists.
+    pub exists: bool,
+    /// Weight.
+    pub weight: u32,
+    /// Its parent, unless that is `root`.
+    pub parent: Option<String>,
+    /// What its jobs and those of queues below have.
+    pub allocated: Amounts,
+    /// What it deserves, where a plugin computes that.
+    pub deserved: Amounts,
+    /// What its jobs request, allocated or not.
+    pub requested: Amounts,
+    /// Its place among the queues with waiting jobs.
+    pub place: Option<Place>,
+}
+
+/// Why a job waits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Why {
+    /// The gate that stopped it.
+    pub gate: Option<Gate>,
+    /// The reasons, as in conditions.
+    pub reasons: Vec<String>,
+    /// How many nodes there are, where nodes were looked at.
+    pub nodes: u32,
+    /// How many of them each rule excludes; a node counts once for each rule.
+    pub constraints: Vec<Constraint>,
+    /// What the nearest node lacks.
+    pub lack: Option<Lack>,
+    /// The end of its back-off.
+    pub back_off_until: Option<Timestamp>,
+    /// Who holds what it lacks.
+    pub holders: Vec<Holders>,
+}
+
+/// A gate on the way of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "those of phalanx_core::report::Gate")]
+pub enum Gate {
+    Object,
+    Queue,
+    Gang,
+    Enqueue,
+    Quota,
+    Nodes,
+    Release,
+    BackOff,
+    Configuration,
+}
+
+/// What a rule excludes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Constraint {
+    /// The rule, in kube-scheduler's words.
+    pub text: String,
+    /// How many nodes.
+    pub nodes: u32,
+}
+
+/// What the nearest node lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lack {
+    /// The node.
+    pub node: String,
+    /// The missing amounts.
+    pub missing: Amounts,
+    /// No node could hold the pod even if it were empty.
+    pub too_large: bool,
+    /// The text in conditions.
+    pub text: String,
+}
+
+/// Who holds a resource that the job lacks: those that hold the most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Holders {
+    /// The resource.
+    pub resource: String,
+    /// The queue whose limit is reached; without it, the nodes that the job may use are meant.
+    pub within_queue: Option<String>,
+    /// Queues.
+    pub queues: Vec<HeldBy>,
+    /// PodGroups, and pods without one.
+    pub jobs: Vec<HeldBy>,
+    /// How many other jobs hold some.
+    pub others: usize,
+    /// What pods of other schedulers hold.
+    pub foreign: Option<String>,
+}
+
+/// An amount, and who holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldBy {
+    /// The name.
+    pub name: String,
+    /// The amount.
+    pub amount: String,
+}
+
+/// Nodes that are kept for a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reservation {
+    /// They are for the repair of a running gang.
+    pub repair: bool,
+    /// Since when.
+    pub since: Timestamp,
+    /// When they are given up.
+    pub ends: Timestamp,
+    /// The nodes.
+    pub nodes: Vec<String>,
+}
+
+/// An eviction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evicted {
+    /// When it was decided.
+    pub at: Timestamp,
+    /// Namespace and name of the pod.
+    pub pod: String,
+    /// The pod's PodGroup.
+    pub pod_group: Option<String>,
+    /// The action.
+    pub action: String,
+    /// The preemptor.
+    pub by: Option<String>,
+    /// The reason, as in the event.
+    pub reason: String,
+}
+
+impl Explanation {
+    /// Leaves out the names of jobs of other namespaces, for somebody who may not list these.
+    pub fn for_namespace(&mut self, namespace: &str) {
+        let own = |name: &str| name.split_once('/').is_some_and(|(of, _)| of == namespace);
+        for job in &mut self.jobs {
+            for holders in &mut job.why.holders {
+                let all = holders.jobs.len();
+                holders.jobs.retain(|held| own(&held.name));
+                holders.others += all - holders.jobs.len();
+            }
+            job.remedies.found.retain(|remedy| remedy.pod_group().is_none_or(own));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Answers as text: a fact a line.
+use std::fmt;
+
+use crate::facts::{
+    Amounts, Chosen, Evicted, Explanation, Gate, HeldBy, Holders, JobFacts, NodeScores, Place, PodFacts,
+    PodState, QueueFacts, Reservation, Why,
+};
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// `cpu 2, memory 4Gi`; `nothing` for an empty list.
+pub fn amounts(of: &Amounts) -> String {
+    let each: Vec<String> = of.iter().map(|(name, amount)| format!("{name} {amount}")).collect();
+    if each.is_empty() { "nothing".to_owned() } else { each.join(", ") }
+}
+
+/// How long something took, in its two largest units: `45s`, `3m10s`, `5h7m`, `2d3h`.
+pub fn waited(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let two = |large: i64, unit: &str, small: i64, part: &str| match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit}{small}{part}"),
+    };
+    match seconds {
+        ..MINUTE => format!("{seconds}s"),
+        ..HOUR => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
+        ..DAY => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
+        _ => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = Vec::new();
+        if let Some(pod) = &self.pod {
+            lines.extend(pod_lines(pod));
+        }
+        for job in &self.jobs {
+            if self.pod.is_none() {
+                lines.push(format!("PodGroup {}: {}", job.name, job.phase));
+            }
+            lines.extend(job_lines(job));
+        }
+        if !self.evictions.is_empty() {
+            lines.push("Evicted".to_owned());
+            lines.extend(self.evictions.iter().map(eviction));
+        }
+        lines.iter().try_for_each(|line| writeln!(f, "{line}"))
+    }
+}
+
+fn pod_lines(pod: &PodFacts) -> Vec<String> {
+    let state = match &pod.state {
+        PodState::OnNode(node) => format!("on node {node}"),
+        PodState::Nominated(node) => format!("waits for room on node {node}"),
+        PodState::Waits => "waits".to_owned(),
+        PodState::Foreign => "left to another scheduler, by its spec.schedulerName".to_owned(),
+        PodState::Gone => "does not exist any more".to_owned(),
+    };
+    let head = format!("Pod {}: {state}", pod.name);
+    let group = pod.pod_group.as_ref().map(|group| format!("  member of PodGroup {group}"));
+    let chosen = pod.chosen.iter().flat_map(chosen);
+    std::iter::once(head).chain(group).chain(chosen).collect()
+}
+
+/// Why a pod is on its node.
+fn chosen(chosen: &Chosen) -> Vec<String> {
+    let noun = if chosen.compared == 1 { "node" } else { "nodes" };
+    let place = match chosen.place {
+        Some(place) => format!("its node is number {place}"),
+        None => "its node is not feasible now".to_owned(),
+    };
+    let head = format!("  if it were placed now: {} feasible {noun}, by score; {place}", chosen.compared);
+    std::iter::once(head).chain(chosen.nodes.iter().map(scores)).collect()
+}
+
+fn scores(node: &NodeScores) -> String {
+    let each: Vec<String> = node.by_plugin.iter().map(|(name, score)| format!("{name} {score:.1}")).collect();
+    let later = if node.later { ", once terminating pods are gone" } else { "" };
+    format!("    {} {:.1} ({}){later}", node.node, node.total, each.join(", "))
+}
+
+fn job_lines(job: &JobFacts) -> Vec<String> {
+    let mut lines = Vec::new();
+    let members = &job.members;
+    if !job.solo {
+        let noun = if members.pods == 1 { "pod" } else { "pods" };
+        let failed = if members.failed > 0 { format!(" {} failed,", members.failed) } else { String::new() };
+        lines.push(format!(
+            "  members: {} {noun}, {} placed,{failed} {} missing, {} waiting; minMember {}",
+            members.pods, members.placed, members.missing, members.waiting, members.min_member
+        ));
+    }
+    if members.nominated > 0 {
+        lines.push(format!("  nominated: {} of them wait for room that is being freed", members.nominated));
+    }
+    lines.push(format!("  priority {}", job.priority));
+    lines.push(queue(&job.queue));
+    lines.extend(job.place.map(|place| standing(place, &job.queue)));
+    lines.extend(job.reservation.iter().map(reservation));
+    lines.extend(why(&job.why));
+    if !job.remedies.found.is_empty() {
+        lines.push("It would run".to_owned());
+        lines.extend(job.remedies.found.iter().map(|remedy| format!("  {remedy}")));
+    }
+    if job.remedies.unfinished {
+        lines.push("Not all changes that might let it run were tried: the time for that was over".to_owned());
+    }
+    lines
+}
+
+fn queue(queue: &QueueFacts) -> String {
+    if !queue.exists {
+        return format!("  queue {}: does not exist", queue.name);
+    }
+    let facts =
+        [("allocated", &queue.allocated), ("deserved", &queue.deserved), ("requested", &queue.requested)];
+    let facts: Vec<String> = facts.iter().map(|(what, of)| format!("{what} {}", amounts(of))).collect();
+    let parent = queue.parent.as_ref().map(|parent| format!("; below {parent}")).unwrap_or_default();
+    format!("  queue {}: weight {}; {}{parent}", queue.name, queue.weight, facts.join("; "))
+}
+
+fn standing(place: Place, queue: &QueueFacts) -> String {
+    let of_queue = queue.place.filter(|place| place.of > 1);
+    let of_queue = of_queue.map(|place| format!("; its queue is number {} of {}", place.at, place.of));
+    format!(
+        "  number {} of {} waiting in queue {}{}",
+        place.at,
+        place.of,
+        queue.name,
+        of_queue.unwrap_or_default()
+    )
+}
+
+fn reservation(kept: &Reservation) -> String {
+    let what = if kept.repair { " for its repair" } else { "" };
+    let (noun, nodes) = (if kept.nodes.len() == 1 { "node" } else { "nodes" }, kept.nodes.join(", "));
+    format!("  reserved{what} until {}: {noun} {nodes}", kept.ends)
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Object => "its object",
+            Self::Queue => "its queue",
+            Self::Gang => "the gang",
+            Self::Enqueue => "enqueue",
+            Self::Quota => "quota",
+            Self::Nodes => "nodes",
+            Self::Release => "terminating pods",
+            Self::BackOff => "back-off",
+            Self::Configuration => "the configuration",
+        })
+    }
+}
+
+fn why(why: &Why) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !why.reasons.is_empty() {
+        lines.push("It waits because:".to_owned());
+        lines.extend(why.reasons.iter().map(|reason| format!("  {reason}")));
+    }
+    lines.extend(why.lack.iter().map(|lack| format!("  {}", lack.text)));
+    lines.extend(why.gate.map(|gate| format!("  stopped at: {gate}")));
+    lines.extend(why.back_off_until.map(|until| format!("  back-off until {until}")));
+    if !why.holders.is_empty() {
+        lines.push("What it lacks is held by".to_owned());
+        lines.extend(why.holders.iter().flat_map(holders));
+    }
+    lines
+}
+
+/// `  cpu: queue a 4, queue b 2`, and the jobs of these queues.
+fn holders(of: &Holders) -> Vec<String> {
+    let each = |what: &str, list: &[HeldBy]| {
+        list.iter().map(|held| format!("{what}{} {}", held.name, held.amount)).collect::<Vec<_>>()
+    };
+    let foreign = of.foreign.as_ref().map(|amount| format!("pods of other schedulers {amount}"));
+    let within = of.within_queue.as_ref().map(|queue| format!(" in queue {queue}")).unwrap_or_default();
+    let queues: Vec<String> = each("queue ", &of.queues).into_iter().chain(foreign).collect();
+    let more = (of.others > 0).then(|| format!("{} more", of.others));
+    let jobs: Vec<String> = each("", &of.jobs).into_iter().chain(more).collect();
+    let line = format!("  {}{within}: {}", of.resource, queues.join(", "));
+    let jobs = (!jobs.is_empty()).then(|| format!("    {}", jobs.join(", ")));
+    std::iter::once(line).chain(jobs).collect()
+}
+
+fn eviction(evicted: &Evicted) -> String {
+    format!("  {} {}: {} ({})", evicted.at, evicted.pod, evicted.reason, evicted.action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        for (seconds, expected) in
+            [(-1, "0s"), (45, "45s"), (60, "1m"), (190, "3m10s"), (18_420, "5h7m"), (183_600, "2d3h")]
+        {
+            assert_eq!(waited(seconds), expected);
+        }
+    }
+}
