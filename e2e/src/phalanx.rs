@@ -179,6 +179,11 @@ impl Phalanx {
         Ok(answer)
     }
 
+    /// Where its own API is served, once it is.
+    pub fn api_address(&self) -> Option<SocketAddr> {
+        served(&self.log_text(), |line| line["api"] == true)
+    }
+
     /// The process.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -233,11 +238,17 @@ impl Drop for Phalanx {
     }
 }
 
-/// The first line of the log about a server that serves both.
+/// Where health and metrics are served, by the log.
 fn served_address(log: &str) -> Option<SocketAddr> {
+    served(log, |line| line["api"] != true)
+}
+
+/// The address in the first line of the log about such a server.
+fn served(log: &str, is: impl Fn(&serde_json::Value) -> bool) -> Option<SocketAddr> {
     let address = |line: &str| {
         let line: serde_json::Value = serde_json::from_str(line).ok()?;
-        (line["message"] == "serving").then(|| line["address"].as_str()?.parse().ok()).flatten()
+        let told = line["message"] == "serving" && is(&line);
+        told.then(|| line["address"].as_str()?.parse().ok()).flatten()
     };
     log.lines().find_map(address)
 }

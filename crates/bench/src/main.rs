@@ -12,6 +12,7 @@ mod backlog;
 mod chart;
 mod core;
 mod events;
+mod explain;
 mod furnished;
 mod generate;
 mod idle;
@@ -53,6 +54,8 @@ enum Bench {
     Preempt(preempt::Options),
     /// The refusal of a gang that cannot fit, in a cluster full of pods that could be evicted.
     Refusal(refusal::Options),
+    /// What answers of the scheduler's API cost, and cycles while they are made.
+    Explain(explain::Options),
     /// What one event costs in a cluster full of running pods.
     Events(events::Options),
     /// A cycle for one new pod in a cluster full of running ones.
@@ -132,6 +135,7 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Core(options) => core::run(&options)?,
         Bench::Preempt(options) => preempt::run(&options)?,
         Bench::Refusal(options) => refusal::run(&options)?,
+        Bench::Explain(options) => explain::run(&options)?,
         Bench::Events(options) => events::run(&options)?,
         Bench::Idle(options) => idle::run(&options)?,
         Bench::View(options) => view::run(&options)?,

@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_cluster::event::Key;
+use phalanx_explain::Question;
 use phalanx_runtime::journal::{self, Happened, Line, Reader, history};
 use phalanx_sim::{Options, Simulation, Subject, counting_clock};
 
 use crate::exit::{BadInput, counted, print};
 use crate::flag;
 use crate::inputs::{self, ClusterArgs};
+use crate::remote;
+use crate::scheduler_api::SchedulerArgs;
 
 /// The first cycle places all that fits; the second gives the reasons of what still waits.
 const CYCLES: u32 = 2;
@@ -28,13 +31,18 @@ pub(crate) struct Args {
     namespace: String,
     /// Say instead what was decided about a pod or a PodGroup, when and why, by the journal of a scheduler
     /// (--journal-path); the full files before it are read too
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scheduler_conf"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scheduler_conf", "scheduler"])]
     journal: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The configuration; without it, Volcano's built-in default
     #[arg(long, value_name = "FILE")]
     scheduler_conf: Option<PathBuf>,
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// How to show the answer of a live scheduler: text unless it is given
+    #[arg(short, long, value_enum, requires = "scheduler")]
+    output: Option<Format>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -49,10 +57,48 @@ enum Kind {
     Pod,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// One object for programs
+    Json,
+}
+
+impl Args {
+    fn question(&self) -> Question {
+        let subject = match self.kind {
+            Kind::Job => phalanx_explain::Subject::Job,
+            Kind::PodGroup => phalanx_explain::Subject::PodGroup,
+            Kind::Pod => phalanx_explain::Subject::Pod,
+        };
+        Question { subject, namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(journal) = &args.journal {
         return past(args, journal);
     }
+    match &args.scheduler.url {
+        Some(url) => live(args, url),
+        None => print(&simulated(args)?),
+    }
+}
+
+/// What the live scheduler tells.
+fn live(args: &Args, url: &str) -> Result<()> {
+    let answer = remote::run("explain", async {
+        let kubeconfig = args.cluster.connection.kubeconfig();
+        args.scheduler.open(url, kubeconfig.as_deref()).await?.explain(&args.question()).await
+    })?;
+    match args.output {
+        None | Some(Format::Text) => print(&answer.to_string()),
+        Some(Format::Json) => print(&(serde_json::to_string_pretty(&answer)? + "\n")),
+    }
+}
+
+fn simulated(args: &Args) -> Result<String> {
     let (conf, manifests) = args.cluster.source()?.read(args.scheduler_conf.as_deref())?;
     inputs::tell_unasked(&conf, &manifests);
     let default_queue = args.cluster.names.default_queue.as_str().into();
@@ -65,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Kind::Pod => Subject::Pod,
     };
     let text = simulation.explain(subject, &args.namespace, &args.name);
-    print(&text.ok_or_else(|| missing(&simulation, subject, args))?)
+    Ok(text.ok_or_else(|| missing(&simulation, subject, args))?)
 }
 
 /// What a journal tells, a line for each decision.

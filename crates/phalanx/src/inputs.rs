@@ -65,7 +65,7 @@ pub(crate) struct ClusterArgs {
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR", num_args = 1..)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    connection: Connection,
+    pub(crate) connection: Connection,
     #[command(flatten)]
     pub(crate) names: Names,
 }

@@ -20,7 +20,9 @@ mod replay;
 mod runs;
 mod sampling;
 mod scheduler;
+mod scheduler_api;
 mod simulate;
+mod top;
 mod usage;
 mod vcctl;
 mod whatif;
@@ -47,9 +49,11 @@ enum Command {
     Controllers(Box<controllers::Args>),
     /// Schedule a cluster given as manifests, in virtual time
     Simulate(simulate::Args),
-    /// Say why a Job, a PodGroup or a pod waits once all that has room is placed; no pod starts or ends. With --journal,
-    /// what was decided about it
+    /// Say why a Job, a PodGroup or a pod waits: once all that has room is placed, or as the live scheduler sees it. With
+    /// --journal, what was decided about it
     Explain(explain::Args),
+    /// Show queues and what waits in them, as the live scheduler sees it
+    Top(top::Args),
     /// Say what a change would do: other objects, nodes drained or added, another scheduler.conf
     Whatif(whatif::Args),
     /// Print a copy of a live cluster, which simulate, explain and whatif read
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Command::Controllers(args) => controllers::run(*args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Whatif(args) => whatif::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Replay(args) => replay::run(&args),

@@ -69,15 +69,16 @@ pub(crate) struct Remote {
 }
 
 impl Connection {
+    /// `--kubeconfig`, if it is given.
+    pub(crate) fn kubeconfig(&self) -> Option<PathBuf> {
+        Some(&self.kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from)
+    }
+
     /// Finds the API server; the first request connects. As vcctl, the namespace of the context is not read.
     pub(crate) async fn open(&self) -> Result<Remote> {
         let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-        let kubeconfig = given(&self.kubeconfig).map(PathBuf::from);
-        let objects = Objects::of(kubeconfig.as_deref(), given(&self.master).as_deref()).await;
-        let objects = objects.map_err(|error| match error.downcast::<BadFlag>() {
-            Ok(bad) => BadInput(bad.0).into(),
-            Err(error) => error,
-        })?;
+        let objects = Objects::of(self.kubeconfig().as_deref(), given(&self.master).as_deref()).await;
+        let objects = objects.map_err(bad_flag)?;
         let namespace = match Program::current() {
             Program::Vcctl => "default".to_owned(),
             _ => objects.namespace().to_owned(),
@@ -90,6 +91,14 @@ impl Remote {
     /// The namespace that is given, or else that of the context.
     pub(crate) fn namespace<'a>(&'a self, given: Option<&'a str>) -> &'a str {
         given.unwrap_or(&self.namespace)
+    }
+}
+
+/// A value of a flag that cannot be used is bad input.
+pub(crate) fn bad_flag(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<BadFlag>() {
+        Ok(bad) => BadInput(bad.0).into(),
+        Err(error) => error,
     }
 }
 

@@ -14,7 +14,7 @@ use phalanx_runtime::journal::JournalOptions;
 use phalanx_runtime::lease::{self, LeaseOptions};
 use phalanx_runtime::reload::ConfError;
 use phalanx_runtime::scheduler::{Grouped, SchedulerOptions, hostname, run as schedule};
-use phalanx_runtime::server::Addresses;
+use phalanx_runtime::server::{Addresses, ApiAddress};
 
 use crate::controllers::Shared;
 use crate::exit::{BadInput, all_of};
@@ -63,6 +63,10 @@ pub(crate) struct Args {
     pages: ServedPages,
     #[command(flatten)]
     slow: Slow,
+    /// Where `phalanx explain` and `phalanx top` ask; whoever asks needs a token that may list PodGroups. Empty for
+    /// nowhere. Unless it is given, 127.0.0.1:8082, if that is free
+    #[arg(long, value_name = "ADDRESS")]
+    api_address: Option<String>,
     /// Read PriorityClasses
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     priority_class: bool,
@@ -107,6 +111,7 @@ impl ServedPages {
         Addresses {
             metrics: self.enable_metrics.then_some(listen_address),
             healthz: self.enable_healthz.then_some(self.healthz_address),
+            api: None,
         }
     }
 }
@@ -271,7 +276,7 @@ impl Args {
             kubeconfig: given(self.client.kubeconfig).map(PathBuf::from),
             master: given(self.client.master),
             rate,
-            addresses: self.pages.addresses(self.listen_address),
+            addresses: Addresses { api: api(self.api_address), ..self.pages.addresses(self.listen_address) },
             priority_class: self.priority_class,
             node_selector: self.node_selector,
             http2: self.client.http2,
@@ -285,6 +290,16 @@ impl Args {
             sampling: self.sampling.sampling(),
             journal: self.journal.options()?,
         })
+    }
+}
+
+/// Where the API is served when no flag says so.
+const API_ADDRESS: &str = "127.0.0.1:8082";
+
+fn api(given: Option<String>) -> Option<ApiAddress> {
+    match given {
+        None => Some(ApiAddress::Usual(API_ADDRESS)),
+        Some(address) => (!address.is_empty()).then_some(ApiAddress::Given(address)),
     }
 }
 
@@ -409,6 +424,7 @@ mod tests {
         assert_eq!(options.rate, Some((2000.0, 2000)));
         assert_eq!(options.addresses.metrics.as_deref(), Some(":8080"));
         assert_eq!(options.addresses.healthz.as_deref(), Some(":11251"));
+        assert_eq!(options.addresses.api, Some(ApiAddress::Usual("127.0.0.1:8082")));
         assert!(options.lease.is_none());
     }
 
@@ -430,6 +446,13 @@ mod tests {
         assert_eq!(options.addresses.metrics, None, "the last one counts");
         assert_eq!(options.scheduler_names, ["a", "b", "c"], "lists grow");
         assert_eq!(options.lease.unwrap().name, "volcano");
+    }
+
+    #[test]
+    fn the_api_is_served_where_the_flag_says_or_nowhere() {
+        let address = |flag| parse(&[flag]).unwrap().options().unwrap().addresses.api;
+        assert_eq!(address("--api-address=:1"), Some(ApiAddress::Given(":1".to_owned())));
+        assert_eq!(address("--api-address="), None);
     }
 
     #[test]

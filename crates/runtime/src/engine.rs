@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use phalanx_cluster::Cluster;
 use phalanx_cluster::event::{Event, Time};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
+use phalanx_core::report::Snapshot;
 use phalanx_framework::conf::Conf;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tracing::{debug, info};
 
+use crate::api::Evictions;
 use crate::clock::CycleClock;
 use crate::journal::Journal;
 use crate::outbox::driver;
@@ -30,6 +33,8 @@ pub enum Input {
     Conf(Box<Conf>, Arc<str>),
     /// This process leads: cycles may run.
     Lead,
+    /// Somebody asks why a job waits; to be told what there is, or `None` where this process does not decide.
+    Snapshot(oneshot::Sender<Option<Arc<Snapshot>>>),
     /// Somebody reads the metrics; to be told once those of queues and jobs are fresh.
     Scraped(oneshot::Sender<()>),
     /// No more cycles.
@@ -143,6 +148,10 @@ pub struct Engine {
     pub clock: CycleClock,
     /// What is told of inputs and decisions.
     pub journal: Journal,
+    /// The last evictions, for the API.
+    pub evictions: Arc<Evictions>,
+    /// Who asked for a snapshot since the last one was made.
+    pub asked: Vec<oneshot::Sender<Option<Arc<Snapshot>>>>,
 }
 
 impl Engine {
@@ -153,6 +162,7 @@ impl Engine {
         self.cluster.stand_by(!self.leads);
         self.journal.standby(!self.leads);
         loop {
+            self.hand_out_snapshot();
             self.health.pulse.rest();
             let waited = self.wait();
             self.health.pulse.work();
@@ -212,6 +222,7 @@ impl Engine {
                 self.pace.changed(Instant::now());
             }
             Input::Scraped(tell) => self.scraped(tell),
+            Input::Snapshot(tell) => self.asked.push(tell),
             Input::Stop => return false,
         }
         true
@@ -247,6 +258,18 @@ impl Engine {
         let _ = tell.send(());
     }
 
+    /// One copy for all who asked. Who does not lead knows no reasons.
+    fn hand_out_snapshot(&mut self) {
+        if self.asked.is_empty() {
+            return;
+        }
+        let snapshot = self.may_run().then(|| Arc::new(self.scheduler.snapshot(&self.cluster)));
+        for tell in self.asked.drain(..) {
+            // Who asked may have gone.
+            let _ = tell.send(snapshot.clone());
+        }
+    }
+
     fn synced(&mut self, kind: &'static str) {
         self.waits_for.remove(kind);
         self.health.wait_for(&self.waits_for);
@@ -278,13 +301,14 @@ impl Engine {
         self.health.pulse.cycle();
         let started = Instant::now();
         let now = self.clock.now();
-        let Self { scheduler, cluster, outbox, telemetry, clock, journal, .. } = self;
+        let Self { scheduler, cluster, outbox, telemetry, clock, journal, evictions, .. } = self;
         telemetry.begin();
         let mut send = |mut decisions: Vec<Decision>| {
             // As the cycle decided it: what is handed out depends on the clock of this machine too.
             journal.decided(&decisions);
             clock.hand_out(now, &mut decisions);
             telemetry.decided(&decisions);
+            evictions.decided(&decisions, Timestamp::now());
             // The outbox is gone only when the process ends.
             let _ = outbox.send(driver::Input::Decisions(decisions));
         };

@@ -6,6 +6,7 @@
 //!                            ^                          |
 //!                            +------ bound, failed -----+
 //! ```
+pub mod api;
 pub mod backoff;
 pub mod bootstrap;
 pub mod client;

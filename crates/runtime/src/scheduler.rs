@@ -26,6 +26,7 @@ use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
+use crate::api::{Api, Evictions};
 use crate::clock::CycleClock;
 use crate::controllers::{self, ControllersOptions, Parts};
 use crate::engine::{Engine, Input, Pace};
@@ -40,7 +41,7 @@ use crate::outbox::driver::{self, Driver};
 use crate::outbox::request::Context;
 use crate::outbox::{Outbox, OutboxOptions};
 use crate::reload::{ConfFile, Rules};
-use crate::server::{Addresses, Health, serve_pages};
+use crate::server::{Addresses, Health, serve_api, serve_pages};
 use crate::spans::Spans;
 use crate::telemetry::{SlowCycles, Telemetry};
 use crate::usage::{self, Source};
@@ -173,6 +174,11 @@ impl Process {
         let (metrics, health) = (Arc::<Metrics>::default(), Arc::<Health>::default());
         let (engine, inputs) = std_mpsc::channel();
         serve_pages(&options.addresses, &metrics, &health, Some(engine.clone())).await?;
+        let evictions = Arc::<Evictions>::default();
+        if let Some(address) = &options.addresses.api {
+            let api = Api::new(client.clone(), engine.clone(), Arc::clone(&evictions));
+            serve_api(address, Arc::new(api)).await?;
+        }
         let (outbox, outputs) = mpsc::unbounded_channel();
         let (owners, seen) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
@@ -216,6 +222,8 @@ impl Process {
             leads: false,
             clock: CycleClock::default(),
             journal,
+            evictions,
+            asked: Vec::new(),
         };
         let engine_ended = spawn_engine(scheduling)?;
         let (close, closing) = tokio_watch::channel(false);

@@ -17,8 +17,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
+use crate::api::Api;
 use crate::client::BadFlag;
 use crate::engine::Input;
 use crate::metrics::Metrics;
@@ -84,6 +85,8 @@ pub struct Pages {
     pub health: Option<Arc<Health>>,
     /// The scheduling thread, which computes what `/metrics` shows of queues and jobs.
     pub engine: Option<std_mpsc::Sender<Input>>,
+    /// `/api/v1/`, and the web page.
+    pub api: Option<Arc<Api>>,
 }
 
 /// Where pages are served.
@@ -93,6 +96,17 @@ pub struct Addresses {
     pub metrics: Option<String>,
     /// `--healthz-address`, when health checks are on.
     pub healthz: Option<String>,
+    /// `--api-address`, unless it is empty.
+    pub api: Option<ApiAddress>,
+}
+
+/// Where the API is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiAddress {
+    /// Here.
+    Given(String),
+    /// Here, if the port is free: nobody asked for it.
+    Usual(&'static str),
 }
 
 /// Serves metrics and health checks; one server does both when both have the same address.
@@ -119,6 +133,20 @@ pub async fn serve_pages(
         }
     }
     Ok(())
+}
+
+/// Serves the API.
+pub async fn serve_api(address: &ApiAddress, api: Arc<Api>) -> anyhow::Result<()> {
+    let pages = Pages { api: Some(api), ..Pages::default() };
+    match address {
+        ApiAddress::Given(address) => serve("--api-address", address, pages).await.map(drop),
+        ApiAddress::Usual(address) => {
+            if let Err(error) = serve("--api-address", address, pages).await {
+                warn!("{error:#}: `phalanx explain` and `phalanx top` cannot ask this scheduler");
+            }
+            Ok(())
+        }
+    }
 }
 
 /// A listen address as Go writes it.
@@ -168,7 +196,8 @@ pub async fn serve(flag: &str, address: &str, pages: Pages) -> anyhow::Result<So
     let cannot = || format!("{flag}: cannot listen on {address}");
     let listener = Address::parse(flag, address)?.listen().await.with_context(cannot)?;
     let address = listener.local_addr()?;
-    info!(%address, metrics = pages.metrics.is_some(), health = pages.health.is_some(), "serving");
+    let (metrics, health, api) = (pages.metrics.is_some(), pages.health.is_some(), pages.api.is_some());
+    info!(%address, metrics, health, api, "serving");
     tokio::spawn(accept(listener, pages, CONNECTIONS_MAX));
     Ok(address)
 }
@@ -201,6 +230,9 @@ async fn converse(stream: TcpStream, pages: Pages) -> hyper::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
         let pages = pages.clone();
         async move {
+            if let Some(api) = &pages.api {
+                return Ok(api.respond(request.method(), request.uri(), request.headers()).await);
+            }
             let path = request.uri().path();
             if path == "/metrics" {
                 refresh(&pages).await;
@@ -273,7 +305,8 @@ mod tests {
     #[tokio::test]
     async fn pages_are_served_and_readiness_changes() {
         let health = Arc::new(Health::default());
-        let pages = Pages { metrics: Some(Arc::default()), health: Some(Arc::clone(&health)), engine: None };
+        let pages =
+            Pages { metrics: Some(Arc::default()), health: Some(Arc::clone(&health)), ..Pages::default() };
         let address = serve("--listen-address", "127.0.0.1:0", pages).await.unwrap();
         assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 503"));

@@ -16,6 +16,7 @@ const AROUND_CORE: &[&str] = &[
     "phalanx-conf",
     "phalanx-controllers",
     "phalanx-core",
+    "phalanx-explain",
     "phalanx-framework",
     "phalanx-resource",
     "phalanx-view",
@@ -37,6 +38,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["phalanx-api", "phalanx-cel", "phalanx-cluster", "phalanx-framework", "phalanx-resource"],
     ),
     ("phalanx-view", &["phalanx-cluster", "phalanx-core", "phalanx-framework", "phalanx-resource"]),
+    (
+        "phalanx-explain",
+        &["phalanx-api", "phalanx-cluster", "phalanx-core", "phalanx-framework", "phalanx-resource"],
+    ),
     ("phalanx-sim", AROUND_CORE),
     (RUNTIME, AROUND_CORE),
 ];

@@ -92,6 +92,8 @@ fn engine(scheduler: Scheduler, inputs: Receiver<Input>, outbox: UnboundedSender
         leads: true,
         clock: CycleClock::default(),
         journal: Journal::default(),
+        evictions: Arc::default(),
+        asked: Vec::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The shell against an API server that is a function.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails with the test")]
 
+mod api;
 mod bootstrap;
 mod claims;
 mod controllers;

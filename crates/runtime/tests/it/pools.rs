@@ -67,6 +67,8 @@ fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
         leads: true,
         clock: phalanx_runtime::clock::CycleClock::default(),
         journal: Journal::default(),
+        evictions: Arc::default(),
+        asked: Vec::new(),
     };
     let thread = std::thread::spawn(|| engine.run());
     Running { inputs, decisions, metrics, thread }

@@ -24,7 +24,7 @@ use super::volumes::with_claim;
 use super::{kubernetes_groups, podgroups};
 
 /// What the scheduler asks for in situations that the test does not bring about.
-const SOMETIMES: [(&str, &str); 10] = [
+const SOMETIMES: [(&str, &str); 12] = [
     ("watch coordination.k8s.io/leases", "where another replica leads"),
     ("get /pods", "after a conflict of a bind"),
     ("get scheduling.volcano.sh/podgroups", "after a conflict of a status"),
@@ -38,6 +38,8 @@ const SOMETIMES: [(&str, &str); 10] = [
         "checked with updates of the status, where that is a right",
     ),
     ("patch events.k8s.io/events", "when an event is repeated"),
+    ("create authentication.k8s.io/tokenreviews", "when somebody asks its API"),
+    ("create authorization.k8s.io/subjectaccessreviews", "when somebody asks its API"),
 ];
 const ACCOUNT: &str = "system:serviceaccount:volcano-system:phalanx-scheduler";
 

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use super::cluster::{Cluster, PodSpec, SOON};
 
 /// A node of four CPUs that a gang of four fills, which can do with one; and the class `urgent`.
-async fn full(options: PlaneOptions) -> Result<Cluster> {
+pub(crate) async fn full(options: PlaneOptions, flags: &[&str]) -> Result<Cluster> {
     let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/preempt-and-reclaim.yaml");
     let flag = format!("--scheduler-conf={}", conf.display());
-    let cluster = Cluster::with(options, fake::Nodes::new(1).cpu("4"), &[&flag]).await?;
+    let cluster = Cluster::with(options, fake::Nodes::new(1).cpu("4"), &[&[&*flag], flags].concat()).await?;
     let class: PriorityClass =
         serde_json::from_value(json!({"metadata": {"name": "urgent"}, "value": 1000}))?;
     Api::all(cluster.client.clone()).create(&PostParams::default(), &class).await?;
@@ -28,7 +28,7 @@ async fn full(options: PlaneOptions) -> Result<Cluster> {
     Ok(cluster)
 }
 
-async fn urgent(cluster: &Cluster, count: usize) -> Result<()> {
+pub(crate) async fn urgent(cluster: &Cluster, count: usize) -> Result<()> {
     let spec = json!({"minMember": count, "priorityClassName": "urgent"});
     cluster.pod_group("urgent", spec).await?;
     let pod = PodSpec { priority_class: Some("urgent"), ..PodSpec::cpu(1) };
@@ -37,7 +37,7 @@ async fn urgent(cluster: &Cluster, count: usize) -> Result<()> {
 
 #[tokio::test]
 async fn victims_their_podgroup_and_the_log_name_the_preemptor() -> Result<()> {
-    let cluster = full(PlaneOptions::default()).await?;
+    let cluster = full(PlaneOptions::default(), &[]).await?;
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     // The victims' objects stay until the test has read them.
     for index in 0..4 {
@@ -173,7 +173,7 @@ async fn release(pods: &Api<Pod>, name: &str) -> Result<()> {
 
 #[tokio::test]
 async fn a_pod_is_evicted_after_its_disruption_budget_is_deleted() -> Result<()> {
-    let cluster = full(PlaneOptions { controllers: true, ..PlaneOptions::default() }).await?;
+    let cluster = full(PlaneOptions { controllers: true, ..PlaneOptions::default() }, &[]).await?;
     let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(cluster.client.clone());
     let labelled = json!({"metadata": {"labels": {"app": "low"}}});
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());

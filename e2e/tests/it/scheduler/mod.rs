@@ -1,6 +1,7 @@
 //! The scheduler on a real API server: the program as its users run it.
 
 mod affinity;
+mod api;
 mod bad_objects;
 pub(crate) mod cluster;
 mod command_line;

@@ -1,0 +1,152 @@
+//! `phalanx top`: queues and what waits in them, again and again on a terminal.
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use phalanx_explain::{Alike, QueueRow, Top, amounts, waited};
+
+use crate::exit::{counted, print};
+use crate::flag;
+use crate::remote;
+use crate::remote::table::{Column, table};
+use crate::scheduler_api::TokenArgs;
+
+/// Rows of a table on a terminal, which would scroll away.
+const ROWS_ON_TERMINAL: usize = 20;
+/// To the upper left corner; lines that are too long are cut at the edge, not broken.
+const BEGIN: &str = "\x1b[H\x1b[2J\x1b[?7l";
+const END: &str = "\x1b[?7h";
+
+/// Flags of `top`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where the live scheduler is, such as behind kubectl port-forward
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8082")]
+    scheduler: String,
+    #[command(flatten)]
+    token: TokenArgs,
+    /// A kubeconfig; without it KUBECONFIG, the home directory, or the pod's service account
+    #[arg(short = 'k', long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Only jobs of this namespace, and the queues in which they wait; without it, of all namespaces
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = flag::namespace())]
+    namespace: Option<String>,
+    /// Seconds between two looks, on a terminal
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    interval: u64,
+    /// How to show it
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal
+    Table,
+    /// One object for programs
+    Json,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let live = args.output == Format::Table && io::stdout().is_terminal();
+    remote::run("show queues", async {
+        let client = args.token.open(&args.scheduler, args.kubeconfig.as_deref()).await?;
+        let namespace = args.namespace.as_deref();
+        while live {
+            let shown = text(&client.top(namespace).await?, ROWS_ON_TERMINAL);
+            let mut out = io::stdout().lock();
+            write!(out, "{BEGIN}{shown}{END}")?;
+            out.flush()?;
+            drop(out);
+            tokio::time::sleep(Duration::from_secs(args.interval)).await;
+        }
+        let top = client.top(namespace).await?;
+        match args.output {
+            Format::Table => print(&text(&top, usize::MAX)),
+            Format::Json => print(&(serde_json::to_string_pretty(&top)? + "\n")),
+        }
+    })
+}
+
+fn text(top: &Top, rows: usize) -> String {
+    let queues: Vec<QueueRow> = top.queues.iter().take(rows).cloned().collect();
+    let waiting: Vec<Alike> = top.waiting.iter().take(rows).cloned().collect();
+    let mut text = table(&queue_columns(), &queues);
+    let hidden = top.queues.len() - queues.len();
+    if hidden > 0 {
+        text += &format!("and {}\n", counted(hidden, "more queue"));
+    }
+    text.push('\n');
+    if top.waiting.is_empty() {
+        return text + "nothing waits\n";
+    }
+    let now = top.at.as_second();
+    text += &table(&waiting_columns(now), &waiting);
+    let hidden = top.left_out + top.waiting.iter().skip(rows).map(|row| row.jobs).sum::<usize>();
+    if hidden > 0 {
+        text += &format!("and {} that waited less long\n", counted(hidden, "more job"));
+    }
+    text
+}
+
+fn queue_columns() -> Vec<Column<QueueRow>> {
+    let figures = |of: &_| amounts(of).replace("nothing", "-");
+    vec![
+        Column::longest("QUEUE", 2, |row: &QueueRow| row.name.clone()),
+        Column::longest("WAITING", 2, |row: &QueueRow| row.waiting.to_string()),
+        Column::longest("SHARE", 2, |row: &QueueRow| {
+            row.share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0))
+        }),
+        Column::longest("ALLOCATED", 2, move |row: &QueueRow| figures(&row.allocated)),
+        Column::longest("DESERVED", 2, move |row: &QueueRow| figures(&row.deserved)),
+        Column::longest("REQUESTED", 0, move |row: &QueueRow| figures(&row.requested)),
+    ]
+}
+
+fn waiting_columns(now: i64) -> Vec<Column<Alike>> {
+    vec![
+        Column::longest("QUEUE", 2, |row: &Alike| row.queue.clone()),
+        Column::longest("FIRST", 2, |row: &Alike| row.first.clone()),
+        Column::longest("JOBS", 2, |row: &Alike| row.jobs.to_string()),
+        Column::longest("PODS", 2, |row: &Alike| row.pods.to_string()),
+        Column::longest("WAITED", 2, move |row: &Alike| waited(now - row.since.as_second())),
+        Column::longest("STOPPED AT", 2, |row: &Alike| {
+            row.gate.map_or("-".to_owned(), |gate| gate.to_string())
+        }),
+        Column::longest("REASON", 0, |row: &Alike| row.reason.clone()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_and_waiting_jobs_are_tables() {
+        let top: Top = serde_json::from_value(serde_json::json!({
+            "at": "2026-01-01T00:01:00Z",
+            "queues": [{
+                "name": "q", "parent": null, "weight": 1, "allocated": {"cpu": "3"}, "deserved": {"cpu": "4"},
+                "requested": {}, "share": 0.75, "waiting": 7,
+            }],
+            "waiting": [{
+                "queue": "q", "jobs": 2, "pods": 4, "first": "a/b", "since": "2026-01-01T00:00:00Z",
+                "gate": "nodes", "reason": "no room",
+            }],
+            "leftOut": 5,
+        }))
+        .unwrap();
+        let expected = "\
+QUEUE  WAITING  SHARE  ALLOCATED  DESERVED  REQUESTED
+q      7        75 %   cpu 3      cpu 4     -
+
+QUEUE  FIRST  JOBS  PODS  WAITED  STOPPED AT  REASON
+q      a/b    2     4     1m      nodes       no room
+and 5 more jobs that waited less long
+";
+        let shown: String = text(&top, 9).lines().map(|line| format!("{}\n", line.trim_end())).collect();
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,106 @@
+//! Asks the API of a scheduler.
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use http::{Request, Uri};
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+use phalanx_explain::{Explanation, Question, Top};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::client::{self, BadFlag};
+use crate::outbox::driver::chain;
+
+/// The API of one scheduler.
+pub struct SchedulerClient {
+    client: Client,
+    server: String,
+}
+
+impl SchedulerClient {
+    /// Reads where the scheduler is and who asks; the first request connects. Without a token, that of the
+    /// kubeconfig's user is sent.
+    pub async fn of(scheduler: &str, kubeconfig: Option<&Path>, token: Option<&str>) -> Result<Self> {
+        let url = address(scheduler)?;
+        let user = match token {
+            Some(token) => serde_json::from_value(json!({ "token": token }))?,
+            None => user(kubeconfig).await?,
+        };
+        let mut config = Config::new(url);
+        config.auth_info = user;
+        config.default_retry = false;
+        Ok(Self { client: client::client(config)?, server: scheduler.to_owned() })
+    }
+
+    /// Why an object waits or is where it is.
+    pub async fn explain(&self, question: &Question) -> Result<Explanation> {
+        let Question { subject, namespace, name } = question;
+        self.get(&format!("/api/v1/explain/{}/{namespace}/{name}", subject.name())).await
+    }
+
+    /// Queues and waiting jobs: of all namespaces, or of one.
+    pub async fn top(&self, namespace: Option<&str>) -> Result<Top> {
+        let query = namespace.map(|name| format!("?namespace={name}")).unwrap_or_default();
+        self.get(&format!("/api/v1/top{query}")).await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let request = Request::get(path).body(Vec::new())?;
+        let answer = self.client.request_text(request).await.map_err(|error| match error {
+            kube::Error::Api(status) => anyhow!("{}", status.message),
+            error => anyhow!("cannot ask the scheduler at {}: {}", self.server, chain(&error)),
+        })?;
+        serde_json::from_str(&answer).with_context(|| {
+            format!("the answer of {} cannot be read: is it a scheduler of this version?", self.server)
+        })
+    }
+}
+
+/// The address of a scheduler. A token goes over plain HTTP to this machine only.
+fn address(text: &str) -> Result<Uri, BadFlag> {
+    let bad = |why: &str| {
+        BadFlag(format!("--scheduler {text:?}: {why}, expected a URL such as http://127.0.0.1:8082"))
+    };
+    let url: Uri = text.parse().map_err(|_| bad("no URL"))?;
+    let local = matches!(url.host(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    match url.scheme_str() {
+        Some("https") => Ok(url),
+        Some("http") if local => Ok(url),
+        Some("http") => Err(bad("a token would be sent in the clear to another machine")),
+        _ => Err(bad("no http:// before it")),
+    }
+}
+
+/// What a kubeconfig says of its user, as far as it is a token.
+async fn user(kubeconfig: Option<&Path>) -> Result<AuthInfo> {
+    let of = client::config(kubeconfig, None).await?.auth_info;
+    let AuthInfo { token, token_file, exec, auth_provider, .. } = of;
+    let user = AuthInfo { token, token_file, exec, auth_provider, ..AuthInfo::default() };
+    let any = user.token.is_some() || user.token_file.is_some() || user.exec.is_some();
+    ensure!(
+        any || user.auth_provider.is_some(),
+        BadFlag(
+            "no token: the user of the kubeconfig has none, expected --token or --token-file (kubectl create token NAME makes one)"
+                .to_owned()
+        )
+    );
+    Ok(user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_go_over_plain_http_to_this_machine_only() {
+        for fine in
+            ["http://127.0.0.1:8082", "http://localhost:1", "http://[::1]:1", "https://scheduler.example"]
+        {
+            assert!(address(fine).is_ok(), "{fine}");
+        }
+        for wrong in ["http://10.0.0.1:8082", "127.0.0.1:8082", "ftp://127.0.0.1", ""] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The scheduler's own API: read-only answers on why jobs wait, for who may list PodGroups.
+//!
+//! An answer costs the scheduling thread a copy of what it knows, at most one a second and between cycles only. All
+//! else happens on another thread, one answer at a time.
+mod auth;
+pub mod client;
+mod evictions;
+mod page;
+mod snapshots;
+
+use std::fmt;
+use std::sync::{Arc, mpsc as std_mpsc};
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, Method, Response, StatusCode, Uri, header};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use kube::Client;
+use phalanx_cluster::search_budget::Stopwatch;
+use phalanx_core::report::Snapshot;
+use phalanx_explain::{Patience, Question, Subject, Top};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tracing::{debug, warn};
+
+use crate::engine::Input;
+use auth::Auth;
+pub use evictions::Evictions;
+use snapshots::Snapshots;
+
+/// How long changes that would let a job run are looked for.
+const REMEDIES: Duration = Duration::from_millis(600);
+/// How long a request waits for its turn, and for a snapshot.
+const TURN: Duration = Duration::from_secs(10);
+
+/// A question, as a path names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Asked {
+    /// `/api/v1/explain/KIND/NAMESPACE/NAME`.
+    Explain(Question),
+    /// `/api/v1/top`, and `?namespace=NAMESPACE` for the jobs of one.
+    Top(Option<String>),
+    /// `/api/v1/view`: the cluster as the web page shows it.
+    View,
+}
+
+/// The time since an answer was begun.
+#[derive(Debug)]
+struct Watch(Instant);
+
+impl Stopwatch for Watch {
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// Why a request gets no data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    status: StatusCode,
+    why: String,
+}
+
+impl Refused {
+    fn new(status: StatusCode, why: impl Into<String>) -> Self {
+        Self { status, why: why.into() }
+    }
+}
+
+/// Answers requests.
+pub struct Api {
+    auth: Auth,
+    snapshots: Snapshots,
+    evictions: Arc<Evictions>,
+    /// Answers are made one at a time.
+    turn: Semaphore,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// An API that asks the API server who may see what, and the scheduling thread for what there is.
+    pub fn new(client: Client, engine: std_mpsc::Sender<Input>, evictions: Arc<Evictions>) -> Self {
+        Self {
+            auth: Auth::new(client),
+            snapshots: Snapshots::new(engine),
+            evictions,
+            turn: Semaphore::new(1),
+        }
+    }
+
+    /// The answer to a request.
+    pub async fn respond(
+        self: &Arc<Self>,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Response<Full<Bytes>> {
+        if let Some(page) = page::at(uri.path()) {
+            return page;
+        }
+        match self.data(method, uri, headers).await {
+            Ok(body) => response(StatusCode::OK, body),
+            Err(Refused { status, why }) => {
+                debug!(%status, why, path = uri.path(), "refused");
+                let body = json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": why,
+                    "reason": status.canonical_reason().unwrap_or_default().replace(' ', ""),
+                    "code": status.as_u16(),
+                });
+                response(status, body.to_string().into_bytes())
+            }
+        }
+    }
+
+    async fn data(
+        self: &Arc<Self>,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Vec<u8>, Refused> {
+        if method != Method::GET {
+            return Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"));
+        }
+        let asked = Asked::at(uri)
+            .ok_or_else(|| Refused::new(StatusCode::NOT_FOUND, format!("no such path: {}", uri.path())))?;
+        let user = self.auth.user(headers).await?;
+        self.auth.may_list(&user, asked.namespace()).await?;
+        let sees_all = asked.namespace().is_none() || self.auth.may_list(&user, None).await.is_ok();
+        let late = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests before this one");
+        let turn = tokio::time::timeout(TURN, self.turn.acquire()).await.map_err(|_| late())?;
+        let _turn = turn.map_err(|_| late())?;
+        let snapshot = self.snapshots.get(TURN).await?;
+        let evictions = Arc::clone(&self.evictions);
+        let made = tokio::task::spawn_blocking(move || asked.answer(&snapshot, &evictions, sees_all)).await;
+        made.unwrap_or_else(|error| {
+            warn!(%error, "an answer of the API failed");
+            Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made"))
+        })
+    }
+}
+
+impl Asked {
+    fn at(uri: &Uri) -> Option<Self> {
+        let path = uri.path().strip_prefix("/api/v1/")?;
+        let parts: Vec<&str> = path.split('/').collect();
+        match parts[..] {
+            ["explain", kind, namespace, name] if !namespace.is_empty() && !name.is_empty() => {
+                let (namespace, name) = (namespace.to_owned(), name.to_owned());
+                Some(Self::Explain(Question { subject: Subject::named(kind)?, namespace, name }))
+            }
+            ["top"] => Some(Self::Top(match uri.query() {
+                None | Some("") => None,
+                Some(query) => Some(query.strip_prefix("namespace=")?.to_owned()),
+            })),
+            ["view"] => Some(Self::View),
+            _ => None,
+        }
+    }
+
+    /// The namespace that the answer is about; `None` for all.
+    fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Explain(question) => Some(&question.namespace),
+            Self::Top(namespace) => namespace.as_deref(),
+            Self::View => None,
+        }
+    }
+
+    fn answer(&self, snapshot: &Snapshot, evictions: &Evictions, sees_all: bool) -> Result<Vec<u8>, Refused> {
+        match self {
+            Self::Explain(question) => {
+                let clock = Watch(Instant::now());
+                let patience = Patience { limit: Some((&clock as &dyn Stopwatch, REMEDIES)) };
+                let answer = question.answer(snapshot, &evictions.all(), &patience);
+                let Question { subject, namespace, name } = question;
+                let unknown = || format!("{subject} {namespace}/{name} is not known to the scheduler");
+                let mut answer = answer.ok_or_else(|| Refused::new(StatusCode::NOT_FOUND, unknown()))?;
+                if !sees_all {
+                    answer.for_namespace(namespace);
+                }
+                body(&answer)
+            }
+            Self::Top(namespace) => body(&Top::of(snapshot, namespace.as_deref())),
+            Self::View => Ok(page::view(snapshot, &evictions.history())),
+        }
+    }
+}
+
+/// An answer as JSON.
+fn body(answer: &impl Serialize) -> Result<Vec<u8>, Refused> {
+    serde_json::to_vec(answer)
+        .map_err(|error| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no JSON: {error}")))
+}
+
+fn response(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let value = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, value);
+    response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_questions() {
+        let asked = |path: &str| Asked::at(&path.parse().unwrap());
+        let question = |subject| Question { subject, namespace: "a".into(), name: "b".into() };
+        assert_eq!(asked("/api/v1/explain/job/a/b"), Some(Asked::Explain(question(Subject::Job))));
+        assert_eq!(asked("/api/v1/explain/pod/a/b"), Some(Asked::Explain(question(Subject::Pod))));
+        assert_eq!(asked("/api/v1/top"), Some(Asked::Top(None)));
+        assert_eq!(asked("/api/v1/top?namespace=a"), Some(Asked::Top(Some("a".to_owned()))));
+        for unknown in
+            ["/api", "/api/v1/explain/node/a/b", "/api/v1/explain/pod/a", "/api/v1/top?ns=a", "/metrics"]
+        {
+            assert_eq!(asked(unknown), None, "{unknown}");
+        }
+    }
+}
