@@ -59,8 +59,12 @@ impl Gate {
             }
             R::Enqueue { .. } | R::InqueueLimit { .. } | R::ResourceQuota { .. } => Self::Enqueue,
             R::Overused { .. } | R::Quota { .. } | R::RequestsNothing { .. } => Self::Quota,
-            R::Nodes { .. } | R::KeptForRepair { .. } | R::Outranked(_) | R::Partial { .. } => Self::Nodes,
-            R::Search(_) | R::Extender { .. } => Self::Nodes,
+            R::Nodes { .. }
+            | R::KeptForRepair { .. }
+            | R::Outranked(_)
+            | R::Partial { .. }
+            | R::Search(_)
+            | R::Extender { .. } => Self::Nodes,
             R::Reserved(_) => Self::Release,
             R::BindDenied { .. } => Self::BackOff,
             R::NoAction { .. } => Self::Configuration,

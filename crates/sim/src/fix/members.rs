@@ -42,23 +42,18 @@ impl Waiting<'_> {
             .filter(|(_, missing)| *missing > 0)
             .collect();
         if let Some((role, count)) = missing.first() {
-            let made = missing.iter().flat_map(|(role, count)| self.made(like, role, *count));
+            let made = missing.iter().flat_map(|(role, count)| Self::made(like, role, *count));
             let noun = if *count == 1 { "pod" } else { "pods" };
             return Some(Fix::new(format!("with {count} more {noun} of task {role}"), made.collect()));
         }
         let count = group.min_member.saturating_sub(found.values().sum());
         let noun = if count == 1 { "pod" } else { "pods" };
-        let events = self.made(like, &like.role, count).collect();
+        let events = Self::made(like, &like.role, count).collect();
         (count > 0).then(|| Fix::new(format!("with {count} more {noun} like {}", like.pod.name), events))
     }
 
     /// Pods like one that exists.
-    fn made<'s>(
-        &'s self,
-        like: &'s PodInfo,
-        role: &'s Arc<str>,
-        count: u32,
-    ) -> impl Iterator<Item = Event> + 's {
+    fn made(like: &PodInfo, role: &Arc<str>, count: u32) -> impl Iterator<Item = Event> {
         (1..=count).map(move |number| {
             let name: Arc<str> = format!("{}-added-{role}-{number}", like.pod.name).into();
             let pod = PodRef { uid: name.clone(), name, namespace: like.pod.namespace.clone() };

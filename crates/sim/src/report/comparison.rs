@@ -114,8 +114,8 @@ impl Comparison {
 
     /// Whether the runs came to the same.
     pub fn is_empty(&self) -> bool {
-        let (summaries, expected_starts) = (self.summaries.clone(), self.expected_starts.clone());
-        *self == Self { summaries, expected_starts, ..Self::default() }
+        let (expected_starts, summaries) = (self.expected_starts.clone(), self.summaries.clone());
+        *self == Self { expected_starts, summaries, ..Self::default() }
     }
 
     /// As JSON, with a newline at the end.
