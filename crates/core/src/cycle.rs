@@ -194,7 +194,10 @@ pub fn cycle(
     ended(Stage::Begun);
     let outside = SessionInputs { now, before, extender: Some(extender), stopwatch, trace };
     let mut session = Session::open(cluster, conf, state, outside);
-    renew_nominations(&mut session);
+    // Nominations that another scheduler process decided. Whether they still hold is decided when the job is served.
+    for (task, node) in session.cluster.take_nominated() {
+        reservation::nominate_again(&mut session, task, node);
+    }
     reservation::begin(&mut session);
     backlog::begin(&mut session, limits);
     ended(Stage::SessionOpened);
@@ -230,7 +233,7 @@ fn begin(cluster: &mut Cluster, state: &mut SchedulerState, now: Time) -> Option
     cluster.expire_usage(now);
     cluster.refresh_devices();
     cluster.refresh_inqueue();
-    if std::mem::take(&mut state.conf_is_new) {
+    if !std::mem::replace(&mut state.conf_is_known, true) {
         cluster.all_jobs_changed();
     }
     state.began.replace(now)
@@ -259,12 +262,4 @@ fn flush(session: &Session<'_>, limits: RetryLimits) -> Option<Time> {
     let active =
         session.state.backlog.any_active().then_some(Time(session.now.0.saturating_add(limits.flush_ms)));
     session.state.backlog.timers.next(TimerKind::Flush).into_iter().chain(active).min()
-}
-
-/// Restores nominations that another scheduler process decided. Whether they still hold is decided when the job is
-/// served.
-fn renew_nominations(session: &mut Session<'_>) {
-    for (task, node) in session.cluster.take_nominated() {
-        reservation::nominate_again(session, task, node);
-    }
 }

@@ -8,6 +8,7 @@ use phalanx_cluster::event::Time;
 use phalanx_framework::placement::NodeRanking;
 
 /// The state from cycle to cycle. Equal clusters, states, configurations and times give equal outcomes.
+#[derive(Default)]
 pub struct SchedulerState {
     /// Waiting jobs, and why they wait.
     pub(crate) backlog: Backlog,
@@ -25,24 +26,14 @@ pub struct SchedulerState {
     pub(crate) cycle: u64,
     /// When the last cycle began.
     pub(crate) began: Option<Time>,
-    /// The configuration is new in the next cycle.
-    pub(crate) conf_is_new: bool,
+    /// A cycle has run with the configuration.
+    pub(crate) conf_is_known: bool,
 }
 
 impl SchedulerState {
     /// The state before the first cycle; the seed is for the tie-break among nodes of equal score.
     pub fn new(seed: u64) -> Self {
-        Self {
-            backlog: Backlog::default(),
-            reservations: Reservations::default(),
-            history: EvictionHistory::default(),
-            bounds: FeasibilityBounds::default(),
-            failed_searches: FailedSearches::default(),
-            placement: NodeRanking::new(seed),
-            cycle: 0,
-            began: None,
-            conf_is_new: true,
-        }
+        Self { placement: NodeRanking::new(seed), ..Self::default() }
     }
 
     /// Drops all that depends on the configuration, for a new one.
@@ -52,6 +43,6 @@ impl SchedulerState {
         self.bounds = FeasibilityBounds::default();
         self.failed_searches = FailedSearches::default();
         self.backlog.reset();
-        self.conf_is_new = true;
+        self.conf_is_known = false;
     }
 }

@@ -62,6 +62,11 @@ impl<'s, 'w> Statement<'s, 'w> {
         Some(fit)
     }
 
+    /// Places a task on a node if its queue may have more and the node has room, now or later.
+    pub(crate) fn place_if_allowed(&mut self, task: TaskId, node: NodeId) -> bool {
+        self.session.allocatable(task).is_ok() && self.place_if_fits(task, node).is_some()
+    }
+
     /// Takes back the nomination or allocation of a task.
     pub fn unplace(&mut self, task: TaskId) {
         self.change(task, Status::Pending, None);

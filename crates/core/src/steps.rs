@@ -51,11 +51,6 @@ pub(crate) struct Steps {
     gave_up: bool,
 }
 
-/// What was [set aside](Steps::set_aside).
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct Aside(Budget);
-
 impl Steps {
     /// What an action may take by its arguments.
     pub(crate) fn of_action(session: &Session<'_>, action: &str) -> Self {
@@ -101,16 +96,17 @@ impl Steps {
     }
 
     /// Sets aside all but so many, and half of the time.
-    pub(crate) fn set_aside(&mut self, most: u64) -> Aside {
+    #[must_use]
+    pub(crate) fn set_aside(&mut self, most: u64) -> Budget {
         self.begin();
         let part = self.budget.early_part(most, self.budget.left());
-        Aside(std::mem::replace(&mut self.budget, part))
+        std::mem::replace(&mut self.budget, part)
     }
 
     /// Takes back what was set aside, with what is left besides.
-    pub(crate) fn take_back(&mut self, aside: Aside) {
+    pub(crate) fn take_back(&mut self, aside: Budget) {
         self.begin();
-        let part = std::mem::replace(&mut self.budget, aside.0);
+        let part = std::mem::replace(&mut self.budget, aside);
         self.budget.give_back(&part);
     }
 

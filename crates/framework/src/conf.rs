@@ -197,85 +197,57 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// The flags of a plugin: each switches one hook, or a pair of hooks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "each is named after its hook; `key` gives the spelling in the file")]
-pub enum Flag {
-    JobOrder,
-    Hierarchy,
-    JobReady,
-    JobPipelined,
-    TaskOrder,
-    Preemptable,
-    Reclaimable,
-    Preemptive,
-    QueueOrder,
-    Predicate,
-    BestNode,
-    NodeOrder,
-    TargetJob,
-    ReservedNodes,
-    JobEnqueued,
-    JobStarving,
-    ClusterOrder,
-    Victim,
-    Overused,
-    Allocatable,
-    HyperNodeOrder,
-    SubJobReady,
-    SubJobPipelined,
-    SubJobOrder,
-    HyperNodeGradient,
+macro_rules! flags {
+    ($($flag:ident $key:literal $has_effect:literal,)*) => {
+        /// The flags of a plugin: each switches one hook, or a pair of hooks.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        #[expect(missing_docs, reason = "each is named after its hook; `ALL` gives the spelling in the file")]
+        pub enum Flag { $($flag,)* }
+
+        impl Flag {
+            /// Every flag with its key in scheduler.conf, in Volcano's spelling, which mixes `enable` and `enabled`.
+            pub const ALL: [(Flag, &'static str); [$($key),*].len()] = [$((Flag::$flag, $key)),*];
+
+            /// Whether the flag switches a hook. The other flags belong to what Phalanx does not have yet (node shards,
+            /// network topology, subgroups), or have no use in Volcano either.
+            pub fn has_effect(self) -> bool {
+                match self { $(Flag::$flag => $has_effect,)* }
+            }
+        }
+    };
+}
+
+// Each flag with its key and whether it has an effect.
+flags! {
+    JobOrder "enableJobOrder" true,
+    Hierarchy "enableHierarchy" true,
+    JobReady "enableJobReady" true,
+    JobPipelined "enableJobPipelined" true,
+    TaskOrder "enableTaskOrder" true,
+    Preemptable "enablePreemptable" true,
+    Reclaimable "enableReclaimable" true,
+    Preemptive "enablePreemptive" true,
+    QueueOrder "enableQueueOrder" true,
+    Predicate "enablePredicate" true,
+    BestNode "enableBestNode" false,
+    NodeOrder "enableNodeOrder" true,
+    TargetJob "enableTargetJob" false,
+    ReservedNodes "enableReservedNodes" false,
+    JobEnqueued "enableJobEnqueued" true,
+    JobStarving "enableJobStarving" true,
+    ClusterOrder "enabledClusterOrder" false,
+    Victim "enabledVictim" true,
+    Overused "enabledOverused" true,
+    Allocatable "enabledAllocatable" true,
+    HyperNodeOrder "enabledHyperNodeOrder" false,
+    SubJobReady "enabledSubJobReady" false,
+    SubJobPipelined "enabledSubJobPipelined" false,
+    SubJobOrder "enabledSubJobOrder" false,
+    HyperNodeGradient "enabledHyperNodeGradient" false,
 }
 
 impl Flag {
-    /// Every flag with its key in scheduler.conf, in Volcano's spelling, which mixes `enable` and `enabled`.
-    pub const ALL: [(Flag, &'static str); 25] = [
-        (Flag::JobOrder, "enableJobOrder"),
-        (Flag::Hierarchy, "enableHierarchy"),
-        (Flag::JobReady, "enableJobReady"),
-        (Flag::JobPipelined, "enableJobPipelined"),
-        (Flag::TaskOrder, "enableTaskOrder"),
-        (Flag::Preemptable, "enablePreemptable"),
-        (Flag::Reclaimable, "enableReclaimable"),
-        (Flag::Preemptive, "enablePreemptive"),
-        (Flag::QueueOrder, "enableQueueOrder"),
-        (Flag::Predicate, "enablePredicate"),
-        (Flag::BestNode, "enableBestNode"),
-        (Flag::NodeOrder, "enableNodeOrder"),
-        (Flag::TargetJob, "enableTargetJob"),
-        (Flag::ReservedNodes, "enableReservedNodes"),
-        (Flag::JobEnqueued, "enableJobEnqueued"),
-        (Flag::JobStarving, "enableJobStarving"),
-        (Flag::ClusterOrder, "enabledClusterOrder"),
-        (Flag::Victim, "enabledVictim"),
-        (Flag::Overused, "enabledOverused"),
-        (Flag::Allocatable, "enabledAllocatable"),
-        (Flag::HyperNodeOrder, "enabledHyperNodeOrder"),
-        (Flag::SubJobReady, "enabledSubJobReady"),
-        (Flag::SubJobPipelined, "enabledSubJobPipelined"),
-        (Flag::SubJobOrder, "enabledSubJobOrder"),
-        (Flag::HyperNodeGradient, "enabledHyperNodeGradient"),
-    ];
-
-    /// Whether the flag switches a hook. The other flags belong to what Phalanx does not have yet (node shards, network
-    /// topology, subgroups), or have no use in Volcano either.
-    pub fn has_effect(self) -> bool {
-        !matches!(
-            self,
-            Flag::BestNode
-                | Flag::TargetJob
-                | Flag::ReservedNodes
-                | Flag::ClusterOrder
-                | Flag::HyperNodeOrder
-                | Flag::SubJobReady
-                | Flag::SubJobPipelined
-                | Flag::SubJobOrder
-                | Flag::HyperNodeGradient
-        )
-    }
-
     fn bit(self) -> u32 {
         1 << self as u8
     }

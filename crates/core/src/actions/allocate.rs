@@ -4,8 +4,7 @@
 //! it is ready, and its further tasks compete anew. In a queue of `dequeueStrategy: fifo` a job that cannot start holds
 //! up those behind it; what more it would like when it has started does not, nor what it lost. Source: Volcano's
 //! allocate action.
-use super::ActionDef;
-use super::gates;
+use super::{ActionDef, PREDICATE_CACHE_ARG, gates};
 use crate::backlog;
 use crate::gang::{self, Served, TaskQueue, repair, reserved};
 use crate::order::{self, JobsByQueue};
@@ -14,18 +13,12 @@ use crate::session::Session;
 use phalanx_cluster::Status;
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{JobId, QueueId};
-use phalanx_framework::conf::{ArgKind, ArgSpec};
 use rustc_hash::FxHashMap;
 
 pub(super) const DEF: ActionDef = ActionDef {
     name: "allocate",
     summary: "Places the tasks of admitted jobs, gangs whole or not at all.",
-    args: &[ArgSpec {
-        name: "predicateErrorCacheEnable",
-        kind: ArgKind::Bool,
-        default: "true",
-        doc: "Accepted for Volcano's sake; filters are always asked once per class of tasks.",
-    }],
+    args: &[PREDICATE_CACHE_ARG],
     run,
 };
 

@@ -2,7 +2,7 @@
 //!
 //! Source: Volcano's backfill action. Other than there, such tasks of a job are placed in one statement, so that a gang
 //! of them is bound as a whole or not at all, and the queue has to take the job.
-use super::ActionDef;
+use super::{ActionDef, PREDICATE_CACHE_ARG};
 use crate::backlog;
 use crate::gang::{self, Served, TaskQueue};
 use crate::order::{self, JobsByQueue};
@@ -11,17 +11,11 @@ use crate::session::Session;
 use phalanx_cluster::Status;
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{JobId, QueueId};
-use phalanx_framework::conf::{ArgKind, ArgSpec};
 
 pub(super) const DEF: ActionDef = ActionDef {
     name: "backfill",
     summary: "Places tasks that request nothing.",
-    args: &[ArgSpec {
-        name: "predicateErrorCacheEnable",
-        kind: ArgKind::Bool,
-        default: "true",
-        doc: "Accepted for Volcano's sake; filters are always asked once per class of tasks.",
-    }],
+    args: &[PREDICATE_CACHE_ARG],
     run,
 };
 

@@ -10,7 +10,15 @@ mod reclaim;
 mod shuffle;
 
 use crate::session::Session;
-use phalanx_framework::conf::ArgSpec;
+use phalanx_framework::conf::{ArgKind, ArgSpec};
+
+/// An argument of several actions.
+const PREDICATE_CACHE_ARG: ArgSpec = ArgSpec {
+    name: "predicateErrorCacheEnable",
+    kind: ArgKind::Bool,
+    default: "true",
+    doc: "Accepted for Volcano's sake; filters are always asked once per class of tasks.",
+};
 
 /// A row in the table of actions.
 pub struct ActionDef {

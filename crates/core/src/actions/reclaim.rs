@@ -3,23 +3,13 @@
 //! What a queue deserves is the plugins' to say (proportion, capacity): the gang's queue must be entitled to all of it,
 //! and only running pods of other, reclaimable queues are taken; see [`eviction`](crate::eviction) for the rest.
 //! Source: Volcano's reclaim action.
-use super::ActionDef;
+use super::{ActionDef, PREDICATE_CACHE_ARG};
 use crate::eviction::{self, EvictionMode};
 use crate::steps::{MAX_STEPS_ARG, MAX_TIME_ARG};
-use phalanx_framework::conf::{ArgKind, ArgSpec};
 
 pub(super) const DEF: ActionDef = ActionDef {
     name: "reclaim",
     summary: "Evicts pods of queues that have more than they deserve for a gang of a queue that has less.",
-    args: &[
-        MAX_STEPS_ARG,
-        MAX_TIME_ARG,
-        ArgSpec {
-            name: "predicateErrorCacheEnable",
-            kind: ArgKind::Bool,
-            default: "true",
-            doc: "Accepted for Volcano's sake; filters are always asked once per class of tasks.",
-        },
-    ],
+    args: &[MAX_STEPS_ARG, MAX_TIME_ARG, PREDICATE_CACHE_ARG],
     run: |session| eviction::run(session, EvictionMode::Reclaim),
 };

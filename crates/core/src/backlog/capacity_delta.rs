@@ -50,9 +50,9 @@ pub(super) struct Capacities {
     /// How far the log of touched nodes was read; `None` when nothing is recorded.
     cursor: Option<u64>,
     /// Nodes on which capacity was freed in mid-cycle.
-    freed_in_cycle: Vec<NodeId>,
+    pub(super) freed_in_cycle: Vec<NodeId>,
     /// Sum of [`free`] over all nodes.
-    spare: Amounts,
+    pub(super) spare: Amounts,
 }
 
 /// Capacity that has grown.
@@ -130,23 +130,6 @@ pub(super) fn clamped(amounts: &Amounts) -> Amounts {
 }
 
 impl Capacities {
-    /// Sum of free capacity of all nodes when it was recorded.
-    pub(super) fn spare(&self) -> &Amounts {
-        &self.spare
-    }
-
-    pub(super) fn note_freed(&mut self, node: NodeId) {
-        self.freed_in_cycle.push(node);
-    }
-
-    pub(super) fn any_freed(&self) -> bool {
-        !self.freed_in_cycle.is_empty()
-    }
-
-    pub(super) fn clear_freed(&mut self) {
-        self.freed_in_cycle.clear();
-    }
-
     /// What has grown since the last record; `None` if nothing has.
     pub(super) fn delta(&self, cluster: &Cluster) -> Option<CapacityDelta> {
         let mut delta = CapacityDelta { spare: self.spare.clone(), ..CapacityDelta::default() };
@@ -188,18 +171,14 @@ impl Capacities {
 
     /// Records the current capacity, if any class waits for more.
     pub(super) fn record(&mut self, cluster: &Cluster, wanted: bool) {
-        let touched = self.cursor.and_then(|cursor| cluster.touched_since(cursor));
-        let touched: Vec<NodeId> = match touched {
-            _ if !wanted => {
-                *self = Self { freed_in_cycle: std::mem::take(&mut self.freed_in_cycle), ..Self::default() };
-                return;
-            }
-            Some(touched) => touched.to_vec(),
-            None => {
-                *self = Self { freed_in_cycle: std::mem::take(&mut self.freed_in_cycle), ..Self::default() };
-                cluster.nodes.ids().collect()
-            }
-        };
+        let known = self.cursor.and_then(|cursor| cluster.touched_since(cursor)).filter(|_| wanted);
+        if known.is_none() {
+            *self = Self { freed_in_cycle: std::mem::take(&mut self.freed_in_cycle), ..Self::default() };
+        }
+        if !wanted {
+            return;
+        }
+        let touched = known.map_or_else(|| cluster.nodes.ids().collect(), <[NodeId]>::to_vec);
         self.seen.resize(cluster.nodes.bound().max(self.seen.len()), None);
         for id in touched {
             let now = cluster.nodes.get(id).map(NodeCapacity::of);

@@ -260,9 +260,9 @@ impl CapacityIndex {
 pub(super) struct CapacityIndexes {
     of: FxHashMap<QueueId, CapacityIndex>,
     /// Classes that may have to move.
-    moved: Vec<JobClassId>,
+    pub(super) moved: Vec<JobClassId>,
     /// Number of cycles with unschedulable jobs.
-    cycle: u64,
+    pub(super) cycle: u64,
     /// How far the log of changed terms was read.
     cursor: u64,
     /// Capacity of all nodes when classes were ranked.
@@ -272,14 +272,6 @@ pub(super) struct CapacityIndexes {
 impl CapacityIndexes {
     pub(super) fn is_empty(&self) -> bool {
         self.of.is_empty() && self.moved.is_empty()
-    }
-
-    pub(super) fn cycle(&self) -> u64 {
-        self.cycle
-    }
-
-    pub(super) fn note_moved(&mut self, id: JobClassId) {
-        self.moved.push(id);
     }
 
     /// Removes all classes.
@@ -442,7 +434,7 @@ impl Backlog {
         self.classes.indexes.follow_terms(&cluster.terms);
         let mut capacity_index = self.classes.indexes.of.remove(&queue)?;
         let JobClasses { capacities, indexes, .. } = &self.classes;
-        let search = ClassQuery { sought, spare: capacities.spare(), in_backoff_at, cycle: indexes.cycle };
+        let search = ClassQuery { sought, spare: &capacities.spare, in_backoff_at, cycle: indexes.cycle };
         let next = capacity_index.next(ClassesView { cluster, classes: &self.classes.all }, cursor, &search);
         self.classes.indexes.of.insert(queue, capacity_index);
         next

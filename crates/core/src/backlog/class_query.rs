@@ -99,10 +99,7 @@ impl Cursor {
     pub(super) fn is_past_backoff(&mut self, bounds: &Bounds, search: &ClassQuery<'_>) -> bool {
         let rests = search.in_backoff_at.is_some_and(|now| bounds.backoff_until > now);
         if rests {
-            self.next_retry = Some(
-                self.next_retry
-                    .map_or(bounds.backoff_until, |next_retry| next_retry.min(bounds.backoff_until)),
-            );
+            self.next_retry = self.next_retry.into_iter().chain([bounds.backoff_until]).min();
         }
         !rests
     }

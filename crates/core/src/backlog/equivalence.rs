@@ -226,7 +226,7 @@ impl JobClasses {
             backoff: Backoff::default(),
             rank: None,
             last_tried: 0,
-            last_examined: self.indexes.cycle(),
+            last_examined: self.indexes.cycle,
         });
         self.ids.insert(key, id);
         self.set_hint(id, hint);
@@ -246,7 +246,7 @@ impl JobClasses {
             self.emptied.push(id);
         }
         if class.hint.in_capacity_index {
-            self.indexes.note_moved(id);
+            self.indexes.moved.push(id);
         }
     }
 
@@ -258,7 +258,7 @@ impl JobClasses {
         }
         class.live += 1;
         if class.hint.in_capacity_index {
-            self.indexes.note_moved(id);
+            self.indexes.moved.push(id);
         }
     }
 
@@ -314,7 +314,7 @@ impl JobClasses {
     pub(super) fn unrank_all(&mut self) {
         for id in self.all.ids().collect::<Vec<_>>() {
             if self.all[id].rank.take().is_some() {
-                self.indexes.note_moved(id);
+                self.indexes.moved.push(id);
             }
         }
         self.indexes.clear();
@@ -349,7 +349,7 @@ impl Backlog {
         let classes = &mut self.classes;
         let class = &mut classes.all[id];
         if class.live == 0 {
-            (class.last_tried, class.last_examined) = (0, classes.indexes.cycle());
+            (class.last_tried, class.last_examined) = (0, classes.indexes.cycle);
             classes.set_hint(id, hint);
             return id;
         }

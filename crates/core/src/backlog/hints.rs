@@ -1,8 +1,7 @@
 //! When unschedulable jobs are tried again: the first job of a class once its queueing hint is met, or all jobs of a
 //! queue.
 use super::capacity_delta::{Capacities, CapacityDelta};
-use super::class_query::Largest;
-use super::equivalence::{Awaits, JobClass, JobClassId, JobClassKey, JobClasses, QueueClasses};
+use super::equivalence::{Awaits, JobClass, JobClassId, JobClassKey, JobClasses};
 use super::pools::{Activation, Backlog};
 use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::Refusal;
@@ -37,26 +36,11 @@ impl JobClasses {
 }
 
 impl Backlog {
-    /// Drops ranks that were computed with other node capacities than the current ones.
-    pub(super) fn refresh_ranks(&mut self, cluster: &Cluster) {
-        self.classes.order_by(&cluster.sums.allocatable);
-    }
-
-    /// Classes whose first job is tried in each cycle.
-    pub(super) fn classes_tried_each_cycle(&self) -> Vec<JobClassId> {
-        self.classes.tried_each_cycle.iter().copied().collect()
-    }
-
-    /// Whether the first job of a class is tried in each cycle.
-    pub(super) fn is_tried_each_cycle(&self, id: JobClassId) -> bool {
-        self.classes.tried_each_cycle.contains(&id)
-    }
-
     /// Records that the first job of a class is tried in this cycle.
     pub(super) fn note_tried(&mut self, id: JobClassId) {
         let classes = &mut self.classes;
         let Some(class) = classes.all.get_mut(id) else { return };
-        class.last_tried = classes.indexes.cycle();
+        class.last_tried = classes.indexes.cycle;
         class.last_examined = class.last_tried;
         if class.is_tried_each_cycle() {
             classes.tried_each_cycle.insert(id);
@@ -111,7 +95,7 @@ impl Backlog {
 
     /// Records that capacity of a node was freed in mid-cycle, or will be.
     pub(crate) fn note_freed(&mut self, node: NodeId) {
-        self.classes.capacities.note_freed(node);
+        self.classes.capacities.freed_in_cycle.push(node);
     }
 
     /// Records that a task was placed: pods with affinity to it may fit now.
@@ -121,14 +105,8 @@ impl Backlog {
 
     /// Whether this cycle freed capacity, or placed a pod that unschedulable jobs may have affinity to.
     pub(crate) fn was_freed(&self) -> bool {
-        self.classes.capacities.any_freed()
+        !self.classes.capacities.freed_in_cycle.is_empty()
             || (self.classes.affinity_match_placed && self.classes.awaiting_affinity > 0)
-    }
-
-    /// Drops empty classes, and records the free capacity that unschedulable jobs were refused with.
-    pub(super) fn end_cycle(&mut self, cluster: &Cluster) {
-        self.classes.drop_emptied(&mut self.timers);
-        self.record_capacities(cluster);
     }
 
     /// Records the current free capacity, which the next delta is taken from.
@@ -138,14 +116,9 @@ impl Backlog {
         self.classes.capacities = capacities;
     }
 
-    /// The largest free capacity of any node, and of any domain where classes need it.
-    pub(super) fn largest_free(&self, cluster: &Cluster) -> Largest {
-        Largest::new(cluster, self.classes.awaiting_affinity > 0)
-    }
-
     /// Clears what [`was_freed`](Self::was_freed) reads, at the start of a cycle.
     pub(super) fn clear_freed(&mut self) {
-        self.classes.capacities.clear_freed();
+        self.classes.capacities.freed_in_cycle.clear();
         self.classes.affinity_match_placed = false;
     }
 
@@ -158,11 +131,6 @@ impl Backlog {
     /// Whether the backlog knows if a queue takes jobs.
     pub(super) fn knows_blocked(&self, queue: QueueId) -> bool {
         self.classes.queues.get(&queue).is_some_and(|queue| queue.unschedulable > 0)
-    }
-
-    /// Stores whether a queue takes jobs, or why not.
-    pub(super) fn set_blocked(&mut self, queue: QueueId, blocked: Result<(), Refusal>) {
-        self.classes.queues.insert(queue, QueueClasses { unschedulable: 0, blocked });
     }
 
     /// Tries all unschedulable jobs of some queues.

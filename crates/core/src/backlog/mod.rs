@@ -19,7 +19,7 @@ mod timers;
 use crate::backoff::Backoff;
 use crate::order::Heap;
 use crate::session::Session;
-use equivalence::JobClassId;
+use equivalence::{JobClassId, QueueClasses};
 use members::{Member, Members};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Dequeue, Time};
@@ -78,9 +78,11 @@ pub(crate) fn begin(session: &mut Session<'_>, limits: RetryLimits) {
     session.state.failed_searches.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
     if session.state.backlog.unschedulable() > 0 {
         retry_queues(session, changed);
-        let mut classes = session.state.backlog.classes_tried_each_cycle();
+        let mut classes = Vec::from_iter(session.state.backlog.classes.tried_each_cycle.iter().copied());
         classes.extend(
-            backoff_over.into_iter().filter(|class| !session.state.backlog.is_tried_each_cycle(*class)),
+            backoff_over
+                .into_iter()
+                .filter(|class| !session.state.backlog.classes.tried_each_cycle.contains(class)),
         );
         scans::rank_moved_classes(session);
         let delta = session.state.backlog.delta(session.cluster);
@@ -176,7 +178,7 @@ fn try_first(session: &mut Session<'_>, id: JobClassId) -> Option<JobId> {
     let job = first(session, id)?;
     session.state.backlog.note_tried(id);
     session.state.backlog.retry(job, Activation::Class);
-    session.state.backlog.set_first_of(job, id);
+    session.state.backlog.row_mut(job).first_of = Some(id);
     session.state.backlog.refusals.clear(job);
     Some(job)
 }
@@ -208,7 +210,9 @@ pub(crate) fn end_cycle(session: &mut Session<'_>, limits: RetryLimits) {
     } else {
         requeue_all(session, waiting, limits);
     }
-    session.state.backlog.end_cycle(session.cluster);
+    let backlog = &mut session.state.backlog;
+    backlog.classes.drop_emptied(&mut backlog.timers);
+    backlog.record_capacities(session.cluster);
     session.state.backlog.tidy_active(session.cluster);
     debug_assert!(knows_queues(session), "a queue has another answer than its unschedulable jobs were given");
 }
@@ -258,7 +262,8 @@ fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, li
     let queue = requeue.key.queue();
     if !session.state.backlog.knows_blocked(queue) {
         let blocked = session.queue_refuses(queue);
-        session.state.backlog.set_blocked(queue, blocked);
+        let known = QueueClasses { unschedulable: 0, blocked };
+        session.state.backlog.classes.queues.insert(queue, known);
     }
     let class = session.state.backlog.ensure_class(requeue.key, requeue.hint, job);
     let first_of = session.state.backlog.row(job).first_of;

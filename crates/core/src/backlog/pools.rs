@@ -133,7 +133,7 @@ impl Backlog {
             }
         }
         self.changed_queues.extend(changes.queues);
-        changes.freed.into_iter().for_each(|node| self.classes.capacities.note_freed(node));
+        self.classes.capacities.freed_in_cycle.extend(changes.freed);
         for claim in changes.claims {
             self.activate_watcher(claim);
         }
@@ -174,7 +174,7 @@ impl Backlog {
         self.rows.get(id.index()).copied().unwrap_or_default()
     }
 
-    fn row_mut(&mut self, id: JobId) -> &mut JobRow {
+    pub(super) fn row_mut(&mut self, id: JobId) -> &mut JobRow {
         if self.rows.len() <= id.index() {
             self.rows.resize(id.index() + 1, JobRow::default());
         }
@@ -233,11 +233,6 @@ impl Backlog {
     /// How many jobs became active since the last call, by the reason.
     pub(crate) fn take_activations(&mut self) -> BTreeMap<Activation, u64> {
         std::mem::take(&mut self.activations)
-    }
-
-    /// Sets the class that a job is tried for.
-    pub(super) fn set_first_of(&mut self, id: JobId, class: JobClassId) {
-        self.row_mut(id).first_of = Some(class);
     }
 
     /// Takes the class that a job was tried for.
@@ -378,11 +373,6 @@ impl Backlog {
         self.active = jobs;
     }
 
-    /// Whether a job was refused because its binds were refused.
-    pub(super) fn is_denied(&self, id: JobId) -> bool {
-        self.refusals.of(id).iter().any(|refusal| matches!(refusal, Refusal::BindDenied { .. }))
-    }
-
     /// Whether nothing is to be decided for a job until it changes.
     pub(super) fn has_nothing_pending(&self, id: JobId, job: &Job) -> bool {
         let to_admit = job.phase == Phase::Pending && job.object.exists;
@@ -447,12 +437,13 @@ impl Backlog {
         for id in self.active_jobs(cluster) {
             let job = &cluster.jobs[id];
             let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.object.exists);
-            let refused = !self.refusals.of(id).is_empty()
-                && (!job.has_places() || job.grows())
-                && !self.is_deferred(id);
+            let refusals = self.refusals.of(id);
+            let refused = !refusals.is_empty() && (!job.has_places() || job.grows()) && !self.is_deferred(id);
             match (waits, refused) {
                 (false, _) => {}
-                _ if self.is_denied(id) => pending.backoff += 1,
+                _ if refusals.iter().any(|it| matches!(it, Refusal::BindDenied { .. })) => {
+                    pending.backoff += 1
+                }
                 (true, true) => pending.unschedulable += 1,
                 (true, false) => pending.active += 1,
             }

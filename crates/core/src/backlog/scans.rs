@@ -80,7 +80,8 @@ impl IndexScans {
 
 /// Ranks classes whose first job has changed.
 pub(super) fn rank_moved_classes(session: &mut Session<'_>) {
-    session.state.backlog.refresh_ranks(session.cluster);
+    // Drops ranks that were computed with other node capacities than the current ones.
+    session.state.backlog.classes.order_by(&session.cluster.sums.allocatable);
     let mut moved: Vec<(JobClassId, JobId)> = Vec::new();
     for id in session.state.backlog.take_moved_classes() {
         match first(session, id) {
@@ -140,7 +141,8 @@ pub(crate) fn try_next_fitting(session: &mut Session<'_>, queue: QueueId) -> Opt
     let mut scan = session.scans.scans.get(&queue).copied().filter(|scan| !scan.over)?;
     session.state.backlog.record_capacities(session.cluster);
     if session.scans.failed_tries >= TRIES_BETWEEN_LARGEST {
-        session.scans.largest = Some(session.state.backlog.largest_free(session.cluster));
+        let with_domains = session.state.backlog.classes.awaiting_affinity > 0;
+        session.scans.largest = Some(Largest::new(session.cluster, with_domains));
         session.scans.failed_tries = 0;
     }
     let backoff_over = (scan.leading == 0).then_some(session.now);

@@ -37,7 +37,7 @@ pub(super) fn dry_run(
     let placed = loop {
         steps.spend(count)?;
         let placed = statement.nested(|statement| {
-            evict(statement, &units[..count]);
+            units[..count].iter().flatten().for_each(|victim| statement.evict(victim.task));
             // With the last of them gone, nothing is left but backtracking.
             let last = count == units.len() && !units.is_empty();
             if last {
@@ -70,12 +70,6 @@ fn is_entitled(session: &mut Session<'_>, preemptor: &Preemptor) -> bool {
     }
     let ask = |session: &Session<'_>, task: TaskId| session.preemptive(task).is_ok();
     lasts.into_iter().all(|task| preemptor::ask_without(session, task, ask))
-}
-
-fn evict(statement: &mut Statement<'_, '_>, units: &[Unit]) {
-    for victim in units.iter().flatten() {
-        statement.evict(victim.task);
-    }
 }
 
 /// Tasks of the preemptor that have a place.
@@ -199,7 +193,7 @@ fn stays_beside(
         placed.iter().filter_map(|task| Some((*task, cluster.tasks[*task].node?))).collect();
     Ok(statement.nested(|statement| {
         put_back(statement, unit, placed);
-        places.into_iter().all(|(task, node)| preemptor::place_on(statement, task, node))
+        places.into_iter().all(|(task, node)| statement.place_if_allowed(task, node))
     }))
 }
 

@@ -5,7 +5,6 @@ use phalanx_resource::DimId;
 use rustc_hash::FxHashSet;
 
 use super::mode::EvictionMode;
-use super::search;
 use crate::eviction_history::ProtectedJobs;
 use crate::failed_searches::{RequestClass, SearchKey, SearchKind, TaskRequest};
 use crate::feasibility::TaskDemand;
@@ -15,7 +14,7 @@ use crate::session::Session;
 use crate::statement::Statement;
 use crate::steps::Steps;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
-use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
+use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::{Before, Cluster, Status};
 use phalanx_framework::plugin::Plugin;
 
@@ -96,7 +95,7 @@ impl Preemptor {
             || !self.protected.is_empty()
             || cluster.jobs[self.job].has_places()
             || cluster.class_of(last).best_effort
-            || search::asks_others(session)
+            || session.tiers.victims_are_judged_remotely()
         {
             return None;
         }
@@ -212,7 +211,7 @@ impl Preemptor {
         for home in choice.nodes(statement.session(), self.job, &self.tasks) {
             steps.spend(1)?;
             let placed = statement.nested(|statement| {
-                if !choice.begin(statement, home) {
+                if !statement.place_if_allowed(choice.first, home) {
                     return Ok(None);
                 }
                 self.place_behind(statement, vec![choice.first], steps)
@@ -329,11 +328,6 @@ pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
     let session = statement.session();
     let best = if session.allocatable(task).is_ok() { session.best_node(task) } else { None };
     best.map(|best| statement.place(task, best.node, best.fit)).is_some()
-}
-
-/// Places a task on this node.
-pub(super) fn place_on(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> bool {
-    statement.session().allocatable(task).is_ok() && statement.place_if_fits(task, node).is_some()
 }
 
 /// The last task of each class, the last one of all first.

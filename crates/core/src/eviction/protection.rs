@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::mode::EvictionMode;
 use super::preemptor::Preemptor;
-use super::search::{asks_others, freed, keeps_reservation};
+use super::search::{freed, keeps_reservation};
 use crate::feasibility::FeasibilityBounds;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoPotentialVictims, Protected, Protection, Short};
@@ -261,7 +261,7 @@ impl Explanation<'_, '_> {
     /// Why plugins do not let a pod go, even if it alone had to.
     fn by_plugins(&mut self, id: TaskId, job: JobId) -> Option<PluginRefusal> {
         let (session, preemptor) = (self.session, self.preemptor);
-        if asks_others(session) {
+        if session.tiers.victims_are_judged_remotely() {
             return None;
         }
         let asked = self.plugins.entry((job, session.cluster.tasks[id].class));

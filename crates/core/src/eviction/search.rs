@@ -60,15 +60,10 @@ impl EvictionPlanner {
     }
 }
 
-/// Whether each question about victims goes to another process: then few are asked, about many at once.
-pub(super) fn asks_others(session: &Session<'_>) -> bool {
-    session.tiers.victims_are_judged_remotely()
-}
-
 /// The tasks that plugins and PodDisruptionBudgets let go together, in no order of importance; none where each question
 /// goes to another process.
 pub(super) fn together(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<(TaskId, NodeId)> {
-    if asks_others(session) {
+    if session.tiers.victims_are_judged_remotely() {
         return Vec::new();
     }
     let mode = preemptor.mode;
@@ -241,7 +236,7 @@ impl VictimSearch<'_, '_> {
             if !goes(&all.iter().map(|(task, _)| *task).collect::<Vec<_>>()) {
                 return Ok(Vec::new());
             }
-            if asks_others(session) {
+            if session.tiers.victims_are_judged_remotely() {
                 return Ok(all);
             }
             steps.scan(4 * all.len())?;

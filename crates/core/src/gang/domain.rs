@@ -112,12 +112,6 @@ impl Choice {
         }
         domains.into_values().collect()
     }
-
-    /// Gives the first task this node. Returns whether its queue and the node have room for it.
-    pub(crate) fn begin(&self, statement: &mut Statement<'_, '_>, node: NodeId) -> bool {
-        statement.session().allocatable(self.first).is_ok()
-            && statement.place_if_fits(self.first, node).is_some()
-    }
 }
 
 /// How many tasks like this one fit the idle and releasing resources of a node.
@@ -142,7 +136,7 @@ fn place_at(
     choice: &Choice,
     node: NodeId,
 ) -> Option<Goal> {
-    if !choice.begin(statement, node) {
+    if !statement.place_if_allowed(choice.first, node) {
         return None;
     }
     if !statement.session().job_ready(request.job) {

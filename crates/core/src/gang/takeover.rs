@@ -40,15 +40,12 @@ pub(crate) fn candidates(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
 
 /// Takes back the reservations of these jobs.
 pub(crate) fn take_back(statement: &mut Statement<'_, '_>, jobs: &[JobId]) -> Vec<TakenBack> {
-    jobs.iter().map(|job| take_back_of(statement, *job)).collect()
-}
-
-fn take_back_of(statement: &mut Statement<'_, '_>, job: JobId) -> TakenBack {
-    let places = reserved::places(statement.session(), job);
-    for (task, _) in &places {
-        statement.unplace(*task);
-    }
-    TakenBack { job, places }
+    let mut take_back_of = |job: JobId| {
+        let places = reserved::places(statement.session(), job);
+        places.iter().for_each(|(task, _)| statement.unplace(*task));
+        TakenBack { job, places }
+    };
+    jobs.iter().map(|job| take_back_of(*job)).collect()
 }
 
 /// Gives back the reserved places that still fit beside those of the taker, to the most important job first. A gang

@@ -55,7 +55,7 @@ impl NodeRecord {
 }
 
 /// The nodes of the Cluster in buckets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct NodeBuckets {
     seed: u64,
     attribute_sets: AttributeSets,
@@ -102,22 +102,7 @@ impl BucketLog {
 impl NodeBuckets {
     /// Knows no nodes yet; the seed is for tie-breaks.
     pub(super) fn new(seed: u64) -> Self {
-        Self {
-            seed,
-            attribute_sets: AttributeSets::default(),
-            positions: Vec::new(),
-            nodes: Vec::new(),
-            records: Vec::new(),
-            links: Links::default(),
-            buckets: Vec::new(),
-            amounts: BucketAmounts::default(),
-            free: Vec::new(),
-            by_state: HashTable::new(),
-            of_attribute_set: Vec::new(),
-            serial: 0,
-            cursor: 0,
-            changed: BucketLog::default(),
-        }
+        Self { seed, ..Self::default() }
     }
 
     /// All buckets by slot, the empty ones too.

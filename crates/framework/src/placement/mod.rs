@@ -120,6 +120,7 @@ struct Topologies {
 }
 
 /// The nodes, ranked for each class; kept across cycles.
+#[derive(Default)]
 pub struct NodeRanking {
     seed: u64,
     buckets: NodeBuckets,
@@ -152,23 +153,7 @@ pub struct NodeRanking {
 impl NodeRanking {
     /// Knows no nodes and no classes yet. `seed` decides between nodes of equal score.
     pub fn new(seed: u64) -> Self {
-        Self {
-            seed,
-            buckets: NodeBuckets::new(seed),
-            domains: DomainIndex::default(),
-            topologies: Topologies::default(),
-            attributes: None,
-            classes: FxHashMap::default(),
-            scoped: FxHashSet::default(),
-            cursor: 0,
-            added: VecDeque::new(),
-            questions: 0,
-            began: 0,
-            ranked: 0,
-            rankings: VecDeque::new(),
-            dims: 0,
-            rotation: None,
-        }
+        Self { seed, buckets: NodeBuckets::new(seed), ..Self::default() }
     }
 
     /// Compares a sample of the nodes from now on; `None` for all nodes.

@@ -27,27 +27,9 @@ impl Capacity {
         }
     }
 
-    /// Whether the allocation gate of a pod may be removed: nodes do not count, so that an autoscaler sees the pod.
-    pub(super) fn check_gate(&self, cluster: &Cluster, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        let limits =
-            |id| if self.tree { &self.of(id).enqueue_limits } else { &cluster.queues[id].capability };
-        self.check_limits(cluster, queue, task, None, limits)
-    }
-
-    /// Whether reclaim from other queues can make a task allocatable: the task must fit the realCapability of its
-    /// queue, and that of each ancestor if no other queue held anything there.
-    pub(super) fn check_reclaim_limits(
-        &self,
-        cluster: &Cluster,
-        queue: QueueId,
-        task: TaskId,
-    ) -> Result<(), Refusal> {
-        self.check_limits(cluster, queue, task, Some(queue), |id| &self.of(id).allocatable_limits)
-    }
-
     /// Whether a task is within these limits of its queue and of each ancestor. With `only_held_by`, what that queue
     /// holds counts in each ancestor, instead of all that the ancestor holds.
-    fn check_limits<'w>(
+    pub(super) fn check_limits<'w>(
         &'w self,
         cluster: &'w Cluster,
         queue: QueueId,

@@ -212,7 +212,11 @@ impl Plugin for Capacity {
     }
 
     fn victim_queue_order(&self, cluster: &Cluster, reclaimer: QueueId, a: QueueId, b: QueueId) -> Ordering {
-        self.compare_victim_queues(cluster, reclaimer, a, b)
+        let common_depth = |id| {
+            let (part, other) = cluster.queues_part(id, reclaimer);
+            cluster.queue_depth(part) + usize::from(part == other)
+        };
+        if self.tree { common_depth(b).cmp(&common_depth(a)) } else { Ordering::Equal }
     }
 
     fn allocatable(&self, cluster: &Cluster, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
@@ -220,7 +224,9 @@ impl Plugin for Capacity {
     }
 
     fn gate_removable(&self, cluster: &Cluster, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.check_gate(cluster, queue, task)
+        let limits =
+            |id| if self.tree { &self.of(id).enqueue_limits } else { &cluster.queues[id].capability };
+        self.check_limits(cluster, queue, task, None, limits)
     }
 
     fn listens(&self) -> bool {
@@ -235,7 +241,7 @@ impl Plugin for Capacity {
     }
 
     fn preemptive(&self, cluster: &Cluster, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.check_reclaim_limits(cluster, queue, task)?;
+        self.check_limits(cluster, queue, task, Some(queue), |id| &self.of(id).allocatable_limits)?;
         if !self.entitled(cluster, queue, task).is_empty() {
             return Ok(());
         }
@@ -300,9 +306,6 @@ impl Plugin for Capacity {
 
 impl QueueTree for Capacity {
     fn queue_path(&self, cluster: &Cluster, queue: QueueId) -> Option<Vec<u32>> {
-        if !self.tree {
-            return Some(Vec::new());
-        }
         // The order of a queue with children depends on what all its descendants hold.
         (cluster.queues[queue].tree.children == 0).then(|| {
             let mut path: Vec<u32> = cluster.queue_path(queue).map(|id| id.index() as u32).collect();
@@ -312,7 +315,7 @@ impl QueueTree for Capacity {
     }
 
     fn limits_subtrees(&self) -> bool {
-        self.tree
+        true
     }
 }
 

@@ -46,19 +46,4 @@ impl Capacity {
         let deserved = self.of(id).deserved.iter();
         Share::largest(deserved.map(|(dim, deserved)| Share::new(self.held(cluster, id, dim), deserved)))
     }
-
-    /// Which of two queues loses victims to a reclaimer first: the one nearer in the tree.
-    pub(super) fn compare_victim_queues(
-        &self,
-        cluster: &Cluster,
-        reclaimer: QueueId,
-        a: QueueId,
-        b: QueueId,
-    ) -> Ordering {
-        let common_depth = |id| {
-            let (part, other) = cluster.queues_part(id, reclaimer);
-            cluster.queue_depth(part) + usize::from(part == other)
-        };
-        if self.tree { common_depth(b).cmp(&common_depth(a)) } else { Ordering::Equal }
-    }
 }

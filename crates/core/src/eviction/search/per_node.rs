@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{
-    JobId, Loss, NoEviction, NodeId, Offer, Plan, TaskId, Victim, VictimSearch, asks_others, is_surplus,
-};
+use super::{JobId, Loss, NoEviction, NodeId, Offer, Plan, TaskId, Victim, VictimSearch, is_surplus};
 use crate::eviction::mode::EvictionMode;
 
 /// Nodes that are tried for a single pod, the best ones first.
@@ -39,7 +37,8 @@ impl VictimSearch<'_, '_> {
     /// Evicts on one node for a single pod, where that is enough.
     pub(super) fn cheapest_node(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         let single = self.preemptor.tasks.len() == 1 && self.preemptor.non_preempting.is_empty();
-        if !single || self.mode() != EvictionMode::Preempt || asks_others(self.session) {
+        if !single || self.mode() != EvictionMode::Preempt || self.session.tiers.victims_are_judged_remotely()
+        {
             return Ok(None);
         }
         let nodes = self.by_node(&offer.useful);
@@ -66,7 +65,7 @@ impl VictimSearch<'_, '_> {
         let nodes = self.by_node(&offer.useful);
         self.steps.scan(4 * offer.useful.len())?;
         let found = self.try_allowed(&nodes.concat())?;
-        if found.is_some() || asks_others(self.session) {
+        if found.is_some() || self.session.tiers.victims_are_judged_remotely() {
             return Ok(found);
         }
         self.task_by_task(offer, &nodes)

@@ -5,9 +5,7 @@
 //! priority.
 use std::collections::BTreeMap;
 
-use super::{
-    Cluster, EvictionMode, JobId, Loss, Plan, TaskId, Victim, VictimSearch, asks_others, is_surplus,
-};
+use super::{Cluster, EvictionMode, JobId, Loss, Plan, TaskId, Victim, VictimSearch, is_surplus};
 
 /// Steps that this strategy may take: a gang may be broken before the search costs too much.
 const MOST_STEPS: u64 = 10_000;
@@ -54,7 +52,7 @@ impl VictimSearch<'_, '_> {
 
     /// A plan that takes only surplus, if one is found that costs no more than the given one.
     pub(super) fn surplus_instead(&mut self, offered: &[Victim], plan: &Plan) -> Option<Plan> {
-        if self.mode() == EvictionMode::WithinJob || asks_others(self.session) {
+        if self.mode() == EvictionMode::WithinJob || self.session.tiers.victims_are_judged_remotely() {
             return None;
         }
         let cluster = &*self.session.cluster;
