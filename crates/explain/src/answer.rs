@@ -112,7 +112,7 @@ impl Question {
                 let pods = cluster.tasks.iter().filter(|(_, task)| *task.pod.name == *self.name);
                 pods.map(|(_, task)| task.pod.namespace.to_string()).collect()
             }
-            _ => {
+            Subject::PodGroup | Subject::Job => {
                 let jobs = cluster.jobs.iter().filter(|(_, it)| it.object.exists && job(&it.key, it.kind));
                 jobs.map(|(_, job)| job.key.namespace.to_string()).collect()
             }

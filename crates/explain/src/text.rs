@@ -25,8 +25,8 @@ pub fn waited(seconds: i64) -> String {
     };
     match seconds {
         ..MINUTE => format!("{seconds}s"),
-        ..HOUR => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
-        ..DAY => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
+        MINUTE..HOUR => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
+        HOUR..DAY => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
         _ => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
     }
 }

@@ -76,7 +76,7 @@ fn text(top: &Top, rows: usize) -> String {
     let mut text = table(&queue_columns(), &queues);
     let hidden = top.queues.len() - queues.len();
     if hidden > 0 {
-        text += &format!("and {}\n", counted(hidden, "more queue"));
+        text.extend(["and ", &counted(hidden, "more queue"), "\n"]);
     }
     text.push('\n');
     if top.waiting.is_empty() {
@@ -86,7 +86,7 @@ fn text(top: &Top, rows: usize) -> String {
     text += &table(&waiting_columns(now), &waiting);
     let hidden = top.left_out + top.waiting.iter().skip(rows).map(|row| row.jobs).sum::<usize>();
     if hidden > 0 {
-        text += &format!("and {} that waited less long\n", counted(hidden, "more job"));
+        text.extend(["and ", &counted(hidden, "more job"), " that waited less long\n"]);
     }
     text
 }
