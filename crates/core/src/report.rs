@@ -116,7 +116,12 @@ pub struct Report {
 impl Scheduler {
     /// The report on a Cluster after the last cycle.
     pub fn report(&self, cluster: &Cluster) -> Report {
-        Report { groups: groups(cluster, self.refusals()), queues: queues(cluster, self.conf(), self.now()) }
+        Report { groups: groups(cluster, self.refusals()), queues: self.queue_reports(cluster) }
+    }
+
+    /// The part of it on queues.
+    pub fn queue_reports(&self, cluster: &Cluster) -> Vec<QueueReport> {
+        queues(cluster, self.conf(), self.now())
     }
 }
 

@@ -7,6 +7,7 @@ use anyhow::Result;
 use phalanx_conf::{Known, Parsed, Severity};
 use phalanx_framework::conf::Conf;
 use phalanx_sim::Manifests;
+use phalanx_sim::trace::Trace;
 
 use crate::capture;
 use crate::exit::{BadInput, all_of, plain, tell};
@@ -37,6 +38,14 @@ impl Names {
     /// The scheduler name that a pod gets.
     pub(crate) fn first(&self) -> &str {
         self.scheduler_names.first().map_or("volcano", String::as_str)
+    }
+
+    /// What the library reads manifests with.
+    pub(crate) fn read_options(&self) -> phalanx_sim::ReadOptions {
+        phalanx_sim::ReadOptions {
+            schedulers: self.scheduler_names.clone(),
+            default_queue: self.default_queue.clone(),
+        }
     }
 }
 
@@ -135,10 +144,7 @@ impl Source<'_> {
         if files.is_empty() && !faults.is_empty() {
             return Err(all_of(&faults));
         }
-        let options = phalanx_sim::ReadOptions {
-            schedulers: names.scheduler_names.clone(),
-            default_queue: names.default_queue.clone(),
-        };
+        let options = names.read_options();
         let (notes, read) = match phalanx_sim::read_with(&files, &instead.files, &options) {
             Ok(mut manifests) => (std::mem::take(&mut manifests.notes), Some(manifests)),
             Err(refused) => {
@@ -179,6 +185,12 @@ pub(crate) fn conf(file: Option<&Path>) -> Result<Conf, BadInput> {
         tell(format_args!("{}: {}", other.severity, other.in_file(&name)));
     }
     Ok(conf)
+}
+
+/// The trace in a file.
+pub(crate) fn trace(file: &Path, names: &phalanx_sim::ReadOptions) -> Result<Trace, BadInput> {
+    let read = Trace::read(&shown(file), &text(file)?, names);
+    read.map_err(|refused| all_of(&refused.faults))
 }
 
 /// The text of a file.

@@ -1,4 +1,5 @@
 //! The one binary: flags and wiring.
+mod bar;
 mod capture;
 mod completion;
 mod conf;
@@ -23,6 +24,7 @@ mod scheduler;
 mod scheduler_api;
 mod simulate;
 mod top;
+mod trace;
 mod usage;
 mod vcctl;
 mod whatif;
@@ -49,6 +51,9 @@ enum Command {
     Controllers(Box<controllers::Args>),
     /// Schedule a cluster given as manifests, in virtual time
     Simulate(simulate::Args),
+    /// Make traces of jobs that arrive over time, which simulate --trace plays
+    #[command(subcommand)]
+    Trace(trace::Command),
     /// Say why a Job, a PodGroup or a pod waits: once all that has room is placed, or as the live scheduler sees it. With
     /// --journal, what was decided about it
     Explain(explain::Args),
@@ -100,6 +105,7 @@ fn main() -> ExitCode {
         Command::Scheduler(args) => scheduler::run(*args),
         Command::Controllers(args) => controllers::run(*args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Trace(command) => trace::run(&command),
         Command::Explain(args) => explain::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Whatif(args) => whatif::run(&args),

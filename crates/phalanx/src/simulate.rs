@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_framework::conf::Conf;
+use phalanx_sim::trace::{self, TraceReport};
 use phalanx_sim::{Comparison, Manifests, Options, Report};
 
+use crate::bar::Bar;
 use crate::exit::{BadInput, print, tell};
 use crate::inputs::{self, ManifestArgs};
 use crate::runs::{self, RunArgs};
@@ -16,9 +18,16 @@ use crate::sampling::Sampled;
 pub(crate) struct Args {
     #[command(flatten)]
     manifests: ManifestArgs,
-    /// The configuration; without it, Volcano's built-in default. With two of them, what differs between both runs
+    /// The configuration; without it, Volcano's built-in default. With two of them, what differs between both runs;
+    /// with --trace, as many as you like side by side
     #[arg(long, value_name = "FILE")]
     scheduler_conf: Vec<PathBuf>,
+    /// Pods, PodGroups, Queues and Volcano's objects appear at their metadata.creationTimestamp, in virtual time that
+    /// begins with the first that waits
+    #[arg(long, conflicts_with = "cycles")]
+    arrivals: bool,
+    #[command(flatten)]
+    trace: TraceArgs,
     #[command(flatten)]
     run: RunArgs,
     #[command(flatten)]
@@ -26,6 +35,18 @@ pub(crate) struct Args {
     /// How to show the result
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
+}
+
+/// How a trace is played.
+#[derive(Debug, clap::Args)]
+struct TraceArgs {
+    /// Jobs that arrive over time on the cluster of the manifests: a file that phalanx trace makes, or - for standard
+    /// input. The result is use, waiting, fairness, fragments and lost work over time
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cycles", "arrivals"])]
+    trace: Option<PathBuf>,
+    /// With --trace: the resource of queues and fragments; without it, the device that most pods request, or else cpu
+    #[arg(long, value_name = "NAME", requires = "trace")]
+    resource: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,6 +60,9 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if let Some(file) = &args.trace.trace {
+        return play(args, file);
+    }
     let (first, second) = match args.scheduler_conf.as_slice() {
         [] => (None, None),
         [one] => (Some(one.as_path()), None),
@@ -58,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let (Some(first), Some(second)) = (first, second) {
         compare(args, [first, second], conf, manifests)?;
     } else {
-        let simulation = runs::run(conf, manifests, &options(args), args.run.cycles)?;
+        let simulation = runs::run(conf, manifests, &args.options(), args.run.cycles)?;
         print(&match args.output {
             Format::Table => simulation.report().to_table(),
             Format::Json => simulation.report().to_json(),
@@ -71,17 +95,62 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn report(args: &Args, conf: Conf, manifests: Manifests) -> Result<Report> {
-    runs::report(conf, manifests, &options(args), args.run.cycles)
+impl Args {
+    fn options(&self) -> Options {
+        Options {
+            seed: self.run.seed,
+            default_queue: self.manifests.names.default_queue.as_str().into(),
+            sampling: self.sampling.sampling(),
+            arrivals: self.arrivals,
+            ..Options::default()
+        }
+    }
 }
 
-fn options(args: &Args) -> Options {
-    Options {
-        seed: args.run.seed,
-        default_queue: args.manifests.names.default_queue.as_str().into(),
-        sampling: args.sampling.sampling(),
-        ..Options::default()
+fn report(args: &Args, conf: Conf, manifests: Manifests) -> Result<Report> {
+    runs::report(conf, manifests, &args.options(), args.run.cycles)
+}
+
+/// Plays a trace under each configuration.
+fn play(args: &Args, file: &Path) -> Result<()> {
+    let names = args.manifests.names.read_options();
+    let trace = inputs::trace(file, &names)?;
+    let confs = confs(&args.scheduler_conf)?;
+    let manifests = args.manifests.source().manifests()?;
+    if let Some(warning) = args.sampling.warning() {
+        tell(format_args!("note: {warning}"));
     }
+    for queue in trace.queues_beyond(&manifests) {
+        tell(format_args!(
+            "note: queue {queue} of the trace is not in the manifests; it is made, with weight 1"
+        ));
+    }
+    let mut runs = Vec::new();
+    for (name, conf) in confs {
+        inputs::tell_unasked(&conf, &manifests);
+        let mut bar = Bar::new(&name);
+        let resource = args.trace.resource.as_deref();
+        let conf = (name.as_str(), conf);
+        let run = trace::play(&trace, manifests.clone(), conf, &args.options(), resource, &mut |progress| {
+            bar.show(progress);
+        });
+        bar.end();
+        runs.push(run?);
+    }
+    let report = TraceReport::of(runs);
+    print(&match args.output {
+        Format::Table => report.to_table(),
+        Format::Json => report.to_json(),
+        Format::Html => report.to_html(),
+    })
+}
+
+/// Configurations by the names of their files.
+fn confs(files: &[PathBuf]) -> Result<Vec<(String, Conf)>, BadInput> {
+    if files.is_empty() {
+        return Ok(vec![("built-in".to_owned(), inputs::conf(None)?)]);
+    }
+    files.iter().map(|file| Ok((inputs::shown(file), inputs::conf(Some(file))?))).collect()
 }
 
 fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> Result<()> {

@@ -5,6 +5,7 @@ mod cdp;
 mod conformance;
 mod drf;
 mod extender;
+mod fragmentation;
 mod gang;
 mod nodegroup;
 mod nodeorder;
@@ -39,6 +40,7 @@ pub static PLUGINS: &[PluginDef] = &[
     capacity::DEF,
     nodeorder::DEF,
     binpack::DEF,
+    fragmentation::DEF,
     cdp::DEF,
     pdb::DEF,
     sla::DEF,

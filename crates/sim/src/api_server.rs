@@ -11,6 +11,7 @@ use phalanx_core::decision::{Binding, Cause, Decision};
 
 use crate::agenda::{Agenda, Step};
 use crate::claims::Claims;
+use crate::echoes::{Echoes, Held, Pods};
 use crate::remedy::Other;
 use crate::replacement::{Maker, Makers};
 use crate::run_time::{AssumedEnd, RunTime};
@@ -45,7 +46,7 @@ pub struct SimulatedPod {
 /// The API server with its objects and the kubelets with their plans.
 #[derive(Debug, Default)]
 pub(crate) struct ApiServer {
-    pods: BTreeMap<Arc<str>, SimulatedPod>,
+    pods: Pods,
     groups: BTreeMap<Key, PodGroupInfo>,
     queues: BTreeMap<Arc<str>, QueueInfo>,
     pdbs: Vec<PdbInfo>,
@@ -53,7 +54,7 @@ pub(crate) struct ApiServer {
     /// Nodes whose kubelet is alive.
     ready: BTreeSet<Arc<str>>,
     agenda: Agenda,
-    echoes: Vec<Event>,
+    echoes: Echoes,
     /// The number of binds, evictions and kubelet steps so far. Each happens once for a pod.
     pub(crate) steps: u64,
     /// Pods bound in this run.
@@ -95,10 +96,10 @@ impl ApiServer {
     }
 
     /// As `add_node`; the kubelet of a bound pod plans its steps.
-    pub(crate) fn add_pod(&mut self, pod: SimulatedPod, now: Time) {
+    pub(crate) fn add_pod(&mut self, pod: impl Into<Box<SimulatedPod>>, now: Time) {
+        let pod = pod.into();
         self.makers.count(&pod);
         let uid = pod.info.pod.uid.clone();
-        self.echoes.push(Event::Pod(Box::new(pod.info.clone())));
         if pod.info.life.deleting {
             self.agenda.put(after(now, pod.grace_ms), Step::Remove(uid.clone()));
         } else if pod.info.life.phase == PodPhase::Running {
@@ -108,7 +109,7 @@ impl ApiServer {
         } else if pod.info.life.phase == PodPhase::Pending && self.has_kubelet(&pod.info) {
             self.agenda.put(after(now, START_DELAY_MS), Step::Start(uid.clone()));
         }
-        self.pods.insert(uid, pod);
+        self.pods.insert(uid, Held::sent(pod, &mut self.echoes));
     }
 
     /// As `add_node`.
@@ -147,9 +148,9 @@ impl ApiServer {
         self.echoes.push(event);
     }
 
-    /// The events of the watches since the last call.
-    pub(crate) fn take_echoes(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.echoes)
+    /// The next event of the watches.
+    pub(crate) fn next_echo(&mut self) -> Option<Event> {
+        self.echoes.deliver(&self.pods)
     }
 
     /// When the next step of a kubelet is due.
@@ -222,7 +223,7 @@ impl ApiServer {
 
     /// A pod by its UID.
     pub(crate) fn pod(&self, uid: &str) -> Option<&SimulatedPod> {
-        self.pods.get(uid)
+        self.pods.get(uid).map(|held| &**held)
     }
 
     /// A PodGroup by its name.
@@ -334,7 +335,7 @@ impl ApiServer {
             Step::Start(uid) => {
                 let waits =
                     |pod: &SimulatedPod| pod.info.life.phase == PodPhase::Pending && !pod.info.life.deleting;
-                if let Some(pod) = self.pods.get(uid).filter(|pod| waits(pod)).cloned() {
+                if let Some(pod) = self.pods.get(uid).filter(|pod| waits(pod)).map(|held| (**held).clone()) {
                     self.change(uid, |pod| {
                         pod.info.life.phase = PodPhase::Running;
                         pod.info.life.scheduled.get_or_insert(at);
@@ -364,13 +365,14 @@ impl ApiServer {
                     let there = pod.info.life.node.as_ref() == Some(node) && !ended;
                     there && claims.iter().any(|volume| volume.claim == *claim)
                 };
-                if !self.pods.values().any(has) {
+                if !self.pods.values().any(|held| has(held)) {
                     self.echoes.extend(self.storage.detach(claim, node));
                 }
             }
             Step::Remove(uid) => {
                 self.plan_detach(uid, at);
                 let gone = self.pods.remove(uid);
+                gone.iter().for_each(|held| self.echoes.settle(held));
                 self.nominated.remove(uid);
                 self.echoes.push(Event::PodGone(uid.clone()));
                 self.echoes.extend(self.claims.release(uid));
@@ -405,14 +407,15 @@ impl ApiServer {
     /// Changes a pod, if it still exists, and sends it to watches.
     fn change(&mut self, uid: &Arc<str>, how: impl FnOnce(&mut SimulatedPod)) {
         if let Some(pod) = self.pods.get_mut(uid) {
+            self.echoes.settle(pod);
             how(pod);
-            self.echoes.push(Event::Pod(Box::new(pod.info.clone())));
+            self.echoes.push_pod(pod);
         }
     }
 }
 
 /// An eviction of a running pod counts against its budgets, as in the eviction API, unless they let unready pods go.
-fn count_off(pdbs: &mut [PdbInfo], pod: &PodInfo, echoes: &mut Vec<Event>) {
+fn count_off(pdbs: &mut [PdbInfo], pod: &PodInfo, echoes: &mut Echoes) {
     let counts = |pdb: &&mut PdbInfo| !(pdb.frees_unready && pod.life.unready);
     for pdb in pdbs.iter_mut().filter(|pdb| pdb.key.namespace == pod.pod.namespace).filter(counts) {
         if pdb.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels)) {
@@ -519,7 +522,9 @@ mod tests {
         );
         api_server.run_kubelets(Time(32_000));
         assert_eq!(phase(&api_server, "p"), None);
-        assert!(matches!(api_server.take_echoes().last(), Some(Event::PodGone(uid)) if &**uid == "p"));
+        assert!(
+            matches!(std::iter::from_fn(|| api_server.next_echo()).last(), Some(Event::PodGone(uid)) if *uid == *"p")
+        );
     }
 
     fn made(name: &str, keeps_names: bool) -> SimulatedPod {
@@ -603,7 +608,7 @@ mod tests {
         bind(&mut api_server, "p", "dead");
         assert_eq!(api_server.bindings["a/p"], "n");
         assert!(
-            matches!(api_server.take_echoes().last(), Some(Event::BindFailed(_, failure)) if failure.fault == BindFault::Gone)
+            matches!(std::iter::from_fn(|| api_server.next_echo()).last(), Some(Event::BindFailed(_, failure)) if failure.fault == BindFault::Gone)
         );
     }
 

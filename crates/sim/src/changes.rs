@@ -85,14 +85,21 @@ pub(crate) fn alike(like: &NodeInfo, number: u32) -> NodeInfo {
     NodeInfo { name, labels, unschedulable: false, ready: true, ..like.clone() }
 }
 
-/// Leaves out what objects of `instead` replace: objects of the same apiVersion, kind, namespace and name.
-pub(crate) fn replace(values: &mut [Value], instead: &[Value]) {
-    let mut replaced = BTreeSet::new();
-    for value in instead {
-        visit(value, &mut |object| replaced.extend([identity(object)]));
+/// Objects that stand in place of others of the same apiVersion, kind, namespace and name.
+#[derive(Default)]
+pub(crate) struct Replaced(BTreeSet<[String; 4]>);
+
+impl Replaced {
+    /// Adds an object, or the items of a list.
+    pub(crate) fn add(&mut self, value: &Value) {
+        visit(value, &mut |object| self.0.extend([identity(object)]));
     }
-    for value in values {
-        leave_out(value, &replaced);
+
+    /// Leaves out the objects that others stand in place of.
+    pub(crate) fn leave_out(&self, value: &mut Value) {
+        if !self.0.is_empty() {
+            leave_out(value, &self.0);
+        }
     }
 }
 

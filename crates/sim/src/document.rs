@@ -6,8 +6,8 @@ use crate::bad_input::{BadInput, one_line};
 use crate::json::Unambiguous;
 use crate::locate;
 
-/// One document and where it came from.
-#[derive(Debug)]
+/// Where a document is.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Document<'a> {
     pub(crate) file: &'a str,
     /// The number of the document, from 1, without empty documents.
@@ -15,8 +15,10 @@ pub(crate) struct Document<'a> {
     /// The line of the file on which `text` begins, from 1.
     line: usize,
     text: &'a str,
-    pub(crate) value: Value,
 }
+
+/// A document, or why it cannot be read.
+pub(crate) type Found<'a> = Result<(Document<'a>, Value), BadInput>;
 
 impl Document<'_> {
     /// A problem of a field of this document; `path` begins at the top of the document.
@@ -40,25 +42,25 @@ pub(crate) fn yaml_options() -> serde_saphyr::Options {
     options
 }
 
-/// Reads every document of a file. A syntax error ends the reading of its document only.
-pub(crate) fn read<'a>(file: &'a str, text: &'a str) -> Vec<Result<Document<'a>, BadInput>> {
-    let mut reader = Reader { file, number: 0, found: Vec::new() };
+/// Reads every document of a file, each before the next is parsed: a file may hold a million. A syntax error ends the
+/// reading of its document only.
+pub(crate) fn read<'a>(file: &'a str, text: &'a str, found: &mut dyn FnMut(Found<'a>)) {
+    let mut reader = Reader { file, number: 0, found };
     if let Some(fault) = reader.old_line_ends(text) {
-        return vec![Err(fault)];
+        return found(Err(fault));
     }
     for (line, part) in parts(text) {
         reader.part(line, part);
     }
-    reader.found
 }
 
-struct Reader<'a> {
+struct Reader<'a, 'f> {
     file: &'a str,
     number: usize,
-    found: Vec<Result<Document<'a>, BadInput>>,
+    found: &'f mut dyn FnMut(Found<'a>),
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     /// Lines that end in a carriage return alone: documents are not told apart, and no editor of today writes them.
     fn old_line_ends(&self, text: &str) -> Option<BadInput> {
         let alone = |(at, _): &(usize, &str)| !text[at + 1..].starts_with('\n');
@@ -82,17 +84,16 @@ impl<'a> Reader<'a> {
         }
         if !text.trim_start().starts_with('{') {
             self.yaml(line, text, None);
-        } else if let Err(fault) = self.json(line, text) {
+        } else if let Some(fault) = self.json(line, text) {
             // A flow mapping of YAML looks like JSON, so the text is parsed as YAML before a JSON error counts.
             self.yaml(line, text, Some(fault));
         }
     }
 
-    /// A sequence of JSON objects. No object is kept if one of them is invalid.
-    fn json(&mut self, line: usize, text: &'a str) -> Result<(), BadInput> {
-        let (number, kept) = (self.number, self.found.len());
+    /// A sequence of JSON objects. An error in the first of them is returned: the text may be YAML.
+    fn json(&mut self, line: usize, text: &'a str) -> Option<BadInput> {
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<Unambiguous>();
-        let (mut at, mut at_line) = (0, line);
+        let (mut at, mut at_line, before) = (0, line, self.number);
         while let Some(value) = values.next() {
             self.number += 1;
             match value {
@@ -104,15 +105,23 @@ impl<'a> Reader<'a> {
                     self.keep(start_line, &slice[blank..], value);
                     (at, at_line) = (end, at_line + newlines(slice));
                 }
+                // A flow mapping of YAML with a comment after it.
+                Err(_) if self.number == before + 2 && is_empty(&text[at..]) => {
+                    self.number -= 1;
+                    break;
+                }
                 Err(error) => {
                     let fault = self.json_fault(line, text, &error);
-                    self.found.truncate(kept);
-                    self.number = number;
-                    return Err(fault);
+                    if self.number == before + 1 {
+                        self.number = before;
+                        return Some(fault);
+                    }
+                    (self.found)(Err(fault));
+                    break;
                 }
             }
         }
-        Ok(())
+        None
     }
 
     fn yaml(&mut self, line: usize, text: &'a str, json_fault: Option<BadInput>) {
@@ -121,13 +130,13 @@ impl<'a> Reader<'a> {
             Ok(value) => self.keep(line, text, value),
             Err(error) => {
                 let fault = json_fault.unwrap_or_else(|| self.yaml_fault(line, text, &error));
-                self.found.push(Err(fault));
+                (self.found)(Err(fault));
             }
         }
     }
 
     fn keep(&mut self, line: usize, text: &'a str, value: Value) {
-        self.found.push(Ok(Document { file: self.file, number: self.number, line, text, value }));
+        (self.found)(Ok((Document { file: self.file, number: self.number, line, text }, value)));
     }
 
     fn json_fault(&self, line: usize, text: &str, error: &serde_json::Error) -> BadInput {
@@ -214,16 +223,17 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
-        read("f", text)
-            .into_iter()
-            .map(|document| match document {
-                Ok(document) => {
+        let mut names = Vec::new();
+        read("f", text, &mut |found| {
+            names.push(match found {
+                Ok((document, value)) => {
                     let fault = document.fault("a", "");
-                    format!("{}@{}:{}={}", document.number, fault.line, fault.column, document.value["a"])
+                    format!("{}@{}:{}={}", document.number, fault.line, fault.column, value["a"])
                 }
                 Err(fault) => fault.to_string(),
-            })
-            .collect()
+            });
+        });
+        names
     }
 
     #[test]
@@ -236,6 +246,7 @@ mod tests {
             ("{\"a\": 1}\n{\"a\": 2}\n\n{\n\"a\": 3}", vec!["1@1:7=1", "2@2:7=2", "3@5:6=3"]),
             ("a: 1\n---\n{\"a\": 2}{\"a\": 3}\n---\na: 4", vec!["1@1:4=1", "2@3:7=2", "3@3:7=3", "4@5:4=4"]),
             ("{a: 1}", vec!["1@1:5=1"]),
+            ("{\"a\": 1} # one\n# and no more\n---\na: 2", vec!["1@1:7=1", "2@4:4=2"]),
             ("a: |\n  ---\n  x\n", vec!["1@2:3=\"---\\nx\\n\""]),
             ("", vec![]),
         ] {

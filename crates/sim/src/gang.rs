@@ -14,7 +14,7 @@ use phalanx_controllers::{Change, Object};
 use serde_json::{Value, json};
 
 /// The names of PodGroups by namespace and name of the pods that join them.
-type Joins = BTreeMap<(String, String), String>;
+pub(crate) type Joins = BTreeMap<(String, String), String>;
 
 /// Whether an object of this kind may state the minimum of a gang.
 pub(crate) fn states_minimum(kind: &str, api_version: &str) -> bool {
@@ -40,28 +40,9 @@ pub(crate) fn of_workload(reference: &OwnerReference, workload: &Value, pods: &m
     group
 }
 
-/// Puts pods into PodGroups whose owners stand in the documents too and state a minimum; returns the PodGroups.
-pub(crate) fn of_documents(documents: &mut [Value], names: &Names) -> Vec<Value> {
-    let mut found = Found { table: OwnerTable::builtin(), owners: BTreeMap::new(), pods: BTreeMap::new() };
-    for document in documents.iter() {
-        visit(document, &mut |object| found.add_owner(object));
-    }
-    if found.owners.values().all(|(_, owner)| owner.minimum == Minimum::Unstated) {
-        return Vec::new();
-    }
-    for document in documents.iter() {
-        visit(document, &mut |object| found.add_pod(object, names));
-    }
-    let mut joins = Joins::new();
-    let groups = found.groups(&mut joins);
-    for document in documents {
-        visit_mut(document, &mut |object| join(object, &joins));
-    }
-    groups
-}
-
-/// Owners of kinds that the table lists, and pods of ours without a PodGroup.
-struct Found {
+/// Owners of kinds that the table lists, and pods of ours without a PodGroup: what PodGroups are made of for pods whose
+/// owners stand in the documents too and state a minimum.
+pub(crate) struct Gangs {
     table: OwnerTable,
     /// By UID.
     owners: BTreeMap<String, (usize, Owner)>,
@@ -69,8 +50,36 @@ struct Found {
     pods: BTreeMap<(String, String), PlainPod>,
 }
 
-impl Found {
-    fn add_owner(&mut self, object: &Value) {
+impl Default for Gangs {
+    fn default() -> Self {
+        Self { table: OwnerTable::builtin(), owners: BTreeMap::new(), pods: BTreeMap::new() }
+    }
+}
+
+/// Puts the pods of a document into their PodGroups.
+pub(crate) fn join_all(document: &mut Value, joins: &Joins) {
+    if !joins.is_empty() {
+        visit_mut(document, &mut |object| join(object, joins));
+    }
+}
+
+impl Gangs {
+    /// Adds the owners in a document.
+    pub(crate) fn add_owner(&mut self, document: &Value) {
+        visit(document, &mut |object| self.add_one_owner(object));
+    }
+
+    /// Whether an owner states a minimum.
+    pub(crate) fn any_stated(&self) -> bool {
+        self.owners.values().any(|(_, owner)| owner.minimum != Minimum::Unstated)
+    }
+
+    /// Adds the pods in a document.
+    pub(crate) fn add_pods(&mut self, document: &Value, names: &Names) {
+        visit(document, &mut |object| self.add_pod(object, names));
+    }
+
+    fn add_one_owner(&mut self, object: &Value) {
         let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
         let reference = OwnerReference {
             api_version: text("apiVersion"),
@@ -102,16 +111,19 @@ impl Found {
         })
     }
 
-    fn groups(&self, joins: &mut Joins) -> Vec<Value> {
+    /// The PodGroups, and which pods join them.
+    pub(crate) fn groups(&self) -> (Vec<Value>, Joins) {
+        let mut joins = Joins::new();
         let mut members: BTreeMap<(&str, String), Vec<&PlainPod>> = BTreeMap::new();
         for ((namespace, _), pod) in &self.pods {
             let name = self.gang(namespace, pod).map(|gang| gang.name).unwrap_or_default();
             members.entry((namespace, name)).or_default().push(pod);
         }
         let made = |((namespace, _), pods): (&(&str, String), &Vec<&PlainPod>)| {
-            made(namespace, pods, &|pod| self.gang(namespace, pod), joins)
+            made(namespace, pods, &|pod| self.gang(namespace, pod), &mut joins)
         };
-        members.iter().filter_map(made).collect()
+        let groups = members.iter().filter_map(made).collect();
+        (groups, joins)
     }
 }
 

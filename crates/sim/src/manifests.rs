@@ -21,8 +21,8 @@ use crate::api_server::SimulatedPod;
 use crate::bad_input::{BadInput, Refused};
 use crate::budget::Budget;
 use crate::changes;
-use crate::document::{self, Document};
-use crate::gang;
+use crate::document::{self, Found};
+use crate::gang::{self, Gangs, Joins};
 use crate::printable::printable;
 use crate::reader::{Read, Reader};
 use crate::volcano;
@@ -121,6 +121,8 @@ pub struct Manifests {
     pub left: BTreeMap<String, usize>,
     /// A time after the creation of all objects.
     pub end: Time,
+    /// Objects with a later creation time have it from no document.
+    pub dated_until: Time,
     /// The names that they were read with.
     pub names: Names,
 }
@@ -141,58 +143,108 @@ pub fn read_with(
         [sources, instead].map(|files| files.iter().collect());
     sources.sort();
     instead.sort();
-    let (mut documents, mut faults) = (Vec::new(), Vec::new());
-    let mut begins = 0;
-    for (at, (file, text)) in sources.iter().chain(&instead).enumerate() {
-        if at == sources.len() {
-            begins = documents.len();
-        }
-        for found in document::read(file, text) {
-            match found {
-                Ok(document) => documents.push(document),
-                Err(fault) => faults.push(fault),
+    let texts = Texts { sources, instead };
+    let mut gangs = Gangs::default();
+    let mut read = texts.read(options, &mut |value| gangs.add_owner(value), &Joins::default(), Vec::new());
+    if gangs.any_stated() {
+        texts.each(&mut |found| {
+            if let Ok((_, value)) = found {
+                gangs.add_pods(&value, options);
             }
-        }
+        });
+        let (groups, joins) = gangs.groups();
+        read = texts.read(options, &mut |_| {}, &joins, groups);
     }
-    let sources_read: Vec<&str> = sources.iter().chain(&instead).map(|(file, _)| file.as_str()).collect();
-    if documents.is_empty() && faults.is_empty() {
-        return Err(Refused { faults: vec![nothing_in(&sources_read)], notes: Vec::new() });
-    }
-    let empty = empty_ones(&sources_read, &documents, &faults);
-    let mut values: Vec<_> = documents.iter_mut().map(|document| document.value.take()).collect();
-    if !instead.is_empty() {
-        let (replaced, instead) = values.split_at_mut(begins);
-        changes::replace(replaced, instead);
-    }
-    let groups = gang::of_documents(&mut values, options);
-    let mut reader = Reader::new(options, faults);
-    // A PodGroup that is made stands in no document: what may be wrong with it is told of the first.
-    let made = documents.first().into_iter().cycle().zip(groups);
-    for (document, value) in made.chain(documents.iter().zip(values)) {
-        reader.document(document, value);
-    }
-    let read = reader.finish();
-    let Read { mut entries, notes, left } = read.map_err(|Refused { faults, notes }| Refused {
+    let (read, empty) = read;
+    let read = read.map_err(|Refused { faults, notes }| Refused {
         faults,
         notes: empty.iter().cloned().chain(notes).collect(),
-    })?;
+    });
+    let Read { mut entries, notes, left } = read?;
     let notes = empty.into_iter().chain(notes).collect();
     add_queues(&mut entries, &options.default_queue);
-    let end = settle_times(&mut entries);
+    let (dated_until, end) = settle_times(&mut entries);
     Ok(Manifests {
         objects: entries.into_iter().map(|entry| entry.object).collect(),
         notes,
         left,
         end,
+        dated_until,
         names: options.clone(),
     })
 }
 
+/// Files by name and text.
+struct Texts<'a> {
+    sources: Vec<&'a (String, String)>,
+    /// Files whose objects replace others.
+    instead: Vec<&'a (String, String)>,
+}
+
+impl<'a> Texts<'a> {
+    /// Reads all objects, each document before the next one is parsed. PodGroups that are made for gangs come first.
+    /// Besides, a note for each file without objects.
+    fn read(
+        &self,
+        options: &ReadOptions,
+        look: &mut dyn FnMut(&Value),
+        joins: &Joins,
+        groups: Vec<Value>,
+    ) -> (Result<Read, Refused>, Vec<String>) {
+        let mut reader = Reader::new(options);
+        let mut held = BTreeSet::new();
+        let (mut any, mut groups) = (false, Some(groups));
+        self.each(&mut |found| {
+            any = true;
+            let (document, mut value) = match found {
+                Ok(found) => found,
+                Err(fault) => {
+                    held.insert(fault.file.clone());
+                    return reader.fault(fault);
+                }
+            };
+            look(&value);
+            if !is_empty(&value) && !held.contains(document.file) {
+                held.insert(document.file.to_owned());
+            }
+            // A PodGroup that is made stands in no document: what may be wrong with it is told of the first.
+            groups.take().into_iter().flatten().for_each(|group| reader.document(document, group));
+            gang::join_all(&mut value, joins);
+            reader.document(document, value);
+        });
+        let files: Vec<&str> =
+            self.sources.iter().chain(&self.instead).map(|(file, _)| file.as_str()).collect();
+        if !any {
+            return (Err(Refused { faults: vec![nothing_in(&files)], notes: Vec::new() }), Vec::new());
+        }
+        (reader.finish(), empty_ones(&files, &held))
+    }
+
+    /// Each document, or what is wrong with it.
+    fn each(&self, found: &mut dyn FnMut(Found<'a>)) {
+        let mut replaced = changes::Replaced::default();
+        for (file, text) in &self.instead {
+            document::read(file, text, &mut |found| {
+                found.iter().for_each(|(_, value)| replaced.add(value));
+            });
+        }
+        for (file, text) in &self.sources {
+            document::read(file, text, &mut |each| {
+                found(each.map(|(document, mut value)| {
+                    replaced.leave_out(&mut value);
+                    (document, value)
+                }));
+            });
+        }
+        for (file, text) in &self.instead {
+            document::read(file, text, found);
+        }
+    }
+}
+
 /// A note for each file without objects: a failed command before a pipe leaves an empty file.
-fn empty_ones(files: &[&str], documents: &[Document<'_>], faults: &[BadInput]) -> Vec<String> {
-    let mut held: BTreeSet<&str> = faults.iter().map(|fault| fault.file.as_str()).collect();
-    held.extend(documents.iter().filter(|document| !is_empty(&document.value)).map(|document| document.file));
-    let empty: BTreeSet<&str> = files.iter().copied().filter(|file| !held.contains(file)).collect();
+fn empty_ones(files: &[&str], held: &BTreeSet<String>) -> Vec<String> {
+    let empty: BTreeSet<&str> = files.iter().copied().filter(|file| !held.contains(*file)).collect();
     empty.into_iter().map(|file| format!("{}:1: found no object in it", printable(file))).collect()
 }
 
@@ -238,7 +290,7 @@ fn add_queues(entries: &mut Vec<Entry>, default_queue: &str) {
     }
 }
 
-fn builtin_queue(name: &str) -> QueueInfo {
+pub(crate) fn builtin_queue(name: &str) -> QueueInfo {
     let is_root = name == "root";
     QueueInfo {
         name: name.into(),
@@ -249,17 +301,19 @@ fn builtin_queue(name: &str) -> QueueInfo {
     }
 }
 
-/// Gives a creation time to every object without one; returns a time after all creation times.
-fn settle_times(entries: &mut [Entry]) -> Time {
+/// Gives a creation time to every object without one; returns the last time in a document, and a time after all
+/// creation times.
+fn settle_times(entries: &mut [Entry]) -> (Time, Time) {
     let dated = entries.iter().filter(|entry| entry.dated).filter_map(|entry| created(&entry.object));
-    let mut now =
+    let last =
         dated.chain(entries.iter().filter_map(|entry| scheduled(&entry.object))).max().unwrap_or(EPOCH);
+    let mut now = last;
     for entry in entries.iter_mut().filter(|entry| !entry.dated) {
         now.0 += 1;
         set_created(&mut entry.object, now);
     }
     // A whole second, so that times in reports are easy to read.
-    Time((now.0 / 1_000 + 1) * 1_000)
+    (last, Time((now.0 / 1_000 + 1) * 1_000))
 }
 
 /// A pod without a creation time may have the time of its bind, a CronJob that of its last Job: the simulation begins
@@ -274,7 +328,7 @@ fn scheduled(object: &Object) -> Option<Time> {
     }
 }
 
-fn created(object: &Object) -> Option<Time> {
+pub(crate) fn created(object: &Object) -> Option<Time> {
     match object {
         Object::Queue(queue) => Some(queue.created),
         Object::PodGroup(group) => Some(group.created),
@@ -284,7 +338,7 @@ fn created(object: &Object) -> Option<Time> {
     }
 }
 
-fn set_created(object: &mut Object, time: Time) {
+pub(crate) fn set_created(object: &mut Object, time: Time) {
     match object {
         Object::Queue(queue) => queue.created = time,
         Object::PodGroup(group) => group.created = time,

@@ -37,11 +37,14 @@ impl Past {
         self.cycled = now;
     }
 
-    /// Keeps what is allocated if events are about to release some of it, and never was more allocated before.
-    pub(crate) fn before(&mut self, events: &[Event], scheduler: &Scheduler, cluster: &Cluster) {
+    /// Keeps what is allocated if an event is about to release some of it, and never was more allocated before.
+    pub(crate) fn before(&mut self, event: &Event, scheduler: &Scheduler, cluster: &Cluster) {
+        if !releases(event) {
+            return;
+        }
         let share = allocated(cluster);
         let before = self.busiest.as_ref().map_or(0.0, |busiest| busiest.share);
-        if share > before && events.iter().any(releases) {
+        if share > before {
             let state = State::of(cluster, scheduler.conf(), self.cycled);
             let queues = scheduler.report(cluster).queues;
             self.busiest = Some(Busiest { share, at: self.cycled, state, queues });

@@ -7,13 +7,13 @@ use crate::document::Document;
 /// A place in a document: `path` is the prefix of the fields of the object.
 #[derive(Clone)]
 pub(crate) struct Place<'d> {
-    pub(crate) document: &'d Document<'d>,
+    pub(crate) document: Document<'d>,
     path: String,
 }
 
 impl<'d> Place<'d> {
     /// The whole document.
-    pub(crate) fn top(document: &'d Document<'d>) -> Self {
+    pub(crate) fn top(document: Document<'d>) -> Self {
         Self { document, path: String::new() }
     }
 

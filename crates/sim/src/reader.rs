@@ -1,9 +1,11 @@
 //! Reads objects from documents and collects problems.
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use phalanx_cache::{Invalid, Names};
-use phalanx_cluster::event::{Contradiction, PodPhase};
+use phalanx_cluster::event::{Contradiction, PodPhase, PodRef};
 use serde_json::{Map, Value};
 
 use crate::api_server::SimulatedPod;
@@ -25,7 +27,7 @@ use crate::volcano;
 use crate::workload::{self, Workload};
 
 /// The number of problems after which reading ends: more would scroll the first out of sight.
-const FAULTS_MAX: usize = 100;
+pub(crate) const FAULTS_MAX: usize = 100;
 
 /// The PriorityClass of a pod or a PodGroup.
 const CLASS: &str = "spec.priorityClassName";
@@ -34,8 +36,8 @@ pub(crate) struct Reader<'d> {
     converter: Converter,
     entries: Vec<Entry>,
     /// The first place of each object, by kind and name; pods by UID too.
-    seen: BTreeMap<(Kind, String), String>,
-    uids: BTreeMap<String, String>,
+    seen: BTreeMap<(Kind, String), Spot<'d>>,
+    uids: BTreeMap<Arc<str>, PodRef>,
     schemas: Schemas,
     notes: Notes<'d>,
     /// Pods that wait for another scheduler, by its name.
@@ -44,8 +46,21 @@ pub(crate) struct Reader<'d> {
     default_class: Option<String>,
     faults: Vec<BadInput>,
     /// The place of each object of Volcano's controllers.
-    controlled: BTreeMap<(Controlled, String), String>,
+    controlled: BTreeMap<(Controlled, String), Spot<'d>>,
     names: Names,
+}
+
+/// Where an object stands.
+#[derive(Clone, Copy)]
+struct Spot<'d> {
+    document: usize,
+    file: &'d str,
+}
+
+impl fmt::Display for Spot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "document {} of {}", self.document, self.file)
+    }
 }
 
 /// The objects and notes.
@@ -58,8 +73,7 @@ pub(crate) struct Read {
 }
 
 impl<'d> Reader<'d> {
-    /// `faults` are problems of files that gave no documents.
-    pub(crate) fn new(names: &Names, faults: Vec<BadInput>) -> Self {
+    pub(crate) fn new(names: &Names) -> Self {
         Self {
             converter: Converter::new(names.clone()),
             entries: Vec::new(),
@@ -69,13 +83,18 @@ impl<'d> Reader<'d> {
             notes: Notes::default(),
             left: BTreeMap::new(),
             default_class: None,
-            faults,
+            faults: Vec::new(),
             controlled: BTreeMap::new(),
             names: names.clone(),
         }
     }
 
-    pub(crate) fn document(&mut self, document: &'d Document<'d>, value: Value) {
+    /// Adds a document that cannot be read.
+    pub(crate) fn fault(&mut self, fault: BadInput) {
+        self.faults.push(fault);
+    }
+
+    pub(crate) fn document(&mut self, document: Document<'d>, value: Value) {
         self.read(&Place::top(document), value, None);
     }
 
@@ -217,7 +236,7 @@ impl<'d> Reader<'d> {
         {
             return self.leave_to_cluster(place, kind, &label);
         }
-        let spot = format!("document {} of {}", place.document.number, place.document.file);
+        let spot = Spot { document: place.document.number, file: place.document.file };
         let before = self.controlled.insert((kind, key.clone()), spot);
         if let Some(first) = before.filter(|_| !key.is_empty()) {
             let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
@@ -282,12 +301,12 @@ impl<'d> Reader<'d> {
             Ok(object) => (Some(object), Vec::new()),
             Err(wrong) => (None, wrong),
         };
-        let spot = format!("document {} of {}", place.document.number, place.document.file);
-        let again = self.again(kind, &key, &spot);
+        let spot = Spot { document: place.document.number, file: place.document.file };
+        let again = self.again(kind, &key, spot);
         let is_new = again.is_none();
         wrong.extend(again);
         if let Some(object) = object.as_ref().filter(|_| is_new) {
-            wrong.extend(self.beside_others(&label, &spot, object));
+            wrong.extend(self.beside_others(&label, spot, object));
         }
         let Some(object) = object.filter(|_| wrong.is_empty()) else {
             self.tell(place, &label, wrong);
@@ -341,7 +360,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Reports a duplicate object.
-    fn again(&mut self, kind: Kind, key: &str, spot: &str) -> Option<Invalid> {
+    fn again(&mut self, kind: Kind, key: &str, spot: Spot<'d>) -> Option<Invalid> {
         if key.is_empty() {
             return None;
         }
@@ -350,20 +369,21 @@ impl<'d> Reader<'d> {
             let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
             return Some(Invalid { field: "metadata.name".to_owned(), problem });
         }
-        self.seen.insert(of, spot.to_owned());
+        self.seen.insert(of, spot);
         None
     }
 
     /// Reports a value that has to be unique among objects: the UID of a pod, or the default PriorityClass.
-    fn beside_others(&mut self, label: &str, spot: &str, object: &Object) -> Option<Invalid> {
+    fn beside_others(&mut self, label: &str, spot: Spot<'_>, object: &Object) -> Option<Invalid> {
         match object {
             Object::Pod(pod) => {
-                let uid = pod.info.pod.uid.to_string();
-                if let Some(other) = self.uids.get(&uid) {
-                    let problem = format!("found {uid:?}, expected another UID than that of {other}");
+                let pod = &pod.info.pod;
+                if let Some(other) = self.uids.get(&pod.uid) {
+                    let problem =
+                        format!("found {:?}, expected another UID than that of Pod {other}", pod.uid);
                     return Some(Invalid { field: "metadata.uid".to_owned(), problem });
                 }
-                self.uids.insert(uid, label.to_owned());
+                self.uids.insert(pod.uid.clone(), pod.clone());
                 None
             }
             Object::PriorityClass { global_default: true, .. } => {

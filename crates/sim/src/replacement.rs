@@ -30,6 +30,8 @@ pub struct Maker {
 pub(crate) struct Makers {
     /// The number of pods that each controller has created.
     made: BTreeMap<Arc<str>, u64>,
+    /// The sum of these.
+    total: u64,
     /// The number of pods of each controller that have succeeded.
     succeeded: BTreeMap<Arc<str>, u64>,
     /// The number of replacements.
@@ -41,12 +43,13 @@ impl Makers {
     pub(crate) fn count(&mut self, pod: &SimulatedPod) {
         if let Some(maker) = &pod.maker {
             *self.made.entry(maker.label.clone()).or_default() += 1;
+            self.total += 1;
         }
     }
 
     /// Whether the limit of replacements is reached.
     pub(crate) fn go_round(&self) -> bool {
-        let pods: u64 = self.made.values().sum::<u64>() - self.again;
+        let pods = self.total - self.again;
         self.again > (ROUNDS * pods).max(100)
     }
 

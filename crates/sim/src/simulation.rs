@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cluster::event::{Event, Key, Phase, PodInfo, Time};
+use phalanx_cluster::event::{Event, Key, Phase, PodInfo, PvcInfo, Time};
 use phalanx_cluster::{Cluster, ClusterOptions, JobKind};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::{ExcludedNodes, GroupReport, Report as CoreReport};
@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::admission::Admission;
 use crate::api_server::ApiServer;
+use crate::arrivals::{self, Arrivals};
 use crate::budget;
 use crate::claims::Claims;
 use crate::fix::{Objects, Waiting};
@@ -55,6 +56,8 @@ pub struct Options {
     pub sampling: Option<Sampling>,
     /// Which run times count.
     pub run_times: RunTimes,
+    /// Pods, PodGroups, Queues and Volcano's objects appear at their creation times.
+    pub arrivals: bool,
 }
 
 /// The run times of pods that count.
@@ -69,7 +72,13 @@ pub enum RunTimes {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, default_queue: "default".into(), sampling: None, run_times: RunTimes::Stated }
+        Self {
+            seed: 0,
+            default_queue: "default".into(),
+            sampling: None,
+            run_times: RunTimes::Stated,
+            arrivals: false,
+        }
     }
 }
 
@@ -105,6 +114,9 @@ pub struct Simulation {
     objects: Objects,
     /// The scheduler name that a pod gets.
     scheduler_name: String,
+    arrivals: Arrivals,
+    /// How often something arrived.
+    arrived: u64,
     started: Time,
     now: Time,
     cycles: u32,
@@ -128,50 +140,23 @@ impl Simulation {
         if options.run_times == RunTimes::Assumed {
             run_time::assume(&mut manifests.objects);
         }
-        let now = manifests.end;
+        let (now, arrivals) = if options.arrivals {
+            arrivals::split(&mut manifests)
+        } else {
+            (manifests.end, Arrivals::default())
+        };
         let mut api_server = ApiServer::default();
         api_server.claims = Claims::of(&mut manifests.objects);
-        let (mut pods, mut last, mut made) = (0, Vec::new(), Vec::new());
         let scheduler_name = manifests.names.schedulers.first().cloned().unwrap_or_default();
         let mut controllers = Controllers::new(manifests.names, admission, now);
+        let mut begin = Begin::default();
         for object in manifests.objects {
-            match object {
-                Object::Node(node) => api_server.add_node(node),
-                Object::Queue(queue) => api_server.add_queue(queue),
-                Object::PodGroup(group) => api_server.add_group(group),
-                Object::PriorityClass { name, value, global_default, .. } => {
-                    controllers.add_class(&name, value);
-                    api_server.announce(Event::PriorityClass { name, value, global_default });
-                }
-                Object::Volume(volume) => api_server.add_volume(*volume),
-                Object::Pvc(claim) | Object::UnclassedPvc(claim) => api_server.add_pvc(*claim),
-                Object::StorageClass(class) | Object::DefaultStorageClass(class) => {
-                    api_server.add_storage_class(class);
-                }
-                Object::CsiNode(node) => api_server.announce(node.into()),
-                Object::Attachment(attachment) => api_server.add_attachment(attachment),
-                Object::CsiDriver(driver) => api_server.announce(driver.into()),
-                Object::StorageCapacity(capacity) => api_server.add_capacity(capacity),
-                Object::Pod(pod) => {
-                    pods += 1;
-                    made.extend_from_slice(&pod.pvcs);
-                    api_server.add_pod(*pod, now);
-                }
-                Object::Quota(quota) => last.push(Event::from(quota)),
-                Object::NodeUsage(usage) => last.push(Event::from(usage)),
-                Object::Pdb(pdb) | Object::Budget(pdb, _) => api_server.add_pdb(pdb),
-                Object::Namespace(namespace) => last.push(Event::from(namespace)),
-                Object::DeviceClass(class) => last.push(class.into()),
-                Object::Slice(slice) => last.push(slice.into()),
-                // Claims from templates are among the claims of the cluster.
-                Object::Controlled(object) => controllers.add(object),
-                Object::Claim(_) | Object::ClaimTemplate(_) | Object::ScopedQuota => {}
-            }
+            add(object, &mut api_server, &mut controllers, now, &mut begin);
         }
-        for claim in made {
+        for claim in begin.claims {
             api_server.add_pvc(claim);
         }
-        for event in api_server.claims.events().chain(last).collect::<Vec<_>>() {
+        for event in api_server.claims.events().chain(begin.last).collect::<Vec<_>>() {
             api_server.announce(event);
         }
         let mut scheduler = Scheduler::new(conf, options.seed);
@@ -187,10 +172,12 @@ impl Simulation {
             controllers,
             objects,
             scheduler_name,
+            arrivals,
+            arrived: 0,
             started: now,
             now,
             cycles: 0,
-            pods,
+            pods: begin.pods,
             session_seconds: 0.0,
             last: "none".into(),
             wake: None,
@@ -209,22 +196,33 @@ impl Simulation {
         }
     }
 
-    /// Runs until no cycle decides anything and no kubelet has anything left to do.
+    /// Runs until no cycle decides anything, no kubelet has anything left to do and nothing is still to come.
     pub fn run_to_rest(&mut self, clock: &mut dyn FnMut() -> f64) -> Result<(), Restless> {
+        self.run_watched(clock, &mut Unwatched)
+    }
+
+    /// The same, and tells a watcher what happens.
+    pub(crate) fn run_watched(
+        &mut self,
+        clock: &mut dyn FnMut() -> f64,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), Restless> {
         let (mut idle, mut wakes, mut turns, mut steps) = (0, 0, 0, self.steps());
         loop {
-            let decided = self.cycle(clock);
+            let decided = self.watched_cycle(clock, watcher);
             let next = later(self.now, PERIOD_MS);
             let wake = self.wake.filter(|_| wakes < WAKES_MAX);
-            let step = self.controllers.next(&self.api_server);
+            let step = self.controllers.next(&self.api_server).into_iter().chain(self.arrivals.next()).min();
             let waits = !decided && step.is_none() && wake.is_none();
             let turn = self.turn.filter(|_| waits && turns < TURNS_MAX);
             turns += u32::from(turn.is_some());
-            self.now = match (decided, step.into_iter().chain(wake).chain(turn).min()) {
+            let then = match (decided, step.into_iter().chain(wake).chain(turn).min()) {
                 (true, _) => next,
                 (false, Some(then)) => then.max(next),
                 (false, None) => return Ok(()),
             };
+            watcher.passes(self, then);
+            self.now = then;
             wakes += u32::from(!decided && step.is_none());
             self.api_server.run_kubelets(self.now);
             (idle, wakes, turns) = if self.steps() == steps { (idle + 1, wakes, turns) } else { (0, 0, 0) };
@@ -242,9 +240,22 @@ impl Simulation {
         }
     }
 
+    /// Creates the objects whose time has come.
+    fn arrive(&mut self) {
+        let mut begin = Begin::default();
+        while let Some(objects) = self.arrivals.due(self.now) {
+            self.arrived += 1;
+            for object in objects {
+                add(object, &mut self.api_server, &mut self.controllers, self.now, &mut begin);
+            }
+        }
+        self.pods += begin.pods;
+        begin.claims.into_iter().for_each(|claim| self.api_server.add_pvc(claim));
+    }
+
     /// What has happened so far. A schedule whose time comes is no repetition, even where no Job is made.
     fn steps(&self) -> u64 {
-        self.api_server.steps + u64::from(self.controllers.ticks())
+        self.api_server.steps + u64::from(self.controllers.ticks()) + self.arrived
     }
 
     /// The report so far.
@@ -414,16 +425,51 @@ impl Simulation {
         &self.scheduler_name
     }
 
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.now
+    }
+
+    pub(crate) fn cycles(&self) -> u32 {
+        self.cycles
+    }
+
+    /// Sends what has happened so far to the scheduler.
+    pub(crate) fn deliver(&mut self) {
+        while let Some(event) = self.api_server.next_echo() {
+            self.cluster.apply(event);
+        }
+    }
+
+    /// Objects that are still to come.
+    pub(crate) fn set_arrivals(&mut self, arrivals: Arrivals) {
+        self.arrivals = arrivals;
+    }
+
     pub(crate) fn api_server(&self) -> &ApiServer {
         &self.api_server
     }
 
     /// Runs the controllers and one cycle; returns whether they decided anything.
     fn cycle(&mut self, clock: &mut dyn FnMut() -> f64) -> bool {
+        self.watched_cycle(clock, &mut Unwatched)
+    }
+
+    fn watched_cycle(&mut self, clock: &mut dyn FnMut() -> f64, watcher: &mut dyn Watcher) -> bool {
+        self.arrive();
         let worked = self.controllers.run(&mut self.api_server, self.now);
-        let echoes = self.api_server.take_echoes();
-        self.past.before(&echoes, &self.scheduler, &self.cluster);
-        for event in echoes {
+        while let Some(event) = self.api_server.next_echo() {
+            if watcher.wants_busiest() {
+                self.past.before(&event, &self.scheduler, &self.cluster);
+            }
+            watcher.sees(&event, &mut self.api_server, self.now);
             self.cluster.apply(event);
         }
         let begun = clock();
@@ -435,10 +481,87 @@ impl Simulation {
         for decision in &outcome.decisions {
             self.api_server.carry_out(decision, self.now);
         }
+        watcher.decided(self, &outcome.decisions);
         if let Some(last) = outcome.decisions.last() {
             self.last = describe(last);
         }
         worked || !outcome.decisions.is_empty()
+    }
+}
+
+/// Is told what happens in a run.
+pub(crate) trait Watcher {
+    /// Whether the state in which the most was allocated is kept.
+    fn wants_busiest(&self) -> bool {
+        true
+    }
+    /// The API server sends an event. What the watcher deletes or creates is sent after it.
+    fn sees(&mut self, event: &Event, api_server: &mut ApiServer, now: Time);
+    /// The scheduler has decided; the cluster does not show it yet.
+    fn decided(&mut self, simulation: &Simulation, decisions: &[Decision]);
+    /// Nothing happens until `then`.
+    fn passes(&mut self, simulation: &Simulation, then: Time);
+}
+
+/// Nobody is told.
+struct Unwatched;
+
+impl Watcher for Unwatched {
+    fn sees(&mut self, _: &Event, _: &mut ApiServer, _: Time) {}
+    fn decided(&mut self, _: &Simulation, _: &[Decision]) {}
+    fn passes(&mut self, _: &Simulation, _: Time) {}
+}
+
+/// What an object adds besides itself.
+#[derive(Default)]
+struct Begin {
+    /// The number of pods.
+    pods: usize,
+    /// Claims of pods' own volumes.
+    claims: Vec<PvcInfo>,
+    /// Events that come after the objects.
+    last: Vec<Event>,
+}
+
+/// Creates an object.
+fn add(
+    object: Object,
+    api_server: &mut ApiServer,
+    controllers: &mut Controllers,
+    now: Time,
+    begin: &mut Begin,
+) {
+    match object {
+        Object::Node(node) => api_server.add_node(node),
+        Object::Queue(queue) => api_server.add_queue(queue),
+        Object::PodGroup(group) => api_server.add_group(group),
+        Object::PriorityClass { name, value, global_default, .. } => {
+            controllers.add_class(&name, value);
+            api_server.announce(Event::PriorityClass { name, value, global_default });
+        }
+        Object::Volume(volume) => api_server.add_volume(*volume),
+        Object::Pvc(claim) | Object::UnclassedPvc(claim) => api_server.add_pvc(*claim),
+        Object::StorageClass(class) | Object::DefaultStorageClass(class) => {
+            api_server.add_storage_class(class);
+        }
+        Object::CsiNode(node) => api_server.announce(node.into()),
+        Object::Attachment(attachment) => api_server.add_attachment(attachment),
+        Object::CsiDriver(driver) => api_server.announce(driver.into()),
+        Object::StorageCapacity(capacity) => api_server.add_capacity(capacity),
+        Object::Pod(pod) => {
+            begin.pods += 1;
+            begin.claims.extend_from_slice(&pod.pvcs);
+            api_server.add_pod(pod, now);
+        }
+        Object::Quota(quota) => begin.last.push(Event::from(quota)),
+        Object::NodeUsage(usage) => begin.last.push(Event::from(usage)),
+        Object::Pdb(pdb) | Object::Budget(pdb, _) => api_server.add_pdb(pdb),
+        Object::Namespace(namespace) => begin.last.push(Event::from(namespace)),
+        Object::DeviceClass(class) => begin.last.push(class.into()),
+        Object::Slice(slice) => begin.last.push(slice.into()),
+        // Claims from templates are among the claims of the cluster.
+        Object::Controlled(object) => controllers.add(object),
+        Object::Claim(_) | Object::ClaimTemplate(_) | Object::ScopedQuota => {}
     }
 }
 

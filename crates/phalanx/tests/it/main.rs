@@ -31,6 +31,7 @@ mod scenarios;
 mod simulate;
 mod stop;
 mod tell_all;
+mod traces;
 mod volcano_jobs;
 mod waiting;
 mod whatif;

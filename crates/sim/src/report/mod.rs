@@ -3,7 +3,7 @@ mod comparison;
 mod json;
 mod page;
 mod people;
-mod table;
+pub(crate) mod table;
 
 use std::collections::BTreeMap;
 use std::fmt;

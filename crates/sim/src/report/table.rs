@@ -175,7 +175,7 @@ pub(super) fn spread(nodes: &BTreeMap<String, u32>) -> String {
 }
 
 /// Left-aligned columns, two spaces apart; nothing without rows.
-pub(super) fn columns(heads: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(crate) fn columns(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     if rows.is_empty() {
         return String::new();
     }

@@ -1,0 +1,18 @@
+//! Traces: jobs with the times of their arrival, read from a file, made from public traces, or drawn from a seed.
+mod arrival;
+mod fragments;
+mod generate;
+mod job;
+mod openb;
+mod play;
+mod plot;
+mod report;
+mod samples;
+mod table;
+mod webpage;
+
+pub use arrival::{Arrival, Labels, Trace};
+pub use generate::{Generator, Spread, Weighted};
+pub use openb::{Openb, OpenbOptions, openb};
+pub use play::{Progress, play};
+pub use report::{Run, TraceReport};

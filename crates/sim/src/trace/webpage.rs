@@ -1,0 +1,172 @@
+//! The report on a trace as one page without other files.
+use std::sync::Arc;
+
+use super::plot::{Line, escape, plot};
+use super::report::{Run, TraceReport};
+use super::samples::Sample;
+use super::table::{amount, duration, percent};
+
+const STYLE: &str = include_str!("page.css");
+
+/// The most queues with a plot of their own: those that had the most.
+const QUEUES_MAX: usize = 12;
+
+impl TraceReport {
+    /// The report as a page without links to anything outside.
+    pub fn to_html(&self) -> String {
+        let parts = [
+            self.runs_html(),
+            self.utilisation_plots(),
+            self.waiting_plot(),
+            self.fragments_plot(),
+            self.waits_html(),
+            self.queue_plots(),
+        ];
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>Phalanx: a trace</title>\n\
+             <style>{STYLE}</style>\n</head>\n<body>\n<h1>{} jobs on {} {}</h1>\n{}</body>\n</html>\n",
+            self.jobs,
+            amount(self.capacity.get(&self.resource).copied().unwrap_or_default()),
+            escape(&self.resource),
+            parts.concat()
+        )
+    }
+
+    fn runs_html(&self) -> String {
+        let rows = self.runs.iter().map(|run| {
+            let used = run.utilisation.get(&self.resource).copied().unwrap_or_default();
+            vec![
+                run.conf.clone(),
+                percent(used.mean),
+                percent(used.peak),
+                percent(run.fragments.mean),
+                run.waits.started.to_string(),
+                run.waits.never.to_string(),
+                duration(run.waits.p50),
+                duration(run.waits.p99),
+                duration(run.waits.max),
+                run.evictions.pods().to_string(),
+                self.lost(run),
+                self.first_wait(run),
+            ]
+        });
+        let heads = [
+            "Configuration",
+            "Mean use",
+            "Peak",
+            "In fragments",
+            "Started",
+            "Never",
+            "Wait p50",
+            "p99",
+            "Max",
+            "Evicted",
+            "Work lost",
+            "First wait",
+        ];
+        table(&heads, rows)
+    }
+
+    fn waits_html(&self) -> String {
+        let heads = ["", "Configuration", "Started", "Never", "p50", "p90", "p99", "Max"];
+        let kinds: [(&str, &dyn Fn(&Run) -> Vec<(String, super::report::Waits)>); 2] = [
+            ("Waiting by size of the job", &|run| run.waits_by_size.clone()),
+            ("Waiting by queue", &|run| run.waits_by_queue.clone()),
+        ];
+        let mut html = String::new();
+        for (title, of) in kinds {
+            let keys: Vec<String> =
+                self.runs.first().map(of).unwrap_or_default().into_iter().map(|(key, _)| key).collect();
+            let cells = keys.iter().enumerate().flat_map(|(place, key)| {
+                self.runs.iter().filter_map(move |run| {
+                    let (_, waits) = of(run).into_iter().nth(place)?;
+                    let mut cells = vec![
+                        key.clone(),
+                        run.conf.clone(),
+                        waits.started.to_string(),
+                        waits.never.to_string(),
+                    ];
+                    cells.extend([waits.p50, waits.p90, waits.p99, waits.max].map(duration));
+                    Some(cells)
+                })
+            });
+            html.push_str(&format!("<h2>{title}</h2>\n{}", table(&heads, cells)));
+        }
+        html
+    }
+
+    /// A line for each run.
+    fn lines(&self, of: impl Fn(&Sample) -> f64) -> Vec<Line> {
+        let line = |(colour, run): (usize, &Run)| Line {
+            colour,
+            dashed: false,
+            name: run.conf.clone(),
+            points: run.samples.iter().map(|sample| (sample.at, of(sample))).collect(),
+        };
+        self.runs.iter().enumerate().map(line).collect()
+    }
+
+    fn utilisation_plots(&self) -> String {
+        let mut resources: Vec<(&Arc<str>, f64)> =
+            self.capacity.iter().map(|(name, whole)| (name, *whole)).collect();
+        resources.sort_by_key(|(name, _)| **name != self.resource);
+        let plots = resources.into_iter().map(|(name, whole)| {
+            let part = |sample: &Sample| sample.allocated.get(name).copied().unwrap_or_default() / whole;
+            plot(&format!("{name} in use"), &self.lines(part), &percent, &duration)
+        });
+        format!("<h2>Use</h2>\n<div class=\"plots\">{}</div>\n", plots.collect::<String>())
+    }
+
+    fn waiting_plot(&self) -> String {
+        let lines = self.lines(|sample| sample.waiting as f64);
+        format!("<h2>Waiting jobs</h2>\n{}", plot("Jobs that wait", &lines, &amount, &duration))
+    }
+
+    fn fragments_plot(&self) -> String {
+        let whole = self.capacity.get(&self.resource).copied().unwrap_or(1.0);
+        let lines = self.lines(|sample| sample.fragments / whole);
+        let title = format!("{} that is free and no use to the typical task", self.resource);
+        format!("<h2>Fragments</h2>\n{}", plot(&title, &lines, &percent, &duration))
+    }
+
+    fn queue_plots(&self) -> String {
+        let Some(first) = self.runs.first() else { return String::new() };
+        let mut names: Vec<(&Arc<str>, f64)> =
+            first.queues.iter().map(|(name, queue)| (name, queue.allocated)).collect();
+        names.retain(|(name, _)| {
+            self.runs.iter().any(|run| run.queues.get(*name).is_some_and(|it| it.allocated > 0.0))
+        });
+        names.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let left = names.len().saturating_sub(QUEUES_MAX);
+        let plots = names.into_iter().take(QUEUES_MAX).map(|(name, _)| {
+            let of = |sample: &Sample| sample.queues.get(name).copied().unwrap_or_default();
+            let mut lines = self.lines(|sample| of(sample).allocated);
+            let deserved = self.lines(|sample| of(sample).deserved.unwrap_or_default());
+            let deserved = deserved.into_iter().filter(|line| line.points.iter().any(|(_, of)| *of > 0.0));
+            lines.extend(deserved.map(|line| Line {
+                dashed: true,
+                name: format!("{}: deserved", line.name),
+                ..line
+            }));
+            plot(&format!("{name}: {}", self.resource), &lines, &amount, &duration)
+        });
+        let plots: String = plots.collect();
+        let more = if left == 0 {
+            String::new()
+        } else {
+            format!("<p>{left} queues that had less are left out.</p>")
+        };
+        format!("<h2>Queues: what they have and deserve</h2>\n<div class=\"plots\">{plots}</div>{more}\n")
+    }
+}
+
+fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |cell: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let head = line("th", heads.iter().map(ToString::to_string).collect());
+    let body: String = rows.map(|cells| line("td", cells)).collect();
+    format!("<div class=\"wide\"><table>\n{head}{body}</table></div>\n")
+}
