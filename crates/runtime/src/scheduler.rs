@@ -162,6 +162,25 @@ struct Process {
     faults: Arc<Faults>,
 }
 
+/// Serves the API, if it is on; the evictions of which it tells.
+async fn answer(
+    options: &SchedulerOptions,
+    client: &Client,
+    engine: &std_mpsc::Sender<Input>,
+) -> anyhow::Result<Arc<Evictions>> {
+    let evictions = Arc::<Evictions>::default();
+    if let Some(address) = &options.addresses.api {
+        let api = Api::new(client.clone(), engine.clone(), Arc::clone(&evictions));
+        serve_api(address, Arc::new(api)).await?;
+    }
+    Ok(evictions)
+}
+
+fn slow_cycles(options: &SchedulerOptions, clients: &Clients) -> SlowCycles {
+    let spans = options.otlp_endpoint.as_deref().map(|endpoint| Spans::to(endpoint, clients.clone()));
+    SlowCycles { threshold: options.slow_cycle, spans }
+}
+
 impl Process {
     async fn start(
         options: SchedulerOptions,
@@ -174,11 +193,7 @@ impl Process {
         let (metrics, health) = (Arc::<Metrics>::default(), Arc::<Health>::default());
         let (engine, inputs) = std_mpsc::channel();
         serve_pages(&options.addresses, &metrics, &health, Some(engine.clone())).await?;
-        let evictions = Arc::<Evictions>::default();
-        if let Some(address) = &options.addresses.api {
-            let api = Api::new(client.clone(), engine.clone(), Arc::clone(&evictions));
-            serve_api(address, Arc::new(api)).await?;
-        }
+        let evictions = answer(&options, &client, &engine).await?;
         let (outbox, outputs) = mpsc::unbounded_channel();
         let (owners, seen) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
@@ -203,8 +218,7 @@ impl Process {
         health.wait_for(&waits_for);
         tasks.spawn(tell_waits(Arc::clone(&health)));
         let clients = Clients::default();
-        let spans = options.otlp_endpoint.as_deref().map(|endpoint| Spans::to(endpoint, clients.clone()));
-        let slow = SlowCycles { threshold: options.slow_cycle, spans };
+        let telemetry = Telemetry::new(Arc::clone(&metrics), slow_cycles(&options, &clients));
         let mut journal = journal(&options, &conf, &metrics)?;
         let scheduler = scheduler(&options, conf.conf(), &clients, &health, &mut journal);
         let scheduling = Engine {
@@ -217,7 +231,7 @@ impl Process {
             waits_for,
             inputs,
             outbox: outbox.clone(),
-            telemetry: Telemetry::new(Arc::clone(&metrics), slow),
+            telemetry,
             health: Arc::clone(&health),
             leads: false,
             clock: CycleClock::default(),

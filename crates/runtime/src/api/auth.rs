@@ -84,13 +84,12 @@ impl Auth {
         let token = token.filter(|token| !token.is_empty() && token.len() <= TOKEN_MAX);
         let token = token.ok_or_else(|| nobody("a bearer token is needed"))?;
         let digest = digest_of(token);
-        let info = match self.users.get(&digest) {
-            Some(known) => known,
-            None => {
-                let info = self.review(token).await?;
-                self.users.keep(digest, info.clone());
-                info
-            }
+        let info = if let Some(known) = self.users.get(&digest) {
+            known
+        } else {
+            let info = self.review(token).await?;
+            self.users.keep(digest, info.clone());
+            info
         };
         let info = info.ok_or_else(|| nobody("the API server does not know this token"))?;
         Ok(User { digest, info })
@@ -99,13 +98,12 @@ impl Auth {
     /// Whether somebody may list PodGroups: in a namespace, or with `None` in all.
     pub(super) async fn may_list(&self, user: &User, namespace: Option<&str>) -> Result<(), Refused> {
         let key = (user.digest, namespace.map(str::to_owned));
-        let allowed = match self.rights.get(&key) {
-            Some(known) => known,
-            None => {
-                let allowed = self.access(&user.info, namespace).await?;
-                self.rights.keep(key, allowed);
-                allowed
-            }
+        let allowed = if let Some(known) = self.rights.get(&key) {
+            known
+        } else {
+            let allowed = self.access(&user.info, namespace).await?;
+            self.rights.keep(key, allowed);
+            allowed
         };
         let place = namespace.map_or("all namespaces".to_owned(), |name| format!("namespace {name}"));
         let name = user.info.username.as_deref().unwrap_or_default();
