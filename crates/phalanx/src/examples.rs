@@ -2,7 +2,7 @@
 use clap::Command;
 
 /// Commands with their examples. Each is a line that can be typed as it is, with names put in.
-const EXAMPLES: [(&str, &[&str]); 33] = [
+const EXAMPLES: [(&str, &[&str]); 34] = [
     (
         "scheduler",
         &[
@@ -37,12 +37,13 @@ const EXAMPLES: [(&str, &[&str]); 33] = [
         ],
     ),
     ("capture", &["phalanx capture > cluster.json"]),
+    ("replay", &["phalanx replay journal.json", "phalanx replay journal.json -o json > cycles.json"]),
     ("conf check", &["phalanx conf check my.conf", "phalanx conf check --strict my.conf"]),
     (
         "conf diff",
         &["phalanx conf diff today.conf tomorrow.conf", "phalanx conf diff today.conf tomorrow.conf --live"],
     ),
-    ("conf show", &["phalanx conf show", "phalanx conf show my.conf"]),
+    ("conf show", &["phalanx conf show my.conf", "phalanx conf show --all"]),
     ("conf reference", &["phalanx conf reference > scheduler-conf.md"]),
     ("crds", &["phalanx crds --dir crds"]),
     (
