@@ -180,19 +180,18 @@ impl Trials<'_> {
 
     /// The fewest nodes over all sorts of nodes; among sorts that need as many, the one that most nodes are of.
     fn more_nodes(&self) -> Option<Remedy> {
-        let sorts = self.sorts_of_nodes();
-        let found = sorts.into_iter().take(self.trials_max()).filter_map(|node| {
-            let count = self.fewest(node)?;
-            Some((count, node))
-        });
-        let (count, node) = found.min_by_key(|(count, _)| *count)?;
+        let mut best: Option<(u32, &NodeInfo)> = None;
+        for node in self.sorts_of_nodes().into_iter().take(self.trials_max()) {
+            let most = best.map_or(self.job.waiting.clamp(1, NODES_MAX), |(count, _)| count - 1);
+            best = self.fewest(node, most).map(|count| (count, node)).or(best);
+        }
+        let (count, node) = best?;
         Some(Remedy::Nodes { count, like: node.name.clone() })
     }
 
-    fn fewest(&self, like: &NodeInfo) -> Option<u32> {
+    fn fewest(&self, like: &NodeInfo, most: u32) -> Option<u32> {
         let helps = |count: u32| self.helps(None, self.nodes_alike(like, count));
-        let most = self.job.waiting.clamp(1, NODES_MAX);
-        if !helps(most) {
+        if most == 0 || !helps(most) {
             return None;
         }
         let (mut too_few, mut enough) = (0, most);
