@@ -87,11 +87,15 @@ struct Size {
 }
 
 fn main() -> ExitCode {
-    let cli: Cli =
-        match usage::parse(&std::env::args_os().collect::<Vec<_>>(), "phalanx-bench", |_, _, _| None) {
-            Ok(cli) => cli,
-            Err(code) => return code,
-        };
+    let cli: Cli = match usage::parse(
+        &std::env::args_os().collect::<Vec<_>>(),
+        "phalanx-bench",
+        |command| command,
+        |_, _, _| None,
+    ) {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     match run(cli.bench) {
         Ok(()) => ExitCode::SUCCESS,
         // A reader that has seen enough (`| head`) is no error.

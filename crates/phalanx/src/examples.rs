@@ -2,7 +2,7 @@
 use clap::Command;
 
 /// Commands with their examples. Each is a line that can be typed as it is, with names put in.
-const EXAMPLES: [(&str, &[&str]); 34] = [
+const EXAMPLES: [(&str, &[&str]); 38] = [
     (
         "scheduler",
         &[
@@ -17,6 +17,7 @@ const EXAMPLES: [(&str, &[&str]); 34] = [
             "phalanx simulate -f config/examples/training-gang",
             "phalanx simulate -f cluster.json --scheduler-conf my.conf -o html > report.html",
             "phalanx simulate -f cluster.json --scheduler-conf today.conf --scheduler-conf tomorrow.conf",
+            "phalanx simulate -f cluster.json --trace trace.jsonl -o html > report.html",
         ],
     ),
     (
@@ -36,6 +37,13 @@ const EXAMPLES: [(&str, &[&str]); 34] = [
             "phalanx whatif --scheduler-conf today.conf --new-conf tomorrow.conf",
         ],
     ),
+    ("top", &["phalanx top", "phalanx top -n ml --token-file token"]),
+    (
+        "trace openb",
+        &["phalanx trace openb --nodes nodes.csv --pods pods.csv --cluster cluster.json > trace.jsonl"],
+    ),
+    ("trace generate", &["phalanx trace generate --seed 7 --jobs 1000 > trace.jsonl"]),
+    ("trace pods", &["phalanx trace pods trace.jsonl --most 10"]),
     ("capture", &["phalanx capture > cluster.json"]),
     ("replay", &["phalanx replay journal.json", "phalanx replay journal.json -o json > cycles.json"]),
     ("conf check", &["phalanx conf check my.conf", "phalanx conf check --strict my.conf"]),

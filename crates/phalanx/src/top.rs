@@ -54,13 +54,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     remote::run("show queues", async {
         let client = args.token.open(&args.scheduler, args.kubeconfig.as_deref()).await?;
         let namespace = args.namespace.as_deref();
-        while live {
-            let shown = text(&client.top(namespace).await?, ROWS_ON_TERMINAL);
-            let mut out = io::stdout().lock();
-            write!(out, "{BEGIN}{shown}{END}")?;
-            out.flush()?;
-            drop(out);
-            tokio::time::sleep(Duration::from_secs(args.interval)).await;
+        if live {
+            loop {
+                let shown = text(&client.top(namespace).await?, ROWS_ON_TERMINAL);
+                let mut out = io::stdout().lock();
+                write!(out, "{BEGIN}{shown}{END}")?;
+                out.flush()?;
+                drop(out);
+                tokio::time::sleep(Duration::from_secs(args.interval)).await;
+            }
         }
         let top = client.top(namespace).await?;
         match args.output {
@@ -146,7 +148,8 @@ QUEUE  FIRST  JOBS  PODS  WAITED  STOPPED AT  REASON
 q      a/b    2     4     1m      nodes       no room
 and 5 more jobs that waited less long
 ";
-        let shown: String = text(&top, 9).lines().map(|line| format!("{}\n", line.trim_end())).collect();
+        let text = text(&top, 9);
+        let shown = text.lines().map(|line| line.trim_end().to_owned() + "\n").collect::<Vec<_>>().concat();
         assert_eq!(shown, expected);
     }
 }

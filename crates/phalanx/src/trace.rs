@@ -109,7 +109,7 @@ fn from_openb(args: &OpenbArgs) -> Result<()> {
     let read = openb((&nodes.0, &nodes.1), (&pods.0, &pods.1), &options);
     let read = read.map_err(|fault| BadInput(fault.to_string()))?;
     if let Some(file) = &args.cluster {
-        let text: String = read.cluster.iter().map(|object| format!("{object}\n")).collect();
+        let text = read.cluster.iter().map(|object| format!("{object}\n")).collect::<Vec<_>>().concat();
         write(file, &text)?;
     }
     print_all(read.arrivals.into_iter())

@@ -372,7 +372,9 @@ impl ApiServer {
             Step::Remove(uid) => {
                 self.plan_detach(uid, at);
                 let gone = self.pods.remove(uid);
-                gone.iter().for_each(|held| self.echoes.settle(held));
+                if let Some(held) = &gone {
+                    self.echoes.settle(held);
+                }
                 self.nominated.remove(uid);
                 self.echoes.push(Event::PodGone(uid.clone()));
                 self.echoes.extend(self.claims.release(uid));

@@ -225,7 +225,9 @@ impl<'a> Texts<'a> {
         let mut replaced = changes::Replaced::default();
         for (file, text) in &self.instead {
             document::read(file, text, &mut |found| {
-                found.iter().for_each(|(_, value)| replaced.add(value));
+                if let Ok((_, value)) = &found {
+                    replaced.add(value);
+                }
             });
         }
         for (file, text) in &self.sources {

@@ -78,8 +78,8 @@ pub(crate) fn begin(session: &mut Session<'_>, limits: RetryLimits) {
     session.state.failed_searches.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
     if session.state.backlog.unschedulable() > 0 {
         retry_queues(session, changed);
-        let tried_each_cycle = &session.state.backlog.classes.tried_each_cycle;
-        let mut classes: Vec<_> = tried_each_cycle.iter().copied().collect();
+        let mut classes: Vec<JobClassId> =
+            session.state.backlog.classes.tried_each_cycle.iter().copied().collect();
         classes.extend(
             backoff_over
                 .into_iter()

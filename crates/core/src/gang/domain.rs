@@ -36,7 +36,16 @@ pub(super) fn find(
     statement.session().placement_budget.spend(request.job, 2 * nodes)?;
     for node in choice.nodes(statement.session(), request.job, members) {
         statement.session().placement_budget.spend(request.job, members.len())?;
-        let reached = statement.nested(|statement| place_at(statement, request, members, &choice, node));
+        let reached = statement.nested(|statement| {
+            if !statement.place_if_allowed(choice.first, node) {
+                return None;
+            }
+            if !statement.session().job_ready(request.job) {
+                let rest = members.iter().copied().filter(|task| *task != choice.first);
+                Greedy::default().place_tasks(statement, request.job, rest);
+            }
+            request.reached(statement.session())
+        });
         if reached.is_some() {
             return Ok(reached);
         }
@@ -127,21 +136,4 @@ fn least_like_first(cluster: &Cluster, job: JobId, tasks: &[TaskId], first: Task
     let others = tasks.iter().filter(|task| cluster.tasks[**task].class != class).count() as u64;
     let job = &cluster.jobs[job];
     u64::from(job.min_member.saturating_sub(job.counts.ready())).saturating_sub(others)
-}
-
-fn place_at(
-    statement: &mut Statement<'_, '_>,
-    request: Request,
-    members: &[TaskId],
-    choice: &Choice,
-    node: NodeId,
-) -> Option<Goal> {
-    if !statement.place_if_allowed(choice.first, node) {
-        return None;
-    }
-    if !statement.session().job_ready(request.job) {
-        let rest = members.iter().copied().filter(|task| *task != choice.first);
-        Greedy::default().place_tasks(statement, request.job, rest);
-    }
-    request.reached(statement.session())
 }

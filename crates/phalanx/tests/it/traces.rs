@@ -13,7 +13,7 @@ const TASKS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,po
 
 /// A folder with a cluster of two nodes of 4 CPUs, configurations, and arrivals as JSON lines.
 fn cluster(arrivals: &[Value]) -> TempDir {
-    let lines: String = arrivals.iter().map(|line| format!("{line}\n")).collect();
+    let lines = arrivals.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
     let nodes = node("n1", 4) + &node("n2", 4);
     let conf = |actions: &str, scores: &str| {
         format!(

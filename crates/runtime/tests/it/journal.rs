@@ -71,6 +71,8 @@ impl Recorded {
             leads: false,
             clock: CycleClock::default(),
             journal,
+            evictions: Arc::default(),
+            asked: Vec::new(),
         };
         let thread = std::thread::spawn(move || engine.run());
         inputs.send(Input::Lead).unwrap();

@@ -29,7 +29,7 @@ impl Trace {
         for (requests, count) in kinds.into_iter().take(most) {
             let requests: Vec<String> =
                 requests.iter().map(|(name, amount)| format!("{name}: {amount}")).collect();
-            text.push_str(&format!("- {{part: {count}, requests: {{{}}}}}\n", requests.join(", ")));
+            text.extend([format!("- {{part: {count}, requests: {{{}}}}}\n", requests.join(", "))]);
         }
         text
     }

@@ -190,7 +190,9 @@ impl Watcher for Player<'_> {
         for decision in decisions {
             match decision {
                 Decision::Bind { pods, .. } => {
-                    pods.iter().for_each(|binding| self.bound(&binding.pod.uid, now));
+                    for binding in pods {
+                        self.bound(&binding.pod.uid, now);
+                    }
                 }
                 Decision::Evict { pod, cause, .. } => {
                     *self.evictions.by_action.entry(cause.action).or_default() += 1;

@@ -86,7 +86,8 @@ impl TraceReport {
 
     /// The first waits, a line for each run.
     pub(super) fn first_waits(&self) -> String {
-        self.runs.iter().map(|run| format!("{}: {}\n", run.conf, self.first_wait(run))).collect()
+        let line = |run: &Run| format!("{}: {}\n", run.conf, self.first_wait(run));
+        self.runs.iter().map(line).collect::<Vec<_>>().concat()
     }
 
     /// How full the cluster was when the first job had to wait.

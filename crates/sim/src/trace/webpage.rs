@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use super::plot::{Line, escape, plot};
-use super::report::{Run, TraceReport};
+use super::report::{Run, TraceReport, Waits};
 use super::samples::Sample;
 use super::table::{amount, duration, percent};
 
@@ -10,6 +10,9 @@ const STYLE: &str = include_str!("page.css");
 
 /// The most queues with a plot of their own: those that had the most.
 const QUEUES_MAX: usize = 12;
+
+/// The waits of a run, by what a table groups them.
+type WaitsOf = fn(&Run) -> Vec<(String, Waits)>;
 
 impl TraceReport {
     /// The report as a page without links to anything outside.
@@ -70,9 +73,9 @@ impl TraceReport {
 
     fn waits_html(&self) -> String {
         let heads = ["", "Configuration", "Started", "Never", "p50", "p90", "p99", "Max"];
-        let kinds: [(&str, &dyn Fn(&Run) -> Vec<(String, super::report::Waits)>); 2] = [
-            ("Waiting by size of the job", &|run| run.waits_by_size.clone()),
-            ("Waiting by queue", &|run| run.waits_by_queue.clone()),
+        let kinds: [(&str, WaitsOf); 2] = [
+            ("Waiting by size of the job", |run| run.waits_by_size.clone()),
+            ("Waiting by queue", |run| run.waits_by_queue.clone()),
         ];
         let mut html = String::new();
         for (title, of) in kinds {
@@ -91,7 +94,7 @@ impl TraceReport {
                     Some(cells)
                 })
             });
-            html.push_str(&format!("<h2>{title}</h2>\n{}", table(&heads, cells)));
+            html.extend([format!("<h2>{title}</h2>\n"), table(&heads, cells)]);
         }
         html
     }
@@ -163,8 +166,8 @@ impl TraceReport {
 
 fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let line = |cell: &str, cells: Vec<String>| {
-        let cells: String = cells.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text))).collect();
-        format!("<tr>{cells}</tr>\n")
+        let cells = cells.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text)));
+        format!("<tr>{}</tr>\n", cells.collect::<Vec<_>>().concat())
     };
     let head = line("th", heads.iter().map(ToString::to_string).collect());
     let body: String = rows.map(|cells| line("td", cells)).collect();
