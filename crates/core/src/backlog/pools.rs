@@ -433,7 +433,7 @@ impl Backlog {
             match (waits, refused) {
                 (false, _) => {}
                 _ if refusals.iter().any(|it| matches!(it, Refusal::BindDenied { .. })) => {
-                    pending.backoff += 1
+                    pending.backoff += 1;
                 }
                 (true, true) => pending.unschedulable += 1,
                 (true, false) => pending.active += 1,

@@ -42,7 +42,9 @@ pub(crate) fn candidates(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
 pub(crate) fn take_back(statement: &mut Statement<'_, '_>, jobs: &[JobId]) -> Vec<TakenBack> {
     let mut take_back_of = |job: JobId| {
         let places = reserved::places(statement.session(), job);
-        places.iter().for_each(|(task, _)| statement.unplace(*task));
+        for (task, _) in &places {
+            statement.unplace(*task);
+        }
         TakenBack { job, places }
     };
     jobs.iter().map(|job| take_back_of(*job)).collect()
