@@ -37,7 +37,9 @@ pub(super) fn dry_run(
     let placed = loop {
         steps.spend(count)?;
         let placed = statement.nested(|statement| {
-            units[..count].iter().flatten().for_each(|victim| statement.evict(victim.task));
+            for victim in units[..count].iter().flatten() {
+                statement.evict(victim.task);
+            }
             // With the last of them gone, nothing is left but backtracking.
             let last = count == units.len() && !units.is_empty();
             if last {
