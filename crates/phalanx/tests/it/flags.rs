@@ -105,7 +105,7 @@ fn an_invalid_value_of_a_flag_is_an_error_with_an_expectation() {
 
 #[test]
 fn an_invalid_command_line_is_an_error_of_one_line() {
-    let commands = "expected one of scheduler, controllers, simulate, explain, whatif, capture, replay, conf, crds, job, queue, pod, jobflow, jobtemplate, version, completion";
+    let commands = "expected one of scheduler, controllers, simulate, trace, explain, top, whatif, capture, replay, conf, crds, job, queue, pod, jobflow, jobtemplate, version, completion";
     let of_conf = "expected one of check, diff, show, reference";
     for (args, expected) in [
         (&[][..], format!("found no command after \"phalanx\", {commands}; see \"phalanx --help\"")),

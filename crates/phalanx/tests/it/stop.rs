@@ -31,7 +31,14 @@ impl Scheduler {
         );
         std::fs::write(folder.join("kubeconfig"), kubeconfig).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_phalanx"))
-            .args(["scheduler", "--kubeconfig", "kubeconfig", "--leader-elect-retry-period", "100ms"])
+            .args([
+                "scheduler",
+                "--kubeconfig",
+                "kubeconfig",
+                "--leader-elect-retry-period",
+                "100ms",
+                "--api-address=",
+            ])
             .current_dir(folder)
             .stderr(Stdio::piped())
             .spawn()
