@@ -1,7 +1,7 @@
 //! The journal: what was decided, in the log, and with `--journal-path` in a file.
 //!
 //! The log has a line for each gang that is bound and for each pod that is evicted. The file has all decisions of each
-//! cycle, and on request all inputs of cycles, from which the cycles can be run again ([`replay`]). The scheduling
+//! cycle, and on request all inputs of cycles, from which the cycles can be run again (`replay`). The scheduling
 //! thread only hands lines to a thread that writes them: where the disk is slower than decisions come, lines are
 //! dropped, and no cycle waits.
 mod file;
