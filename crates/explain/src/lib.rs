@@ -1,6 +1,7 @@
 //! Why a job waits or a pod is where it is: answers as data, made of a snapshot of the scheduler, and as text.
 //!
-//! The live scheduler, `phalanx explain` on manifests and `phalanx top` share it, so they say the same.
+//! The live scheduler answers `phalanx explain --scheduler` and `phalanx top` with it. `explain` on manifests has answers
+//! of its own (`sim/src/explain.rs`), which try more changes and know no places in queues.
 mod answer;
 mod facts;
 mod remedy;
