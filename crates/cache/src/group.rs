@@ -9,7 +9,9 @@ use phalanx_api::v1beta1::{
 use phalanx_cluster::MAX_ROLES;
 use phalanx_cluster::annotation;
 use phalanx_cluster::diagnosis::{MESSAGE_MAX, clipped};
-use phalanx_cluster::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, SubGroupPolicy, Time};
+use phalanx_cluster::event::{
+    Condition, GroupStatus, NetworkTopology, Phase, PodGroupInfo, Resources, SubGroupPolicy, TierLimit, Time,
+};
 use phalanx_cluster::label::Selector;
 
 use crate::invalid::{At, Invalid};
@@ -74,6 +76,7 @@ fn parts(
         queue: interner.string(queue.unwrap_or(&names.default_queue)),
         min_member,
         min_task_member,
+        topology: spec.network_topology.as_ref().and_then(topology),
         sub_groups,
         min_resources: spec
             .min_resources
@@ -85,7 +88,7 @@ fn parts(
         annotations: Marks(metadata).kept(&[annotation::OF_GROUPS], interner),
         made_for_pods: is_made_for_pods(metadata),
         invalid: None,
-        unsupported: unsupported(spec).text(),
+        unsupported: None,
     }
 }
 
@@ -110,24 +113,10 @@ pub(crate) fn undecodable(identity: &Identity, invalid: &Invalid, interner: &mut
     }
 }
 
-/// A hard requirement of a group that is not supported: the group waits rather than start without it. Soft ones are
-/// ignored.
-fn unsupported(spec: &PodGroupSpec) -> Faults {
-    let mut faults = Faults::default();
-    faults.topology("spec.networkTopology", spec.network_topology.as_ref());
-    for (at, policy) in spec.sub_group_policy.iter().take(MAX_ROLES).enumerate() {
-        let field = format!("spec.subGroupPolicy[{at}].networkTopology");
-        faults.topology(&field, policy.network_topology.as_ref());
-    }
-    faults
-}
-
-/// The policies that require a number of sub-groups.
 fn sub_groups(spec: &PodGroupSpec, faults: &mut Faults, interner: &mut Interner) -> Vec<SubGroupPolicy> {
     faults.at_most(MAX_ROLES, "entries", spec.sub_group_policy.len(), "spec.subGroupPolicy");
     let policies = spec.sub_group_policy.iter().take(MAX_ROLES).enumerate();
-    let required = policies.filter(|(_, policy)| policy.min_sub_groups > 0);
-    required.map(|(at, policy)| sub_group(policy, at, faults, interner)).collect()
+    policies.map(|(at, policy)| sub_group(policy, at, faults, interner)).collect()
 }
 
 fn sub_group(
@@ -148,7 +137,18 @@ fn sub_group(
         keys: policy.match_label_keys.iter().map(|key| interner.string(key)).collect(),
         size: observed(policy.sub_group_size).max(1),
         min: observed(policy.min_sub_groups),
+        topology: policy.network_topology.as_ref().and_then(topology),
     }
+}
+
+/// As in Volcano, `hard` without a tier is no limit. A negative tier is below all others.
+fn topology(spec: &NetworkTopologySpec) -> Option<NetworkTopology> {
+    if spec.mode == NetworkTopologyMode::Soft {
+        return Some(NetworkTopology::Soft);
+    }
+    let number = spec.highest_tier_allowed.map(|tier| TierLimit::Number(u32::try_from(tier).unwrap_or(0)));
+    let name = || spec.highest_tier_name.as_deref().map(|name| TierLimit::Name(name.into()));
+    number.or_else(name).map(NetworkTopology::Hard)
 }
 
 fn group_status(status: &PodGroupStatus, interner: &mut Interner) -> GroupStatus {
@@ -223,18 +223,6 @@ impl Faults {
     fn at_most(&mut self, most: usize, items: &str, found: usize, field: &str) {
         if found > most {
             let problem = format!("found {found} {items}, expected at most {most}");
-            self.note(Invalid { field: field.to_owned(), problem });
-        }
-    }
-
-    /// As in Volcano, `hard` without a tier is no limit.
-    fn topology(&mut self, field: &str, topology: Option<&NetworkTopologySpec>) {
-        let Some(topology) = topology.filter(|it| it.mode != NetworkTopologyMode::Soft) else { return };
-        if topology.highest_tier_allowed.is_some() || topology.highest_tier_name.is_some() {
-            let mode = topology.mode.as_str();
-            let problem = format!(
-                "mode {mode} is not supported, for HyperNodes are not read; expected mode soft or none"
-            );
             self.note(Invalid { field: field.to_owned(), problem });
         }
     }

@@ -49,7 +49,7 @@ pub(crate) const OF_STATUSES: [Index<OnStatus>; 4] = [
 ];
 
 /// Indexes that do not depend on where tasks are, or that the mover keeps itself.
-const OTHERS: [Index<()>; 18] = [
+const OTHERS: [Index<()>; 19] = [
     Index::new("host ports and disks", (), Cluster::check_ports_and_disks),
     Index::new("tasks by node", (), Cluster::check_tasks_by_node),
     Index::new("tasks by job", (), Cluster::check_tasks_by_job),
@@ -68,6 +68,7 @@ const OTHERS: [Index<()>; 18] = [
     Index::new("usage figures", (), Cluster::check_usage),
     Index::new("refused evictions", (), Cluster::check_refused),
     Index::new("cooldowns", (), Cluster::check_cooling),
+    Index::new("HyperNodes", (), Cluster::check_hyper_nodes),
 ];
 
 impl Cluster {

@@ -11,6 +11,7 @@ use crate::count::Count;
 use crate::devices::Devices;
 use crate::event::{Key, Time};
 use crate::groups::GroupHolds;
+use crate::hyper_nodes::HyperNodes;
 use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};
 use crate::images::Images;
 use crate::inqueue::InqueueRequests;
@@ -80,6 +81,8 @@ pub struct Cluster {
     pub resource_quotas: QuotasByName,
     /// Pods counted by topology domain.
     pub terms: Terms,
+    /// HyperNodes.
+    pub hyper_nodes: HyperNodes,
     /// Sums over all nodes.
     pub sums: NodeSums,
     pub(crate) images: Images,
@@ -193,6 +196,7 @@ impl Cluster {
             pdbs: Pdbs::default(),
             resource_quotas: QuotasByName::new(),
             terms: Terms::default(),
+            hyper_nodes: HyperNodes::default(),
             sums: NodeSums::default(),
             images: Images::default(),
             devices: Devices::default(),

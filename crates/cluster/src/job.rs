@@ -8,7 +8,7 @@ use super::task::{Counts, Status};
 use super::tree::Sums;
 use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
-use crate::event::{GroupRef, GroupStatus, Key, Phase, Resources, SubGroupPolicy, Time};
+use crate::event::{GroupRef, GroupStatus, Key, NetworkTopology, Phase, Resources, SubGroupPolicy, Time};
 use crate::id::{QueueId, TaskId};
 
 /// The object of a job.
@@ -91,7 +91,9 @@ pub struct Job {
     pub min_member: u32,
     /// `minResources`.
     pub minimum: GangMinimum,
-    /// The policies with `minSubGroups`.
+    /// `networkTopology`.
+    pub topology: Option<NetworkTopology>,
+    /// `subGroupPolicy`.
     pub sub_groups: Vec<SubGroupPolicy>,
     /// Roles that the PodGroup or its pods name; places of those that nobody names any more are used again.
     pub roles: Vec<Role>,
@@ -132,6 +134,7 @@ impl Job {
             queue,
             min_member: 1,
             minimum: GangMinimum::default(),
+            topology: None,
             sub_groups: Vec::new(),
             roles: Vec::new(),
             priority: 0,

@@ -104,6 +104,7 @@ impl Cluster {
         job.object.version = info.version;
         job.created = info.created;
         job.min_member = info.min_member;
+        job.topology = info.topology;
         job.sub_groups = info.sub_groups;
         let asks_devices = !minimum.devices.is_zero();
         job.minimum = minimum;
@@ -132,6 +133,7 @@ impl Cluster {
     fn is_spec(&self, job: &Job, info: &PodGroupInfo, asks: &GroupSpec<'_>) -> bool {
         self.queues[job.queue].name == *asks.queue
             && job.min_member == info.min_member
+            && job.topology == info.topology
             && job.sub_groups == info.sub_groups
             && job.minimum == asks.minimum
             && job.priority == asks.priority

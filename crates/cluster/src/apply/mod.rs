@@ -66,6 +66,8 @@ impl Cluster {
             Event::CsiDriverGone(name) => self.volumes.set_teller(&name, false),
             Event::StorageCapacity(info) => self.volumes.set_capacity(&info.key.clone(), Some(*info)),
             Event::StorageCapacityGone(key) => self.volumes.set_capacity(&key, None),
+            Event::HyperNode(info) => self.hyper_nodes.set(*info),
+            Event::HyperNodeGone(name) => self.hyper_nodes.remove(&name),
             Event::EvictFailed(uid, _) => self.stays(&uid),
             Event::GateFailed(uid) => self.gate_stays(&uid),
             Event::Bound(uid) => self.end_bind(&uid, Status::Bound),

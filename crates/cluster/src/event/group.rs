@@ -81,7 +81,25 @@ pub struct GroupStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// An entry of `subGroupPolicy` with `minSubGroups`.
+/// How near to each other in the network pods must or should be (`networkTopology`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum NetworkTopology {
+    /// `mode: soft`: as near as there is room.
+    Soft,
+    /// `mode: hard`: in one HyperNode of this tier or a lower one. Without a tier, the mode is no limit.
+    Hard(TierLimit),
+}
+
+/// The highest tier that pods may span.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TierLimit {
+    /// `highestTierAllowed`.
+    Number(u32),
+    /// `highestTierName`: the tier of the HyperNodes with this `tierName`.
+    Name(Arc<str>),
+}
+
+/// An entry of `subGroupPolicy`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubGroupPolicy {
@@ -93,8 +111,10 @@ pub struct SubGroupPolicy {
     pub keys: Vec<Arc<str>>,
     /// `subGroupSize`.
     pub size: u32,
-    /// `minSubGroups`.
+    /// `minSubGroups`; 0 when there is none.
     pub min: u32,
+    /// `networkTopology` of each sub-group.
+    pub topology: Option<NetworkTopology>,
 }
 
 /// A PodGroup.
@@ -115,7 +135,9 @@ pub struct PodGroupInfo {
     pub min_member: u32,
     /// `minTaskMember`, by role.
     pub min_task_member: Vec<(Arc<str>, u32)>,
-    /// The policies with `minSubGroups`.
+    /// `networkTopology`.
+    pub topology: Option<NetworkTopology>,
+    /// `subGroupPolicy`.
     pub sub_groups: Vec<SubGroupPolicy>,
     /// `minResources`; without it the group is always admitted.
     pub min_resources: Option<Resources>,

@@ -9,6 +9,7 @@ mod constraints;
 mod device;
 mod figures;
 mod group;
+mod hyper_node;
 mod node;
 mod pod;
 mod pod_rules;
@@ -25,7 +26,10 @@ pub use device::{
     GivenDevice, LeftOut, PodClaim, SliceInfo, SliceNodes,
 };
 pub use figures::Contradiction;
-pub use group::{Condition, GroupRef, GroupStatus, Phase, PodGroupInfo, SubGroupPolicy};
+pub use group::{
+    Condition, GroupRef, GroupStatus, NetworkTopology, Phase, PodGroupInfo, SubGroupPolicy, TierLimit,
+};
+pub use hyper_node::{HyperNodeInfo, HyperNodeMember};
 pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
 pub use pod::{PodInfo, PodLife, PodPhase, PodRef, PodRequests, QueueGate};
 pub use pod_rules::{NamespaceInfo, PodRules, PodSelector, PodTerm, Spread};
@@ -197,6 +201,10 @@ pub enum Event {
     StorageCapacity(Box<StorageCapacityInfo>),
     /// A CSIStorageCapacity was deleted.
     StorageCapacityGone(Key),
+    /// A HyperNode was added or changed.
+    HyperNode(Box<HyperNodeInfo>),
+    /// A HyperNode was deleted.
+    HyperNodeGone(Arc<str>),
     /// The outbox bound this pod (by UID); the watch reports it too, sooner or later.
     Bound(Arc<str>),
     /// The outbox could not bind this pod (by UID).
@@ -230,6 +238,7 @@ events!(
     AttachmentInfo => Attachment,
     CsiDriverInfo => CsiDriver,
     StorageCapacityInfo => StorageCapacity (Box::new),
+    HyperNodeInfo => HyperNode (Box::new),
     NodeInfo => Node,
     QueueInfo => Queue (Box::new),
     PodGroupInfo => PodGroup (Box::new),

@@ -75,10 +75,11 @@ impl Plugin for Gang {
         if found < wanted {
             return Err(Refusal::NotEnoughTasks { found, wanted });
         }
-        if job.sub_groups.is_empty() {
+        let mut required = job.sub_groups.iter().filter(|policy| policy.min > 0).peekable();
+        if required.peek().is_none() {
             return Ok(());
         }
-        job.sub_groups.iter().try_for_each(|policy| sub_groups_exist(cluster, job, policy))?;
+        required.try_for_each(|policy| sub_groups_exist(cluster, job, policy))?;
         if found > wanted {
             Err(Refusal::SubGroups(SubGroupFault::Optional { found, min_member: wanted }))
         } else {

@@ -1,0 +1,100 @@
+//! Which nodes the `networkTopology` of a job and of its sub-groups leaves to its pods.
+use std::sync::Arc;
+
+use super::{HyperNodeId, NodeSet};
+use crate::event::{NetworkTopology, TierLimit};
+use crate::id::{NodeId, TaskId};
+use crate::{Cluster, Job, Status};
+
+/// Why a network topology cannot be met, whatever nodes are free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TopologyFault {
+    /// No HyperNode has this `tierName`.
+    NoTierName(Arc<str>),
+    /// No HyperNode has this tier or a lower one.
+    NoTier(u32),
+    /// No HyperNode of this tier or a lower one holds all pods that have nodes already.
+    Apart(u32),
+}
+
+impl Job {
+    /// Whether the job or a sub-group of it has a network topology.
+    #[inline]
+    pub fn asks_topology(&self) -> bool {
+        self.topology.is_some() || self.sub_groups.iter().any(|policy| policy.topology.is_some())
+    }
+}
+
+impl Cluster {
+    /// The HyperNodes that tasks may go to whose network topology is hard, by tier and name; `None` without such a
+    /// limit. Those that `placed` names have nodes already, which the HyperNode has to hold.
+    ///
+    /// # Errors
+    /// There are none, whatever is free.
+    pub fn domains_of(
+        &self,
+        topology: Option<&NetworkTopology>,
+        placed: &[NodeId],
+    ) -> Result<Option<Vec<HyperNodeId>>, TopologyFault> {
+        let Some(NetworkTopology::Hard(limit)) = topology else { return Ok(None) };
+        let tier = match limit {
+            TierLimit::Number(tier) => *tier,
+            TierLimit::Name(name) => {
+                let tier = self.hyper_nodes.tier_named(name);
+                tier.ok_or_else(|| TopologyFault::NoTierName(name.clone()))?
+            }
+        };
+        let near = self.domains_around(placed, Some(tier));
+        match near.is_empty() {
+            false => Ok(Some(near)),
+            true if placed.is_empty() => Err(TopologyFault::NoTier(tier)),
+            true => Err(TopologyFault::Apart(tier)),
+        }
+    }
+
+    /// The HyperNodes of a tier or lower ones that hold all these nodes, by tier and name.
+    pub fn domains_around(&self, placed: &[NodeId], most: Option<u32>) -> Vec<HyperNodeId> {
+        let is_near = |id: HyperNodeId| {
+            let it = self.hyper_nodes.get(id);
+            most.is_none_or(|most| it.tier <= most) && placed.iter().all(|node| it.holds(*node))
+        };
+        match placed.first() {
+            Some(node) => self.hyper_nodes.of_node(*node).iter().copied().filter(|id| is_near(*id)).collect(),
+            None => self.hyper_nodes.iter().map(|(id, _)| id).filter(|id| is_near(*id)).collect(),
+        }
+    }
+
+    /// The nodes that these tasks hold or are nominated to.
+    pub fn nodes_of<'t>(&self, tasks: impl Iterator<Item = &'t TaskId>) -> Vec<NodeId> {
+        let holds = |task: &&TaskId| {
+            let status = self.tasks[**task].status;
+            status.is_allocated() || status == Status::Pipelined
+        };
+        let mut nodes: Vec<NodeId> = tasks.filter(holds).filter_map(|task| self.tasks[*task].node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// The nodes of HyperNodes together.
+    pub fn nodes_within(&self, domains: &[HyperNodeId]) -> NodeSet {
+        if let [one] = domains {
+            return self.hyper_nodes.get(*one).nodes.clone();
+        }
+        let mut nodes: Vec<NodeId> =
+            domains.iter().flat_map(|id| self.hyper_nodes.get(*id).nodes.iter().copied()).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes.into()
+    }
+}
+
+/// The nodes that are in both sets; `None` is all nodes.
+pub fn within(one: Option<NodeSet>, other: Option<NodeSet>) -> Option<NodeSet> {
+    match (one, other) {
+        (Some(one), Some(other)) => {
+            Some(one.iter().copied().filter(|node| other.binary_search(node).is_ok()).collect())
+        }
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,138 @@
+//! HyperNodes: domains of nodes that are near to each other in the network, in tiers.
+//!
+//! The tree is built anew at the begin of a cycle when HyperNodes or nodes have changed. A HyperNode holds the nodes of
+//! its members and of the HyperNodes below it. Rules that keep the tree a tree:
+//! - a HyperNode is below the first HyperNode that names it, by tier and name;
+//! - a member HyperNode has a lower tier than the HyperNode that names it, so nothing is below itself.
+//!
+//! A member that breaks a rule, or does not exist, is left out.
+mod limit;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::Cluster;
+use crate::event::HyperNodeInfo;
+use crate::id::NodeId;
+pub use limit::{TopologyFault, within};
+use tree::Tree;
+
+/// A HyperNode, by its place in the order of tiers and names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HyperNodeId(u32);
+
+/// Nodes in the order of their ids.
+pub type NodeSet = Arc<[NodeId]>;
+
+/// A HyperNode and its nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HyperNode {
+    /// Name.
+    pub name: Arc<str>,
+    /// Tier: nodes of a lower tier are nearer to each other.
+    pub tier: u32,
+    /// The HyperNode that it is a member of.
+    pub parent: Option<HyperNodeId>,
+    /// The HyperNodes that are its members, by name.
+    pub children: Vec<HyperNodeId>,
+    /// Its nodes, and those of the HyperNodes below it.
+    pub nodes: NodeSet,
+}
+
+impl HyperNode {
+    /// Whether a node is in it.
+    pub fn holds(&self, node: NodeId) -> bool {
+        self.nodes.binary_search(&node).is_ok()
+    }
+}
+
+/// All HyperNodes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HyperNodes {
+    objects: BTreeMap<Arc<str>, HyperNodeInfo>,
+    tree: Tree,
+    /// Objects have changed since the tree was built.
+    changed: bool,
+    /// The stamp of the nodes when the tree was built.
+    nodes: u64,
+}
+
+impl HyperNodes {
+    pub(crate) fn set(&mut self, info: HyperNodeInfo) -> bool {
+        let same = self.objects.get(&info.name) == Some(&info);
+        self.changed |= !same;
+        self.objects.insert(info.name.clone(), info);
+        !same
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let known = self.objects.remove(name).is_some();
+        self.changed |= known;
+        known
+    }
+
+    /// HyperNodes by tier and name.
+    pub fn iter(&self) -> impl Iterator<Item = (HyperNodeId, &HyperNode)> {
+        (0..).map(HyperNodeId).zip(&self.tree.all)
+    }
+
+    /// A HyperNode.
+    pub fn get(&self, id: HyperNodeId) -> &HyperNode {
+        &self.tree.all[id.0 as usize]
+    }
+
+    /// The HyperNode of a name.
+    pub fn named(&self, name: &str) -> Option<HyperNodeId> {
+        self.iter().find(|(_, it)| *it.name == *name).map(|(id, _)| id)
+    }
+
+    /// The HyperNodes that a node is in, by tier and name.
+    pub fn of_node(&self, node: NodeId) -> &[HyperNodeId] {
+        self.tree.of_nodes.get(&node).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The tier of HyperNodes with this `tierName`; the lowest if they differ.
+    pub(crate) fn tier_named(&self, name: &str) -> Option<u32> {
+        let named = self.objects.values().filter(|info| info.tier_name.as_deref() == Some(name));
+        named.map(|info| info.tier).min()
+    }
+
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// What is wrong with HyperNodes, one line each: members that are left out.
+    pub fn faults(&self) -> &[String] {
+        &self.tree.faults
+    }
+}
+
+impl Cluster {
+    /// Builds the tree of HyperNodes anew, if HyperNodes or nodes have changed. To be called when a cycle begins.
+    pub fn follow_hyper_nodes(&mut self) {
+        let stamp = self.nodes_stamp();
+        let nodes_changed = !self.hyper_nodes.is_empty() && self.hyper_nodes.nodes != stamp;
+        if !self.hyper_nodes.changed && !nodes_changed {
+            return;
+        }
+        self.hyper_nodes.changed = false;
+        self.hyper_nodes.nodes = stamp;
+        let tree = Tree::build(&self.hyper_nodes.objects, &self.nodes);
+        if tree == self.hyper_nodes.tree {
+            return;
+        }
+        self.hyper_nodes.tree = tree;
+        let limited = |(id, job): (_, &crate::Job)| job.asks_topology().then_some(id);
+        let jobs: Vec<_> = self.jobs.iter().filter_map(limited).collect();
+        jobs.into_iter().for_each(|job| self.job_changed(job));
+    }
+
+    pub(crate) fn check_hyper_nodes(&self, note: &mut crate::check::Note<'_>) {
+        let HyperNodes { objects, tree, changed, nodes } = &self.hyper_nodes;
+        let is_stale = *changed || *nodes != self.nodes_stamp();
+        let right = is_stale || objects.is_empty() || *tree == Tree::build(objects, &self.nodes);
+        note(right, "tree of HyperNodes".to_owned());
+    }
+}

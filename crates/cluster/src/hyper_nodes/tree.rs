@@ -1,0 +1,140 @@
+//! The tree of HyperNodes, made from their objects and the nodes.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use regex::RegexBuilder;
+use rustc_hash::FxHashMap;
+
+use super::{HyperNode, HyperNodeId};
+use crate::Node;
+use crate::event::{HyperNodeInfo, HyperNodeMember};
+use crate::id::{NodeId, Slots};
+use crate::label::{Labels, Selector};
+
+/// What a regular expression may take when it is prepared, in bytes.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// The tree.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Tree {
+    /// By tier and name.
+    pub(super) all: Vec<HyperNode>,
+    /// The HyperNodes of each node, by tier and name.
+    pub(super) of_nodes: FxHashMap<NodeId, Vec<HyperNodeId>>,
+    pub(super) faults: Vec<String>,
+}
+
+impl Tree {
+    pub(super) fn build(objects: &BTreeMap<Arc<str>, HyperNodeInfo>, nodes: &Slots<NodeId, Node>) -> Self {
+        let mut infos: Vec<&HyperNodeInfo> = objects.values().collect();
+        infos.sort_by(|a, b| (a.tier, &a.name).cmp(&(b.tier, &b.name)));
+        let mut tree = Self::default();
+        let names = NodesByName::of(nodes);
+        let mut sets: Vec<Vec<NodeId>> =
+            infos.iter().map(|info| names.members(info, &mut tree.faults)).collect();
+        tree.all = infos.iter().map(|info| HyperNode::without_nodes(info)).collect();
+        tree.link(&infos);
+        // Members have lower tiers, so they stand before the HyperNodes that name them.
+        for at in 0..sets.len() {
+            for child in &tree.all[at].children {
+                let below = sets[child.0 as usize].clone();
+                sets[at].extend(below);
+            }
+            sets[at].sort_unstable();
+            sets[at].dedup();
+        }
+        for (at, set) in sets.into_iter().enumerate() {
+            for node in &set {
+                tree.of_nodes.entry(*node).or_default().push(HyperNodeId(at as u32));
+            }
+            tree.all[at].nodes = set.into();
+        }
+        tree
+    }
+
+    /// Links each HyperNode to the first one that names it.
+    fn link(&mut self, infos: &[&HyperNodeInfo]) {
+        let by_name: FxHashMap<Arc<str>, usize> =
+            infos.iter().enumerate().map(|(at, info)| (info.name.clone(), at)).collect();
+        for (at, info) in infos.iter().enumerate() {
+            for member in &info.members {
+                let HyperNodeMember::HyperNode(name) = member else { continue };
+                match by_name.get(name) {
+                    Some(child) => self.link_one(at, *child),
+                    None => self
+                        .faults
+                        .push(format!("HyperNode {}: member HyperNode {name} does not exist", info.name)),
+                }
+            }
+            self.all[at].children.sort_by_key(|child| infos[child.0 as usize].name.clone());
+            self.all[at].children.dedup();
+        }
+    }
+
+    fn link_one(&mut self, at: usize, child: usize) {
+        let (parent, member) = (&self.all[at], &self.all[child]);
+        let problem = if member.tier >= parent.tier {
+            format!("has tier {}, expected less than {}", member.tier, parent.tier)
+        } else if let Some(other) = member.parent.filter(|other| other.0 as usize != at) {
+            format!("is a member of {} already", self.all[other.0 as usize].name)
+        } else {
+            self.all[child].parent = Some(HyperNodeId(at as u32));
+            self.all[at].children.push(HyperNodeId(child as u32));
+            return;
+        };
+        self.faults.push(format!("HyperNode {}: member HyperNode {} {problem}", parent.name, member.name));
+    }
+}
+
+impl HyperNode {
+    fn without_nodes(info: &HyperNodeInfo) -> Self {
+        Self {
+            name: info.name.clone(),
+            tier: info.tier,
+            parent: None,
+            children: Vec::new(),
+            nodes: [].into(),
+        }
+    }
+}
+
+/// The nodes that exist, by name, with their labels.
+struct NodesByName<'n>(BTreeMap<&'n str, (NodeId, &'n Node)>);
+
+impl<'n> NodesByName<'n> {
+    fn of(nodes: &'n Slots<NodeId, Node>) -> Self {
+        let existing = nodes.iter().filter(|(_, node)| node.exists);
+        Self(existing.map(|(id, node)| (&*node.name, (id, node))).collect())
+    }
+
+    /// The nodes that are members of a HyperNode themselves.
+    fn members(&self, info: &HyperNodeInfo, faults: &mut Vec<String>) -> Vec<NodeId> {
+        faults.extend(info.invalid.iter().map(|why| format!("HyperNode {}: {why}", info.name)));
+        let of = |member: &HyperNodeMember| match member {
+            HyperNodeMember::Node(name) => self.0.get(&**name).map(|(id, _)| *id).into_iter().collect(),
+            HyperNodeMember::NodePattern(pattern) => self.matching(pattern, &info.name, faults),
+            HyperNodeMember::NodeLabels(selector) => self.labelled(selector),
+            HyperNodeMember::HyperNode(_) => Vec::new(),
+        };
+        info.members.iter().flat_map(of).collect()
+    }
+
+    fn matching(&self, pattern: &str, of: &str, faults: &mut Vec<String>) -> Vec<NodeId> {
+        match RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build() {
+            Ok(regex) => {
+                let matching = self.0.iter().filter(|(name, _)| regex.is_match(name));
+                matching.map(|(_, (id, _))| *id).collect()
+            }
+            Err(_) => {
+                faults.push(format!("HyperNode {of}: {pattern:?} is no regular expression"));
+                Vec::new()
+            }
+        }
+    }
+
+    fn labelled(&self, selector: &Selector) -> Vec<NodeId> {
+        let labels = |node: &Node| node.labels.iter().cloned().collect::<Labels>();
+        let matching = self.0.values().filter(|(_, node)| selector.matches(&labels(node)));
+        matching.map(|(id, _)| *id).collect()
+    }
+}
