@@ -33,11 +33,12 @@ impl<M> Index<M> {
 
 /// Indexes of what tasks take of nodes. The lists are apart so that the compiler can call what a move asks for
 /// directly.
-pub(crate) const OF_NODES: [Index<OnNode>; 4] = [
+pub(crate) const OF_NODES: [Index<OnNode>; 5] = [
     Index::new("terms", Cluster::count_terms, Cluster::check_terms),
     Index::new("node resources", Cluster::count_request, Cluster::check_node_resources),
     Index::new("devices", Cluster::count_device_claims, Cluster::check_devices),
     Index::new("volumes", Cluster::count_volumes, Cluster::check_volumes),
+    Index::new("HyperNodes", Cluster::count_in_hyper_nodes, Cluster::check_hyper_nodes),
 ];
 
 /// Indexes of tasks by status.
@@ -49,7 +50,7 @@ pub(crate) const OF_STATUSES: [Index<OnStatus>; 4] = [
 ];
 
 /// Indexes that do not depend on where tasks are, or that the mover keeps itself.
-const OTHERS: [Index<()>; 19] = [
+const OTHERS: [Index<()>; 18] = [
     Index::new("host ports and disks", (), Cluster::check_ports_and_disks),
     Index::new("tasks by node", (), Cluster::check_tasks_by_node),
     Index::new("tasks by job", (), Cluster::check_tasks_by_job),
@@ -68,7 +69,6 @@ const OTHERS: [Index<()>; 19] = [
     Index::new("usage figures", (), Cluster::check_usage),
     Index::new("refused evictions", (), Cluster::check_refused),
     Index::new("cooldowns", (), Cluster::check_cooling),
-    Index::new("HyperNodes", (), Cluster::check_hyper_nodes),
 ];
 
 impl Cluster {

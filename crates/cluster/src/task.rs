@@ -69,6 +69,12 @@ impl Status {
         }
     }
 
+    /// Whether the task counts for its gang: it is allocated, bound, running or succeeded.
+    #[inline]
+    pub fn is_ready(self) -> bool {
+        self.is_allocated() || self == Status::Succeeded
+    }
+
     /// Counts as allocated for shares and quota (Volcano's `AllocatedStatus`).
     #[inline]
     pub fn is_allocated(self) -> bool {

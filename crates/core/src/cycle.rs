@@ -230,6 +230,7 @@ pub fn cycle(
 fn begin(cluster: &mut Cluster, state: &mut SchedulerState, now: Time) -> Option<Time> {
     state.cycle += 1;
     state.placement.begin_cycle(cluster);
+    cluster.follow_hyper_nodes();
     cluster.expire_usage(now);
     cluster.refresh_devices();
     cluster.refresh_inqueue();

@@ -99,7 +99,9 @@ impl FeasibilityBounds {
         ask: impl FnOnce(&mut Session<'_>, &mut FeasibilityBound, &mut Steps) -> Result<R, NoEviction>,
     ) -> Result<R, NoEviction> {
         let wants = Wants::of(session.cluster, demand);
-        let mut bound = match self.take(session.cluster, &wants, steps)? {
+        let limited = session.chosen_nodes.is_some();
+        let known = if limited { None } else { self.take(session.cluster, &wants, steps)? };
+        let mut bound = match known {
             Some(kept) => {
                 debug_assert!(
                     kept.is_anew(session, demand, &wants),
@@ -111,7 +113,9 @@ impl FeasibilityBounds {
         };
         let cursor = session.cluster.touched_end();
         let answer = ask(session, &mut bound, steps);
-        self.keep(session.cluster, KeptBound { wants, bound, cursor });
+        if !limited {
+            self.keep(session.cluster, KeptBound { wants, bound, cursor });
+        }
         answer
     }
 
@@ -319,9 +323,12 @@ fn rooms(cluster: &Cluster, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {
 
 impl Need {
     fn new(session: &mut Session<'_>, class: ClassId, tasks: u64) -> Self {
-        let Session { cluster, tiers, state, .. } = session;
+        let Session { cluster, tiers, state, chosen_nodes, .. } = session;
         let admits = state.placement.admits(cluster, tiers, class);
-        let admitted = (0..cluster.nodes.bound()).map(|at| admits(NodeId::from_index(at))).collect();
+        let chosen = chosen_nodes.as_ref().and_then(|chosen| chosen.nodes.as_ref());
+        let may_go = |node: NodeId| chosen.is_none_or(|nodes| nodes.binary_search(&node).is_ok());
+        let nodes = (0..cluster.nodes.bound()).map(NodeId::from_index);
+        let admitted = nodes.map(|node| may_go(node) && admits(node)).collect();
         let request: Vec<_> =
             cluster.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
         Self { class, request, tasks, fits: vec![0; cluster.nodes.bound()], total: 0, admitted }

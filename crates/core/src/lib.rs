@@ -12,6 +12,7 @@ mod eviction_history;
 mod failed_searches;
 mod feasibility;
 mod gang;
+mod network;
 mod order;
 mod other_refusals;
 mod plan;

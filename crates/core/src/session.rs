@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::backlog::IndexScans;
 use crate::decision::{Decision, Prepare};
+use crate::network::ChosenNodes;
 use crate::searches::{PlacementBudget, SearchTime};
 use crate::state::SchedulerState;
 use crate::statement::{Operation, Statement};
@@ -11,7 +12,7 @@ use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::search_budget::Cut;
-use phalanx_cluster::{Before, Cluster, Status};
+use phalanx_cluster::{Before, Cluster, NodeSet, Status};
 use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::placement::{BestNode, Fit};
 use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
@@ -58,6 +59,8 @@ pub struct Session<'w> {
     pub(crate) placement_budget: PlacementBudget,
     /// What is left in this cycle of the time for searches of all kinds.
     pub(crate) search_time: SearchTime,
+    /// The nodes that the planner chose for the job that it plans, if the job has a network topology or sub-groups.
+    pub(crate) chosen_nodes: Option<ChosenNodes>,
     /// There was no time for the search of a job.
     pub(crate) cut_short: bool,
     /// A job was admitted after `allocate` ran: the next cycle places its pods.
@@ -91,6 +94,7 @@ impl<'w> Session<'w> {
             decisions: Vec::new(),
             placement_budget: PlacementBudget::new(),
             search_time: SearchTime::new(outside.stopwatch),
+            chosen_nodes: None,
             cut_short: false,
             admitted_late: false,
             allocate_done: !conf.has_action("allocate"),
@@ -196,6 +200,7 @@ impl<'w> Session<'w> {
             return Err(Refusal::Invalid(why.clone()));
         }
         self.cluster.awaits_group(job, self.now).map_or(Ok(()), Err)?;
+        self.topology_met(job)?;
         self.queue_blocked(job)?;
         self.tiers.every().try_for_each(|plugin| plugin.job_valid(self.cluster, job))?;
         self.state.backlog.bind_refusal(self.cluster, job, self.now).map_or(Ok(()), Err)
@@ -316,17 +321,19 @@ impl<'w> Session<'w> {
 
     /// The best node for a task. Among nodes with equal resources the nominated node comes first.
     pub fn best_node(&mut self, task: TaskId) -> Option<BestNode> {
+        let within = self.nodes_for(task);
         let Self { cluster, tiers, state, .. } = self;
         let (it, class) = (&cluster.tasks[task], tiers.scoped_class(cluster, task));
         let nominated = it.written.nominated.as_ref().and_then(|name| cluster.node_named(name));
-        let held = nominated.and_then(|node| {
+        let held = nominated.filter(|node| is_within(within.as_ref(), *node)).and_then(|node| {
             let room = state.placement.fit(cluster, tiers, class, node)?;
             Some(BestNode { node, fit: room })
         });
         if held.is_some_and(|held| held.fit == Fit::Idle) {
             return held;
         }
-        let best = state.placement.best_with(cluster, tiers, class, &tiers.extra_scores(cluster, task));
+        let extra = tiers.extra_scores(cluster, task);
+        let best = state.placement.best_with(cluster, tiers, class, &extra, within.as_deref());
         held.filter(|_| best.is_none_or(|best| best.fit == Fit::FutureIdle)).or(best)
     }
 
@@ -341,12 +348,16 @@ impl<'w> Session<'w> {
 
     /// Whether a task fits on a node, now or once resources are released.
     pub(crate) fn fits(&mut self, task: TaskId, node: NodeId) -> bool {
+        let may_go = is_within(self.nodes_for(task).as_ref(), node);
         let Self { cluster, tiers, state, .. } = self;
-        state.placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node).is_some()
+        may_go && state.placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node).is_some()
     }
 
     /// Whether a task fits on a node now or later; `None` if not, or if the node is equal to one that was tried.
     pub(crate) fn fit_unless_tried(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Fit> {
+        if !is_within(self.nodes_for(task).as_ref(), node) {
+            return None;
+        }
         let Self { cluster, tiers, state, .. } = self;
         let fit = state.placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node)?;
         let bucket = state.placement.bucket(node);
@@ -364,11 +375,17 @@ impl<'w> Session<'w> {
 
     /// Why a task fits on no node.
     pub fn no_node(&mut self, task: TaskId) -> Refusal {
+        let within = self.nodes_for(task);
         let Self { cluster, tiers, state, .. } = self;
         let it = &cluster.tasks[task];
         Refusal::Nodes {
             task: it.pod.name.clone(),
-            error: state.placement.explain(cluster, tiers, tiers.scoped_class(cluster, task)),
+            error: state.placement.explain(
+                cluster,
+                tiers,
+                tiers.scoped_class(cluster, task),
+                within.as_deref(),
+            ),
         }
     }
 
@@ -377,4 +394,9 @@ impl<'w> Session<'w> {
         self.state.backlog.activate(job);
         self.state.backlog.refusals.add(job, refusal);
     }
+}
+
+/// Whether a node is among these; `None` is all nodes.
+fn is_within(nodes: Option<&NodeSet>, node: NodeId) -> bool {
+    nodes.is_none_or(|nodes| nodes.binary_search(&node).is_ok())
 }

@@ -240,11 +240,11 @@ flags! {
     Victim "enabledVictim" true,
     Overused "enabledOverused" true,
     Allocatable "enabledAllocatable" true,
-    HyperNodeOrder "enabledHyperNodeOrder" false,
+    HyperNodeOrder "enabledHyperNodeOrder" true,
     SubJobReady "enabledSubJobReady" false,
     SubJobPipelined "enabledSubJobPipelined" false,
     SubJobOrder "enabledSubJobOrder" false,
-    HyperNodeGradient "enabledHyperNodeGradient" false,
+    HyperNodeGradient "enabledHyperNodeGradient" true,
 }
 
 impl Flag {

@@ -18,8 +18,8 @@ mod parts;
 mod rules;
 
 pub use parts::{
-    ExtraNodeScores, JobRank, QueueAttributes, QueueGuard, QueueTree, Rebalancer, RemotePolicy, TaskRules,
-    VictimGuard, Warnings,
+    ExtraNodeScores, JobRank, NetworkOrder, QueueAttributes, QueueGuard, QueueTree, Rebalancer, RemotePolicy,
+    TaskRules, VictimGuard, Warnings,
 };
 pub use rules::{
     Attribute, NodeFilter, NodeRules, NodeScorer, ResourceFilter, ResourceScorer, TopologyFilter,
@@ -194,6 +194,10 @@ pub trait Plugin: Send + Sync {
     }
     /// Scores of a few nodes that a task gets besides those of its rules.
     fn extra_scores(&self) -> Option<&dyn ExtraNodeScores> {
+        None
+    }
+    /// The choice among HyperNodes for jobs with a network topology.
+    fn network_order(&self) -> Option<&dyn NetworkOrder> {
         None
     }
     /// Policies that another process decides.

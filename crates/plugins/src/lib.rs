@@ -7,6 +7,7 @@ mod drf;
 mod extender;
 mod fragmentation;
 mod gang;
+mod network_topology_aware;
 mod nodegroup;
 mod nodeorder;
 mod overcommit;
@@ -46,6 +47,7 @@ pub static PLUGINS: &[PluginDef] = &[
     sla::DEF,
     resource_strategy_fit::DEF,
     resourcequota::DEF,
+    network_topology_aware::DEF,
     nodegroup::DEF,
     tdm::DEF,
     rescheduling::DEF,

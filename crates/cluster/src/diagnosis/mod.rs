@@ -5,6 +5,7 @@ mod nodes;
 mod priority;
 mod queue;
 mod sub_groups;
+mod topology;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub use nodes::{Distance, FitError, Shortage, Unfit};
 pub use priority::{Priority, Source};
 pub use queue::QueueFault;
 pub use sub_groups::SubGroupFault;
+pub use topology::TopologyFault;
 
 use crate::event::Key;
 use crate::search_budget::Cut;
@@ -75,6 +77,8 @@ pub enum Refusal {
     },
     /// `minSubGroups` of its `subGroupPolicy` does not hold, or is not supported.
     SubGroups(SubGroupFault),
+    /// The `networkTopology` of the job or of a sub-group is not met.
+    Topology(TopologyFault),
     /// The job was not admitted.
     Enqueue {
         /// The plugin that refused.
@@ -271,6 +275,7 @@ impl Refusal {
                 format!("not enough pods of task {role}: {found} exist, minTaskMember is {wanted}")
             }
             Refusal::SubGroups(fault) => fault.text(),
+            Refusal::Topology(fault) => fault.text(),
             Refusal::Enqueue { plugin, text, missing } => {
                 format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
             }

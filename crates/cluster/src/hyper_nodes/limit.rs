@@ -1,21 +1,9 @@
 //! Which nodes the `networkTopology` of a job and of its sub-groups leaves to its pods.
-use std::sync::Arc;
-
 use super::{HyperNodeId, NodeSet};
+use crate::diagnosis::TopologyFault;
 use crate::event::{NetworkTopology, TierLimit};
 use crate::id::{NodeId, TaskId};
 use crate::{Cluster, Job, Status};
-
-/// Why a network topology cannot be met, whatever nodes are free.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TopologyFault {
-    /// No HyperNode has this `tierName`.
-    NoTierName(Arc<str>),
-    /// No HyperNode has this tier or a lower one.
-    NoTier(u32),
-    /// No HyperNode of this tier or a lower one holds all pods that have nodes already.
-    Apart(u32),
-}
 
 impl Job {
     /// Whether the job or a sub-group of it has a network topology.

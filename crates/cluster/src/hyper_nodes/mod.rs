@@ -12,10 +12,11 @@ mod tree;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::Cluster;
+use crate::count::Count;
 use crate::event::HyperNodeInfo;
-use crate::id::NodeId;
-pub use limit::{TopologyFault, within};
+use crate::id::{NodeId, Slots, TaskId};
+use crate::{Cluster, Hold, Node, NodeSums};
+pub use limit::within;
 use tree::Tree;
 
 /// A HyperNode, by its place in the order of tiers and names.
@@ -52,6 +53,8 @@ impl HyperNode {
 pub struct HyperNodes {
     objects: BTreeMap<Arc<str>, HyperNodeInfo>,
     tree: Tree,
+    /// Sums over the nodes of each HyperNode.
+    sums: Vec<NodeSums>,
     /// Objects have changed since the tree was built.
     changed: bool,
     /// The stamp of the nodes when the tree was built.
@@ -80,6 +83,11 @@ impl HyperNodes {
     /// A HyperNode.
     pub fn get(&self, id: HyperNodeId) -> &HyperNode {
         &self.tree.all[id.0 as usize]
+    }
+
+    /// Sums over the nodes of a HyperNode.
+    pub fn sums(&self, id: HyperNodeId) -> &NodeSums {
+        &self.sums[id.0 as usize]
     }
 
     /// The HyperNode of a name.
@@ -120,6 +128,7 @@ impl Cluster {
         self.hyper_nodes.changed = false;
         self.hyper_nodes.nodes = stamp;
         let tree = Tree::build(&self.hyper_nodes.objects, &self.nodes);
+        self.hyper_nodes.sums = sums(&tree, &self.nodes);
         if tree == self.hyper_nodes.tree {
             return;
         }
@@ -129,10 +138,37 @@ impl Cluster {
         jobs.into_iter().for_each(|job| self.job_changed(job));
     }
 
-    pub(crate) fn check_hyper_nodes(&self, note: &mut crate::check::Note<'_>) {
-        let HyperNodes { objects, tree, changed, nodes } = &self.hyper_nodes;
-        let is_stale = *changed || *nodes != self.nodes_stamp();
-        let right = is_stale || objects.is_empty() || *tree == Tree::build(objects, &self.nodes);
-        note(right, "tree of HyperNodes".to_owned());
+    /// Counts a task in the sums of the HyperNodes of its node.
+    pub(crate) fn count_in_hyper_nodes(&mut self, id: TaskId, node: NodeId, hold: Hold, count: Count) {
+        if self.hyper_nodes.sums.is_empty() || !matches!(hold, Hold::Used | Hold::Releasing) {
+            return;
+        }
+        let request = &self.classes[self.tasks[id].class].request;
+        let HyperNodes { tree, sums, .. } = &mut self.hyper_nodes;
+        for domain in tree.of_nodes.get(&node).into_iter().flatten() {
+            count.add(&mut sums[domain.0 as usize].used, request);
+        }
     }
+
+    pub(crate) fn check_hyper_nodes(&self, note: &mut crate::check::Note<'_>) {
+        let HyperNodes { objects, tree, sums: known, changed, nodes } = &self.hyper_nodes;
+        if *changed || *nodes != self.nodes_stamp() || objects.is_empty() {
+            return;
+        }
+        note(*tree == Tree::build(objects, &self.nodes), "tree of HyperNodes".to_owned());
+        note(*known == sums(tree, &self.nodes), "sums of HyperNodes".to_owned());
+    }
+}
+
+fn sums(tree: &Tree, nodes: &Slots<NodeId, Node>) -> Vec<NodeSums> {
+    let of = |it: &HyperNode| {
+        let mut sums = NodeSums::default();
+        for node in it.nodes.iter().map(|id| &nodes[*id]) {
+            sums.allocatable.add(&node.allocatable);
+            sums.used.add(&node.allocatable);
+            sums.used.sub(&node.idle);
+        }
+        sums
+    };
+    tree.all.iter().map(of).collect()
 }

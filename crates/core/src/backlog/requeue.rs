@@ -2,7 +2,7 @@
 use super::equivalence::{Awaits, Demand, JobClassKey, JobSignature, QueueingHint, ServedBy};
 use crate::session::{EVICTING_ACTIONS, Session};
 use phalanx_cluster::annotation::Annotations;
-use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
+use phalanx_cluster::diagnosis::{NoEviction, Refusal, TopologyFault, Unfit};
 use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
 use phalanx_cluster::id::{JobId, TaskId, TermId};
 use phalanx_cluster::{Cluster, Fingerprint, Job, RequestKey, Role, Status};
@@ -174,6 +174,7 @@ fn is_of_capacity(refusal: &Refusal) -> bool {
     match refusal {
         Refusal::Nodes { error, .. } => error.reasons.keys().all(is_of_node),
         Refusal::Partial { .. } | Refusal::Eviction { .. } => true,
+        Refusal::Topology(fault) => matches!(fault, TopologyFault::NoRoom { .. }),
         _ => false,
     }
 }
@@ -222,6 +223,7 @@ fn signature(cluster: &Cluster, id: JobId, runs: &[TaskRun<'_>], evicts: bool) -
         (job.min_member, &job.minimum.resources, &job.minimum.devices, &job.minimum.quota_request),
         job.roles.iter().map(of_roles).collect::<Vec<_>>(),
         has_placed.then(placed),
+        (&job.topology, &job.sub_groups, (has_placed && job.asks_topology()).then_some(id)),
         runs,
     ));
     JobSignature { queue: job.queue, has_placed, fingerprint }

@@ -31,6 +31,7 @@ use crate::backlog;
 use crate::failed_searches::SearchKey;
 use crate::feasibility::FeasibilityBounds;
 use crate::gang::{TaskQueue, repair, takeover};
+use crate::network::{self, ChosenNodes, Room, RoomOf, Together};
 use crate::order::{self, JobsByQueue};
 use crate::plan::{self, Plan};
 use crate::reservation;
@@ -38,12 +39,12 @@ use crate::searches::{SearchTime, Turn};
 use crate::session::Session;
 use crate::steps::Steps;
 pub(crate) use mode::{EvictionMode, WHOLE};
-use phalanx_cluster::Status;
 use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
-use phalanx_cluster::event::Phase;
+use phalanx_cluster::event::{NetworkTopology, Phase};
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
-use phalanx_framework::plugin::EvictionKind;
+use phalanx_cluster::{NodeSet, Status};
+use phalanx_framework::plugin::{EvictionKind, NetworkOrder};
 use potential_victims::PotentialVictims;
 use preemptor::Preemptor;
 
@@ -295,7 +296,27 @@ struct PlanFailure {
 
 impl EvictionPlanner {
     /// Finds victims for a preemptor and places for its tasks, and changes nothing.
+    /// Plans in one HyperNode after the other for a gang with a hard network topology.
     fn plan(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<Plan, PlanFailure> {
+        let mut failure = None;
+        for domain in eviction_domains(session, preemptor) {
+            session.chosen_nodes = domain.map(|nodes| ChosenNodes::of_job(preemptor.job, nodes));
+            let planned = self.plan_in_domain(session, preemptor);
+            session.chosen_nodes = None;
+            match planned {
+                Ok(plan) => return Ok(plan),
+                Err(why) => failure = failure.or(Some(why)),
+            }
+        }
+        let none = || PlanFailure { why: NoEviction::TooLarge, steps: Some(0) };
+        Err(failure.unwrap_or_else(none))
+    }
+
+    fn plan_in_domain(
+        &mut self,
+        session: &mut Session<'_>,
+        preemptor: &Preemptor,
+    ) -> Result<Plan, PlanFailure> {
         let any = preemptor.any_victim_key(session);
         let news = session.cluster.retry_events();
         let known = any.as_ref().and_then(|key| session.state.failed_searches.answer(key, news)?.why);
@@ -335,6 +356,21 @@ impl EvictionPlanner {
 }
 
 /// Does what a plan says. A plan without victims is left in the statement around it where allocate comes later.
+/// The nodes of each HyperNode in which victims are looked for; `None` stands for all nodes.
+fn eviction_domains(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Option<NodeSet>> {
+    let topology = session.cluster.jobs[preemptor.job].topology.clone();
+    let Some(NetworkTopology::Hard(_)) = topology else { return vec![None] };
+    let Some(most) = session.network_order().map(NetworkOrder::eviction_domains_max) else {
+        return vec![None];
+    };
+    let room = Room::new(session, &preemptor.tasks, RoomOf::Allocatable);
+    let placed = session.cluster.nodes_of(session.cluster.jobs[preemptor.job].tasks.iter());
+    let wanted = preemptor.wanted as u64;
+    let together = Together { topology: topology.as_ref(), placed: &placed, wanted, inside: None };
+    let domains = network::domains(session, &room, &together).unwrap_or_default();
+    domains.into_iter().take(most).map(|domain| domain.nodes).collect()
+}
+
 fn commit(session: &mut Session<'_>, preemptor: &Preemptor, plan: &Plan) {
     let Preemptor { job, mode, .. } = *preemptor;
     let why = Arc::new(mode.cause(session, job));

@@ -82,8 +82,9 @@ impl Preemptor {
             wanted: self.wanted,
             ..self.any_request(cluster)
         };
-        // The own pods of a job, and jobs that are protected from it, are no other job's answer.
-        let is_own = self.mode == EvictionMode::WithinJob || !self.protected.is_empty();
+        // The own pods of a job, jobs that are protected from it, and its HyperNodes are no other job's answer.
+        let is_own =
+            self.mode == EvictionMode::WithinJob || !self.protected.is_empty() || job.asks_topology();
         let kind = SearchKind::Victims { action: self.mode.action(), whose: self.mode.whose() };
         SearchKey { kind, job: is_own.then(|| (self.job, job.object.uid.clone())), request: Some(request) }
     }
@@ -92,6 +93,7 @@ impl Preemptor {
     pub(super) fn any_victim_key(&self, session: &Session<'_>) -> Option<SearchKey> {
         let (cluster, mode, last) = (&*session.cluster, self.mode, self.last());
         if mode == EvictionMode::WithinJob
+            || cluster.jobs[self.job].asks_topology()
             || !self.protected.is_empty()
             || cluster.jobs[self.job].has_places()
             || cluster.class_of(last).best_effort

@@ -6,6 +6,7 @@
 pub(crate) mod backtracking;
 pub(crate) mod domain;
 mod greedy;
+mod hyper_nodes;
 mod planner;
 pub(crate) mod repair;
 pub(crate) mod reserved;
@@ -125,6 +126,9 @@ pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue
 
 /// Gives a job that can start a node for its next task.
 fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
+    if hyper_nodes::applies(session, job) {
+        return hyper_nodes::grow(session, job, queue);
+    }
     let mut greedy = Greedy::default();
     let mut statement = session.statement();
     greedy.place_tasks(&mut statement, job, &mut *queue);

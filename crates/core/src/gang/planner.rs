@@ -1,13 +1,13 @@
 //! Tries the strategies for one gang, and notes what came of it.
 use std::sync::Arc;
 
-use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
 
 use super::greedy::{Greedy, GreedyPass};
 use super::{Goal, Request, STRATEGIES, Served, TaskQueue};
-use super::{refuse_all, refuse_reserved, repair, reserved, takeover};
+use super::{hyper_nodes, refuse_all, refuse_reserved, repair, reserved, takeover};
 use crate::failed_searches::SearchKey;
 use crate::reservation;
 use crate::searches::{PlacementBudget, Turn};
@@ -30,6 +30,8 @@ pub(super) struct GangPlanner<'q> {
     start_steps: Option<u64>,
     /// Why the last search that was ended before it had an answer was ended.
     cut: Option<Cut>,
+    /// Why no HyperNode can take the gang.
+    fault: Option<TopologyFault>,
     /// The turn of the placement_budget, once one began.
     turn: Option<Turn>,
 }
@@ -45,21 +47,64 @@ pub(super) struct Planned {
 
 impl<'q> GangPlanner<'q> {
     pub(super) fn new(job: JobId, queue: &'q mut TaskQueue) -> Self {
-        Self { job, queue, greedy: None, members: Arc::default(), start_steps: None, cut: None, turn: None }
+        Self {
+            job,
+            queue,
+            greedy: None,
+            members: Arc::default(),
+            start_steps: None,
+            cut: None,
+            fault: None,
+            turn: None,
+        }
     }
 
     /// Leaves the first plan that is found in the Statement.
     pub(super) fn plan(&mut self, statement: &mut Statement<'_, '_>) -> Option<Planned> {
         repair::take_back(statement, self.job);
         let planned = [Goal::Start, Goal::Reserve].into_iter().find_map(|goal| {
-            let outranked = self.find(statement, Request { job: self.job, goal })?;
+            let outranked = self.find_in_domains(statement, Request { job: self.job, goal })?;
             Some(Planned { goal, outranked, not_ready: statement.session().not_ready(self.job) })
         });
+        statement.session().chosen_nodes = None;
         if self.turn.is_some() {
             let Session { search_time, placement_budget, .. } = statement.session();
             search_time.end(placement_budget.budget());
         }
         planned
+    }
+
+    /// Tries one HyperNode after the other for a gang with a network topology or sub-groups, and all strategies for any
+    /// other gang.
+    fn find_in_domains(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Vec<JobId>> {
+        if !hyper_nodes::applies(statement.session(), self.job) {
+            return self.find(statement, request);
+        }
+        statement.session().chosen_nodes = None;
+        if statement.nested(|statement| reserved::find(statement, request)).is_some() {
+            return Some(Vec::new());
+        }
+        self.queue.restart(statement.session());
+        let tasks: Vec<TaskId> = self.queue.by_ref().collect();
+        let domains = match hyper_nodes::domains(statement.session(), request, &tasks) {
+            Ok(domains) => domains,
+            Err(fault) => {
+                self.fault = Some(fault);
+                return None;
+            }
+        };
+        let mut in_domain =
+            |domain| statement.nested(|statement| hyper_nodes::find_in(statement, request, domain, &tasks));
+        if domains.iter().any(|domain| in_domain(domain).is_some()) {
+            return Some(Vec::new());
+        }
+        let has_sub_groups = !statement.session().cluster.jobs[self.job].sub_groups.is_empty();
+        domains.iter().filter(|_| !has_sub_groups).find_map(|domain| {
+            hyper_nodes::choose(statement.session(), self.job, domain, false);
+            self.greedy = None;
+            self.queue.restart(statement.session());
+            self.find(statement, request)
+        })
     }
 
     /// Tries all strategies, then with reservations of other jobs taken over. Returns the jobs that lose some.
@@ -231,6 +276,7 @@ impl<'q> GangPlanner<'q> {
         }
         let cut = self.cut.or_else(|| cut_before(session, self.job));
         refusals.extend(cut.map(Refusal::Search));
+        refusals.extend(self.fault.take().map(Refusal::Topology));
         if !repair::keep_places(session, self.job) {
             reservation::release(session, self.job);
         }

@@ -59,7 +59,8 @@ impl Gate {
             }
             R::Enqueue { .. } | R::InqueueLimit { .. } | R::ResourceQuota { .. } => Self::Enqueue,
             R::Overused { .. } | R::Quota { .. } | R::RequestsNothing { .. } => Self::Quota,
-            R::Nodes { .. }
+            R::Topology(_)
+            | R::Nodes { .. }
             | R::KeptForRepair { .. }
             | R::Outranked(_)
             | R::Partial { .. }

@@ -14,6 +14,7 @@ mod figures;
 mod gangs;
 mod grouping;
 mod hdrf;
+mod hyper_nodes;
 mod long_searches;
 mod more_plugins;
 mod moves;

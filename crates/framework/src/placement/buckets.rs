@@ -33,6 +33,11 @@ pub(super) struct NodeBucket {
 }
 
 impl NodeBucket {
+    /// The bucket as if it had so many nodes.
+    pub(super) fn of_nodes(self, nodes: u32) -> Self {
+        Self { nodes, ..self }
+    }
+
     /// The node with the largest tie-break.
     pub(super) fn top(&self) -> NodeId {
         NodeId::from_index(self.top as usize)

@@ -1,7 +1,7 @@
 //! Why no node is feasible for a class: a look at one node of each bucket.
 use std::collections::BTreeMap;
 
-use super::buckets::NodeBucket;
+use super::buckets::{NodeBucket, NodeBuckets};
 use super::{Fit, NodeRanking, RankedClass, ScopedClass, labels};
 use crate::tiers::Tiers;
 use phalanx_cluster::diagnosis::{Distance, FitError, Shortage, Unfit};
@@ -13,16 +13,24 @@ use phalanx_resource::Amounts;
 type Nearest<'w> = Option<(Distance, &'w Node)>;
 
 impl NodeRanking {
-    /// Why no node is feasible, idle or future idle, for a task of the class.
-    pub fn explain(&mut self, cluster: &Cluster, tiers: &Tiers, scoped: impl Into<ScopedClass>) -> FitError {
+    /// Why none of these nodes, or of all, is feasible, idle or future idle, for a task of the class.
+    pub fn explain(
+        &mut self,
+        cluster: &Cluster,
+        tiers: &Tiers,
+        scoped: impl Into<ScopedClass>,
+        within: Option<&[NodeId]>,
+    ) -> FitError {
         let scoped = scoped.into();
         let (known, buckets) = self.up_to_date(cluster, tiers, scoped);
         let request = &cluster.classes[scoped.class].request;
         let mut error = FitError::default();
         let mut nearest: Nearest<'_> = None;
-        for bucket in buckets.iter() {
-            let refused = refuse(cluster, known, bucket, request, &mut error);
-            let node = &cluster.nodes[bucket.top()];
+        let of_nodes = within.map(|nodes| buckets_of(buckets, nodes));
+        let of_all = of_nodes.is_none().then(|| buckets.iter().map(|bucket| (*bucket, bucket.top())));
+        for (bucket, node) in of_nodes.into_iter().flatten().chain(of_all.into_iter().flatten()) {
+            let refused = refuse(cluster, known, &bucket, request, &mut error);
+            let node = &cluster.nodes[node];
             let near =
                 refused.and_then(|refused| Distance::of(node, request, refused)).map(|far| (far, node));
             nearest = nearer(nearest, near);
@@ -62,6 +70,17 @@ impl NodeRanking {
         }
         excluded
     }
+}
+
+/// The buckets of these nodes, each with the number of these nodes, and the first of them.
+fn buckets_of(buckets: &NodeBuckets, nodes: &[NodeId]) -> Vec<(NodeBucket, NodeId)> {
+    let mut found: BTreeMap<usize, (NodeBucket, NodeId)> = BTreeMap::new();
+    for node in nodes {
+        let Some(slot) = buckets.of(*node) else { continue };
+        let (bucket, _) = found.entry(slot).or_insert_with(|| (buckets.slots()[slot].of_nodes(0), *node));
+        bucket.nodes += 1;
+    }
+    found.into_values().collect()
 }
 
 /// Counts the nodes of a bucket for each reason that holds for them. Returns `None` if the nodes are refused by

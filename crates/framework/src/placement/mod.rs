@@ -227,19 +227,28 @@ impl NodeRanking {
         tiers: &Tiers,
         scoped: impl Into<ScopedClass>,
     ) -> Option<BestNode> {
-        self.best_with(cluster, tiers, scoped, &ExtraScores::default())
+        self.best_with(cluster, tiers, scoped, &ExtraScores::default(), None)
     }
 
-    /// The best node for a task of the class whose nodes have extra scores; see [`best`](Self::best).
+    /// The best of these nodes, or of all, for a task of the class whose nodes have extra scores; see
+    /// [`best`](Self::best).
     pub fn best_with(
         &mut self,
         cluster: &Cluster,
         tiers: &Tiers,
         scoped: impl Into<ScopedClass>,
         extra: &ExtraScores,
+        within: Option<&[NodeId]>,
     ) -> Option<BestNode> {
         let scoped = scoped.into();
         let mut best = BestSoFar::default();
+        if let Some(nodes) = within {
+            let (known, buckets) = self.up_to_date(cluster, tiers, scoped);
+            for node in nodes {
+                best.offer(*node, extra.rating(known, buckets, *node));
+            }
+            return best.node();
+        }
         if let Some(mut rotation) = self.rotation.take() {
             let (known, buckets) = self.up_to_date(cluster, tiers, scoped);
             rotation.search(|node| best.offer(node, extra.rating(known, buckets, node)) == Some(Fit::Idle));

@@ -5,9 +5,9 @@ use phalanx_resource::Amounts;
 
 use super::NodeRules;
 use crate::extender::Endpoint;
-use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
+use phalanx_cluster::{Cluster, NodeSums};
 
 /// A rank of jobs: reservations give way to jobs of higher rank.
 pub trait JobRank {
@@ -107,6 +107,15 @@ pub trait TaskRules {
 pub trait ExtraNodeScores {
     /// Nodes and their scores, already weighted; several scores of a node are added.
     fn extra_node_scores(&self, cluster: &Cluster, task: TaskId) -> Vec<(NodeId, f64)>;
+}
+
+/// The choice among HyperNodes for a gang. Where no plugin has this part, network topologies are not honoured.
+pub trait NetworkOrder {
+    /// How well tasks that request `request` together fit a HyperNode: of the HyperNodes of one tier that have room for
+    /// them, the one with the highest score comes first.
+    fn score(&self, cluster: &Cluster, sums: &NodeSums, request: &Amounts) -> f64;
+    /// How many HyperNodes are tried at most when pods have to be evicted.
+    fn eviction_domains_max(&self) -> usize;
 }
 
 /// Policies that another process decides (an extender).

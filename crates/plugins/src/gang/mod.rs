@@ -5,9 +5,8 @@
 //! - A job is valid when `valid ≥ minMember`, ready when `ready ≥ minMember`, pipelined when
 //!   `ready + pipelined ≥ minMember`, and starving while it is not pipelined. The same holds for each role, unless
 //!   `minMember` is less than the sum of the roles' minimums.
-//! - A `subGroupPolicy` with `minSubGroups` is honoured by placing the whole gang: its pods have to form that many
-//!   sub-groups of `subGroupSize` pods, and there must be no more than `minMember` pods. Other jobs with `minSubGroups`
-//!   wait with that reason.
+//! - Of an entry of `subGroupPolicy`, `minSubGroups` sub-groups have to be valid, ready or pipelined, each with
+//!   `subGroupSize` tasks. Victims leave `minMember` and the minimums of roles, not those of sub-groups.
 //! - Job order: gangs that started and lost members, since the nodes that they hold are of no use until they are whole;
 //!   then gangs that have not started; then ready gangs that would grow.
 //! - A task is preemptable and reclaimable while its job has a surplus: `minMember` ready tasks without the task and
@@ -22,12 +21,10 @@ mod surplus;
 
 use std::cmp::Ordering;
 
-use rustc_hash::FxHashMap;
-
 use phalanx_cluster::diagnosis::{Refusal, SubGroupFault};
 use phalanx_cluster::event::SubGroupPolicy;
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Cluster, Counts, Job, Status};
+use phalanx_cluster::{Cluster, Counts, Status, SubGroup};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef, Vote};
 pub use surplus::{GangSurplus, within_surplus};
@@ -61,42 +58,33 @@ struct Gang;
 
 impl Plugin for Gang {
     fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
-        order_rank(&cluster.jobs[a]).cmp(&order_rank(&cluster.jobs[b]))
+        order_rank(cluster, a).cmp(&order_rank(cluster, b))
     }
 
     fn job_valid(&self, cluster: &Cluster, job: JobId) -> Result<(), Refusal> {
-        let job = &cluster.jobs[job];
-        job.roles_satisfied(Counts::valid).map_err(|role| Refusal::NotEnoughPodsOfTask {
+        let it = &cluster.jobs[job];
+        it.roles_satisfied(Counts::valid).map_err(|role| Refusal::NotEnoughPodsOfTask {
             role: role.name.clone(),
             found: role.counts.valid(),
             wanted: role.min,
         })?;
-        let (found, wanted) = (job.counts.valid(), job.min_member);
+        let (found, wanted) = (it.counts.valid(), it.min_member);
         if found < wanted {
             return Err(Refusal::NotEnoughTasks { found, wanted });
         }
-        let mut required = job.sub_groups.iter().filter(|policy| policy.min > 0).peekable();
-        if required.peek().is_none() {
-            return Ok(());
-        }
-        required.try_for_each(|policy| sub_groups_exist(cluster, job, policy))?;
-        if found > wanted {
-            Err(Refusal::SubGroups(SubGroupFault::Optional { found, min_member: wanted }))
-        } else {
-            Ok(())
-        }
+        sub_groups_satisfied(cluster, job, Status::is_valid)
     }
 
     fn job_ready(&self, cluster: &Cluster, job: JobId) -> bool {
-        is_ready(&cluster.jobs[job])
+        is_ready(cluster, job)
     }
 
     fn job_pipelined(&self, cluster: &Cluster, job: JobId) -> Vote {
-        if is_pipelined(&cluster.jobs[job]) { Vote::Permit } else { Vote::Reject }
+        if is_pipelined(cluster, job) { Vote::Permit } else { Vote::Reject }
     }
 
     fn job_starving(&self, cluster: &Cluster, job: JobId) -> Option<bool> {
-        Some(!is_pipelined(&cluster.jobs[job]))
+        Some(!is_pipelined(cluster, job))
     }
 
     fn depends_on_request(&self) -> bool {
@@ -126,39 +114,53 @@ impl Plugin for Gang {
     }
 }
 
-/// Whether the pods of a job form as many sub-groups of a policy as it requires.
-fn sub_groups_exist(cluster: &Cluster, job: &Job, policy: &SubGroupPolicy) -> Result<(), Refusal> {
-    let mut sizes: FxHashMap<Vec<&str>, u32> = FxHashMap::default();
-    let tasks = job.tasks.iter().map(|task| &cluster.tasks[*task]);
-    for task in tasks.filter(|task| task.status.is_valid() && policy.selector.matches(&task.details.labels)) {
-        let values: Option<Vec<&str>> = policy.keys.iter().map(|key| task.details.labels.get(key)).collect();
-        if let Some(values) = values {
-            *sizes.entry(values).or_default() += 1;
-        }
-    }
-    let found = sizes.values().filter(|size| **size >= policy.size).count() as u32;
-    if found >= policy.min {
+/// Whether as many sub-groups as each entry of `subGroupPolicy` requires have `subGroupSize` tasks that count.
+fn sub_groups_satisfied(
+    cluster: &Cluster,
+    job: JobId,
+    counts: impl Fn(Status) -> bool,
+) -> Result<(), Refusal> {
+    let policies = &cluster.jobs[job].sub_groups;
+    if policies.iter().all(|policy| policy.min == 0) {
         return Ok(());
     }
-    let SubGroupPolicy { name, size, min, .. } = policy;
-    Err(Refusal::SubGroups(SubGroupFault::Missing { policy: name.clone(), found, wanted: *min, size: *size }))
+    let groups = cluster.sub_groups(job);
+    for (at, SubGroupPolicy { name, size, min, .. }) in policies.iter().enumerate() {
+        let has_all = |group: &&SubGroup| {
+            let counted = group.tasks.iter().filter(|task| counts(cluster.tasks[**task].status)).count();
+            group.policy == at && counted >= *size as usize
+        };
+        let found = groups.iter().filter(has_all).count() as u32;
+        if found < *min {
+            let fault = SubGroupFault { policy: name.clone(), found, wanted: *min, size: *size };
+            return Err(Refusal::SubGroups(fault));
+        }
+    }
+    Ok(())
 }
 
 /// The place of a job in the job order: 0 for broken gangs, 1 for gangs that have not started, 2 for ready gangs.
-fn order_rank(job: &Job) -> u8 {
-    match (is_ready(job), job.counts.ready()) {
+fn order_rank(cluster: &Cluster, job: JobId) -> u8 {
+    match (is_ready(cluster, job), cluster.jobs[job].counts.ready()) {
         (true, _) => 2,
         (false, 0) => 1,
         (false, _) => 0,
     }
 }
 
-fn is_ready(job: &Job) -> bool {
-    job.counts.ready() >= job.min_member && job.roles_satisfied(Counts::ready).is_ok()
+fn is_ready(cluster: &Cluster, job: JobId) -> bool {
+    let it = &cluster.jobs[job];
+    it.counts.ready() >= it.min_member
+        && it.roles_satisfied(Counts::ready).is_ok()
+        && sub_groups_satisfied(cluster, job, Status::is_ready).is_ok()
 }
 
-fn is_pipelined(job: &Job) -> bool {
-    ready_or_pipelined(&job.counts) >= job.min_member && job.roles_satisfied(ready_or_pipelined).is_ok()
+fn is_pipelined(cluster: &Cluster, job: JobId) -> bool {
+    let it = &cluster.jobs[job];
+    let placed = |status: Status| status.is_ready() || status == Status::Pipelined;
+    ready_or_pipelined(&it.counts) >= it.min_member
+        && it.roles_satisfied(ready_or_pipelined).is_ok()
+        && sub_groups_satisfied(cluster, job, placed).is_ok()
 }
 
 /// Tasks that have a node, now or once terminating pods are gone.

@@ -1,0 +1,45 @@
+//! Why a `networkTopology` keeps pods waiting.
+use std::sync::Arc;
+
+/// Why a network topology is not met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TopologyFault {
+    /// scheduler.conf has no plugin that honours network topologies.
+    NoPlugin,
+    /// No HyperNode has this `tierName`.
+    NoTierName(Arc<str>),
+    /// No HyperNode has this tier or a lower one.
+    NoTier(u32),
+    /// No HyperNode of this tier or a lower one holds all pods that have nodes already.
+    Apart(u32),
+    /// No HyperNode has room for all.
+    NoRoom {
+        /// The HyperNode with room for the most pods.
+        best: Arc<str>,
+        /// For so many.
+        fits: u32,
+        /// The pods that need nodes together.
+        wanted: u32,
+    },
+}
+
+impl TopologyFault {
+    pub(super) fn text(&self) -> String {
+        match self {
+            TopologyFault::NoPlugin => {
+                "networkTopology of mode hard needs plugin network-topology-aware in scheduler.conf"
+                    .to_owned()
+            }
+            TopologyFault::NoTierName(name) => format!("networkTopology: no HyperNode has tierName {name}"),
+            TopologyFault::NoTier(tier) => {
+                format!("networkTopology: no HyperNode has tier {tier} or a lower one")
+            }
+            TopologyFault::Apart(tier) => format!(
+                "networkTopology: no HyperNode of tier {tier} or a lower one holds the nodes of all its pods"
+            ),
+            TopologyFault::NoRoom { best, fits, wanted } => format!(
+                "networkTopology: no HyperNode has room for {wanted} pod(s): HyperNode {best} has room for {fits}"
+            ),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Sub-groups of a job: pods that an entry of `subGroupPolicy` selects, divided by the values of its `matchLabelKeys`.
+use std::sync::Arc;
+
+use std::collections::BTreeMap;
+
+use crate::event::SubGroupPolicy;
+use crate::id::{JobId, TaskId};
+use crate::{Cluster, Job};
+
+/// Pods of a job that are placed together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubGroup {
+    /// The entry of `subGroupPolicy`.
+    pub policy: usize,
+    /// The values of its `matchLabelKeys`.
+    pub values: Vec<Arc<str>>,
+    /// The tasks.
+    pub tasks: Vec<TaskId>,
+}
+
+/// The place of a sub-group in the order in which they are placed: the entry, then the values; numbers by size.
+type SubGroupKey = (usize, Vec<(Option<u64>, Arc<str>)>);
+
+impl Cluster {
+    /// The sub-groups of a job, in the order in which they are placed. A pod belongs to the first entry that selects
+    /// it; a pod without one of the labels, or with an empty one, to none.
+    pub fn sub_groups(&self, job: JobId) -> Vec<SubGroup> {
+        let it = &self.jobs[job];
+        let mut groups: BTreeMap<SubGroupKey, Vec<TaskId>> = BTreeMap::new();
+        for task in it.tasks.iter().copied().filter(|task| self.tasks[*task].status.is_valid()) {
+            if let Some(key) = self.sub_group_key(it, task) {
+                groups.entry(key).or_default().push(task);
+            }
+        }
+        let group = |((policy, values), tasks): (SubGroupKey, _)| {
+            let values = values.into_iter().map(|(_, value)| value).collect();
+            SubGroup { policy, values, tasks }
+        };
+        groups.into_iter().map(group).collect()
+    }
+
+    /// The sub-group of a task, and its policy.
+    pub fn sub_group_of(&self, job: JobId, task: TaskId) -> Option<(&SubGroupPolicy, Vec<TaskId>)> {
+        let it = &self.jobs[job];
+        let key = self.sub_group_key(it, task)?;
+        let is_peer = |other: &TaskId| {
+            self.tasks[*other].status.is_valid() && self.sub_group_key(it, *other).as_ref() == Some(&key)
+        };
+        Some((&it.sub_groups[key.0], it.tasks.iter().copied().filter(is_peer).collect()))
+    }
+
+    fn sub_group_key(&self, job: &Job, task: TaskId) -> Option<SubGroupKey> {
+        let labels = &self.tasks[task].details.labels;
+        let policy = job.sub_groups.iter().position(|policy| policy.selector.matches(labels))?;
+        let value = |key: &Arc<str>| labels.get(key).filter(|value| !value.is_empty());
+        let numbered = |value: &str| (value.parse().ok(), Arc::from(value));
+        let values = job.sub_groups[policy].keys.iter().map(|key| value(key).map(numbered));
+        Some((policy, values.collect::<Option<_>>()?))
+    }
+}

@@ -1,0 +1,260 @@
+//! Network topologies: which nodes a task may go to, and in which HyperNodes a gang is tried.
+//!
+//! A hard topology holds for each task that is placed, by whatever action: [`Session::nodes_for`] leaves only nodes
+//! that are in one HyperNode, of the highest tier allowed or a lower one, with all members that have nodes. The planner
+//! chooses one HyperNode for a gang, or for a sub-group, before it places the first member.
+use rustc_hash::FxHashMap;
+
+use crate::session::Session;
+use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
+use phalanx_cluster::event::NetworkTopology;
+use phalanx_cluster::id::{ClassId, Id, JobId, NodeId, TaskId};
+use phalanx_cluster::{Cluster, HyperNodeId, Node, NodeSet, within};
+use phalanx_framework::plugin::{NetworkOrder, Plugin};
+use phalanx_resource::{Amounts, DimId};
+
+/// The nodes that the planner chose for a job.
+#[derive(Clone, Debug)]
+pub(crate) struct ChosenNodes {
+    pub(crate) job: JobId,
+    /// `None` for all nodes.
+    pub(crate) nodes: Option<NodeSet>,
+    /// They are within the network topology of the sub-group that is placed, not only of the job.
+    pub(crate) for_sub_group: bool,
+}
+
+impl ChosenNodes {
+    pub(crate) fn of_job(job: JobId, nodes: NodeSet) -> Self {
+        Self { job, nodes: Some(nodes), for_sub_group: false }
+    }
+}
+
+/// A domain in which tasks may be placed together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Domain {
+    /// The HyperNode; `None` for a whole cluster, or for what is left of a larger domain.
+    pub(crate) hyper_node: Option<HyperNodeId>,
+    /// Its nodes; `None` for all.
+    pub(crate) nodes: Option<NodeSet>,
+}
+
+impl Domain {
+    pub(crate) fn of(cluster: &Cluster, id: HyperNodeId) -> Self {
+        Self { hyper_node: Some(id), nodes: Some(cluster.hyper_nodes.get(id).nodes.clone()) }
+    }
+}
+
+impl Session<'_> {
+    /// The plugin that orders HyperNodes; without one, network topologies are not honoured.
+    pub(crate) fn network_order(&self) -> Option<&dyn NetworkOrder> {
+        self.tiers.every().find_map(Plugin::network_order)
+    }
+
+    /// Why the network topology of a job cannot be met, whatever nodes are free.
+    pub(crate) fn topology_met(&self, job: JobId) -> Result<(), Refusal> {
+        let it = &self.cluster.jobs[job];
+        if !it.asks_topology() {
+            return Ok(());
+        }
+        let of_sub_groups = it.sub_groups.iter().filter_map(|policy| policy.topology.as_ref());
+        let mut all = it.topology.iter().chain(of_sub_groups);
+        let is_hard = |topology: &NetworkTopology| matches!(topology, NetworkTopology::Hard(_));
+        if self.network_order().is_none() && all.clone().any(is_hard) {
+            return Err(Refusal::Topology(TopologyFault::NoPlugin));
+        }
+        let known = |topology| self.cluster.domains_of(Some(topology), &[]).map(drop);
+        all.try_for_each(known).map_err(Refusal::Topology)
+    }
+
+    /// The nodes that a task may go to; `None` for all.
+    #[inline]
+    pub(crate) fn nodes_for(&self, task: TaskId) -> Option<NodeSet> {
+        let job = self.cluster.tasks[task].job?;
+        if !self.cluster.jobs[job].asks_topology() {
+            return None;
+        }
+        self.network_order()?;
+        let Some(chosen) = self.chosen_nodes.as_ref().filter(|chosen| chosen.job == job) else {
+            let of_job =
+                self.near(self.cluster.jobs[job].topology.as_ref(), task, &self.cluster.jobs[job].tasks);
+            return within(of_job, self.near_sub_group(job, task));
+        };
+        if chosen.for_sub_group {
+            return chosen.nodes.clone();
+        }
+        within(chosen.nodes.clone(), self.near_sub_group(job, task))
+    }
+
+    fn near_sub_group(&self, job: JobId, task: TaskId) -> Option<NodeSet> {
+        let (policy, peers) = self.cluster.sub_group_of(job, task)?;
+        self.near(policy.topology.as_ref(), task, &peers)
+    }
+
+    /// The nodes that are in one HyperNode with the nodes of the other tasks.
+    fn near(&self, topology: Option<&NetworkTopology>, task: TaskId, tasks: &[TaskId]) -> Option<NodeSet> {
+        let cluster = &*self.cluster;
+        let others = tasks.iter().filter(|other| **other != task);
+        match cluster.domains_of(topology, &cluster.nodes_of(others)) {
+            Ok(domains) => domains.map(|domains| cluster.nodes_within(&domains)),
+            Err(_) => Some(NodeSet::from([])),
+        }
+    }
+}
+
+/// Which resources of nodes count as room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RoomOf {
+    /// Idle ones.
+    Idle,
+    /// Idle ones, and those that are being released.
+    FutureIdle,
+    /// All: whatever runs there may be evicted.
+    Allocatable,
+}
+
+/// How many tasks of each class fit each node by resources and node filters.
+pub(crate) struct Room {
+    classes: Vec<ClassRoom>,
+    /// What all tasks request together.
+    request: Amounts,
+}
+
+struct ClassRoom {
+    tasks: u64,
+    /// By the index of the node.
+    fits: Vec<u32>,
+}
+
+impl Room {
+    /// The room for tasks.
+    pub(crate) fn new(session: &mut Session<'_>, tasks: &[TaskId], of: RoomOf) -> Self {
+        let mut counts: FxHashMap<ClassId, u64> = FxHashMap::default();
+        let mut request = Amounts::new();
+        for task in tasks {
+            *counts.entry(session.cluster.tasks[*task].class).or_default() += 1;
+            request.add(session.cluster.request_of(*task));
+        }
+        let own = pipelined_on(session.cluster, tasks);
+        let classes =
+            counts.into_iter().map(|(class, tasks)| ClassRoom::new(session, class, tasks, &own, of));
+        Self { classes: classes.collect(), request }
+    }
+
+    /// How many of the tasks fit these nodes at the most.
+    pub(crate) fn on(&self, nodes: &[NodeId]) -> u64 {
+        let of = |class: &ClassRoom| {
+            let fits: u64 = nodes.iter().map(|node| u64::from(class.fits[node.index()])).sum();
+            fits.min(class.tasks)
+        };
+        self.classes.iter().map(of).sum()
+    }
+}
+
+impl ClassRoom {
+    fn new(
+        session: &mut Session<'_>,
+        class: ClassId,
+        tasks: u64,
+        own: &FxHashMap<NodeId, Amounts>,
+        of: RoomOf,
+    ) -> Self {
+        let Session { cluster, tiers, state, .. } = session;
+        let request: Vec<(DimId, i64)> =
+            cluster.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
+        let admits = state.placement.admits(cluster, tiers, class);
+        let mut fits = vec![0; cluster.nodes.bound()];
+        for (id, node) in cluster.nodes.iter().filter(|(id, node)| node.exists && admits(*id)) {
+            let fitting = |(dim, amount): &(DimId, i64)| of.amount(node, own.get(&id), *dim).max(0) / amount;
+            let most = request.iter().map(fitting).min().unwrap_or(i64::MAX);
+            fits[id.index()] = most.min(tasks as i64) as u32;
+        }
+        Self { tasks, fits }
+    }
+}
+
+impl RoomOf {
+    /// The amount of a node, where `own` is what the tasks themselves reserve there.
+    fn amount(self, node: &Node, own: Option<&Amounts>, dim: DimId) -> i64 {
+        let own = own.map_or(0, |own| own.get(dim));
+        let future = node.idle.get(dim) + node.releasing.get(dim) - node.pipelined.get(dim) + own;
+        match self {
+            RoomOf::Idle => future.min(node.idle.get(dim)),
+            RoomOf::FutureIdle => future,
+            RoomOf::Allocatable => node.allocatable.get(dim),
+        }
+    }
+}
+
+/// What tasks reserve on nodes.
+fn pipelined_on(cluster: &Cluster, tasks: &[TaskId]) -> FxHashMap<NodeId, Amounts> {
+    let mut own: FxHashMap<NodeId, Amounts> = FxHashMap::default();
+    for task in tasks {
+        if let Some(node) = cluster.tasks[*task].node {
+            own.entry(node).or_default().add(cluster.request_of(*task));
+        }
+    }
+    own
+}
+
+/// Tasks that need nodes together, and how near to each other these have to be.
+pub(crate) struct Together<'a> {
+    pub(crate) topology: Option<&'a NetworkTopology>,
+    /// Nodes of members that have some.
+    pub(crate) placed: &'a [NodeId],
+    /// How many of the tasks have to fit.
+    pub(crate) wanted: u64,
+    /// The nodes that a larger domain leaves to them; `None` for all.
+    pub(crate) inside: Option<&'a NodeSet>,
+}
+
+/// The domains that may have room, the best first: the lowest tier, then the tightest fit, then the name. A soft
+/// topology ends with the larger domain itself, or all nodes.
+///
+/// # Errors
+/// No domain has room.
+pub(crate) fn domains(
+    session: &Session<'_>,
+    room: &Room,
+    together: &Together<'_>,
+) -> Result<Vec<Domain>, TopologyFault> {
+    let cluster = &*session.cluster;
+    let whole = Domain { hyper_node: None, nodes: together.inside.cloned() };
+    let allowed = cluster.domains_of(together.topology, together.placed)?;
+    let (allowed, last) = match (allowed, together.topology) {
+        (Some(allowed), _) => (allowed, None),
+        (None, Some(_)) => (cluster.domains_around(together.placed, None), Some(whole)),
+        (None, None) => return Ok(vec![whole]),
+    };
+    let order = session.network_order();
+    let mut best: Option<(u64, HyperNodeId)> = None;
+    let mut found: Vec<(u32, f64, HyperNodeId)> = Vec::new();
+    for id in allowed {
+        let it = cluster.hyper_nodes.get(id);
+        if !is_inside(&it.nodes, together.inside.map(|inside| &**inside)) {
+            continue;
+        }
+        let fits = room.on(&it.nodes);
+        if best.is_none_or(|(most, _)| fits > most) {
+            best = Some((fits, id));
+        }
+        if fits >= together.wanted {
+            let score =
+                order.map_or(0.0, |order| order.score(cluster, cluster.hyper_nodes.sums(id), &room.request));
+            found.push((it.tier, score, id));
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
+    let domains: Vec<Domain> =
+        found.into_iter().map(|(.., id)| Domain::of(cluster, id)).chain(last).collect();
+    if domains.is_empty() {
+        let (fits, best) =
+            best.map_or((0, "".into()), |(fits, id)| (fits, cluster.hyper_nodes.get(id).name.clone()));
+        return Err(TopologyFault::NoRoom { best, fits: fits as u32, wanted: together.wanted as u32 });
+    }
+    Ok(domains)
+}
+
+/// Whether all of these nodes are among the others; `None` is all nodes.
+pub(crate) fn is_inside(nodes: &[NodeId], of: Option<&[NodeId]>) -> bool {
+    of.is_none_or(|of| nodes.iter().all(|node| of.binary_search(node).is_ok()))
+}
