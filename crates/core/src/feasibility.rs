@@ -6,7 +6,7 @@
 
 use phalanx_resource::{Amounts, DimId};
 
-use crate::session::Session;
+use crate::session::{Session, is_within};
 use crate::steps::Steps;
 use phalanx_cluster::diagnosis::{NoEviction, Then};
 use phalanx_cluster::id::{ClassId, Id, NodeId, TaskId};
@@ -326,7 +326,7 @@ impl Need {
         let Session { cluster, tiers, state, chosen_nodes, .. } = session;
         let admits = state.placement.admits(cluster, tiers, class);
         let chosen = chosen_nodes.as_ref().and_then(|chosen| chosen.nodes.as_ref());
-        let may_go = |node: NodeId| chosen.is_none_or(|nodes| nodes.binary_search(&node).is_ok());
+        let may_go = |node: NodeId| is_within(chosen, node);
         let nodes = (0..cluster.nodes.bound()).map(NodeId::from_index);
         let admitted = nodes.map(|node| may_go(node) && admits(node)).collect();
         let request: Vec<_> =

@@ -397,6 +397,6 @@ impl<'w> Session<'w> {
 }
 
 /// Whether a node is among these; `None` is all nodes.
-fn is_within(nodes: Option<&NodeSet>, node: NodeId) -> bool {
+pub(crate) fn is_within(nodes: Option<&NodeSet>, node: NodeId) -> bool {
     nodes.is_none_or(|nodes| nodes.binary_search(&node).is_ok())
 }

@@ -57,3 +57,21 @@ pub fn no_queue_grows_over_its_capability(before: &Cluster, after: &Cluster) -> 
     }
     Ok(())
 }
+
+/// The pods of a job with a hard network topology are in one HyperNode of it, if one of them got a node in this cycle;
+/// so are those of a sub-group.
+pub fn gangs_are_near(after: &Cluster, cycle: &Cycle) -> TestCaseResult {
+    for (id, job) in after.jobs.iter().filter(|(_, job)| job.asks_topology()) {
+        let of_job = (job.topology.as_ref(), job.tasks.clone());
+        let of_group =
+            |group: phalanx_cluster::SubGroup| (job.sub_groups[group.policy].topology.as_ref(), group.tasks);
+        for (topology, tasks) in after.sub_groups(id).into_iter().map(of_group).chain([of_job]) {
+            let names: Vec<&str> = tasks.iter().map(|task| &*after.tasks[*task].pod.name).collect();
+            let nominated = |name: &&&str| matches!(cycle.nominated.get(**name), Some(Some(_)));
+            let got_node = names.iter().any(|name| cycle.bound.contains_key(*name) || nominated(&name));
+            let apart = after.domains_of(topology, &after.nodes_of(tasks.iter())).is_err();
+            prop_assert!(!(got_node && apart), "pods of {} are apart: {names:?}", job.key);
+        }
+    }
+    Ok(())
+}

@@ -6,9 +6,10 @@ use phalanx_cluster::annotation::{
     TASK_TOPOLOGY_ANTI_AFFINITY, TASK_TOPOLOGY_TASK_ORDER,
 };
 use phalanx_cluster::event::{
-    AccessModes, Constraints, Event, GroupLimits, Key, Measure, NodeGroups, NodeInfo, NodeTerm, NodeUsage,
-    Operator, PdbInfo, PodGroupInfo, PodInfo, PodVolume, PvcInfo, QueueInfo, QuotaInfo, Requirement,
-    StorageClassInfo, Time, VolumeInfo,
+    AccessModes, Constraints, Event, GroupLimits, HyperNodeInfo, HyperNodeMember, Key, Measure,
+    NetworkTopology, NodeGroups, NodeInfo, NodeTerm, NodeUsage, Operator, PdbInfo, PodGroupInfo, PodInfo,
+    PodVolume, PvcInfo, QueueInfo, QuotaInfo, Requirement, StorageClassInfo, SubGroupPolicy, TierLimit, Time,
+    VolumeInfo,
 };
 use phalanx_cluster::label::Selector;
 use phalanx_conf::Known;
@@ -106,6 +107,7 @@ pub fn confs() -> Vec<Named> {
         "sla\n    arguments:\n      sla-waiting-time: 5s",
         "tdm\n    arguments:\n      tdm.revocable-zone.day: 0:00-12:00\n      tdm.revocable-zone.night: 12:01-23:59",
         "task-topology",
+        "network-topology-aware",
         "resource-strategy-fit",
         "resource-strategy-fit\n    arguments:\n      proportional:\n        enable: true\n        resources: memory\n        \
          resourceProportion: {memory.cpu: 0.0000002, memory.memory: 0}",
@@ -205,7 +207,18 @@ impl Setting {
             allowed: 1,
             ..PdbInfo::default()
         };
+        let hyper_node = |name: &str, tier, members: &[&str]| {
+            let of = |name: &&str| match name.strip_prefix('s') {
+                Some(_) => HyperNodeMember::HyperNode((*name).into()),
+                None => HyperNodeMember::Node((*name).into()),
+            };
+            let members = members.iter().map(of).collect();
+            Event::from(HyperNodeInfo { name: name.into(), tier, members, ..HyperNodeInfo::default() })
+        };
         let mut events = vec![class("local", None), class("made", Some("csi")), quota.into(), budget.into()];
+        events.push(hyper_node("s0", 1, &["n0", "n1"]));
+        events.push(hyper_node("s1", 1, &["n2", "n3"]));
+        events.push(hyper_node("s2", 2, &["s0", "s1"]));
         for at in 0..4 {
             events.push(self.volume(at).into());
             events.push(self.claim(at).into());
@@ -296,11 +309,33 @@ impl Setting {
             (TASK_TOPOLOGY_ANTI_AFFINITY, self.pick(at, 2, &["", "m", "m,w", "w"])),
             (TASK_TOPOLOGY_TASK_ORDER, self.pick(at, 3, &["", "m,w", "w,m"])),
         ];
+        let with_sub_groups = self.honours_topology() && self.number(at, 6) % 3 == 0;
+        let sub_groups = with_sub_groups.then(|| SubGroupPolicy {
+            name: "p".into(),
+            keys: vec!["app".into()],
+            size: 1 + self.number(at, 7) as u32 % 3,
+            min: self.number(at, 8) as u32 % 2,
+            topology: self.topology(self.number(at, 9)),
+            ..SubGroupPolicy::default()
+        });
         PodGroupInfo {
             annotations: annotations.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
             preemptable: [None, Some(true), Some(false)][self.number(at, 4) % 3],
+            topology: self.topology(self.number(at, 5)),
+            sub_groups: Vec::from_iter(sub_groups),
             ..group
         }
+    }
+
+    /// Under other configurations such groups would only wait.
+    fn honours_topology(&self) -> bool {
+        self.conf.name == "network-topology-aware"
+    }
+
+    fn topology(&self, number: usize) -> Option<NetworkTopology> {
+        let hard = |tier| Some(NetworkTopology::Hard(TierLimit::Number(tier)));
+        let all = [None, Some(NetworkTopology::Soft), hard(1), hard(2)];
+        all[number % 4].clone().filter(|_| self.honours_topology())
     }
 
     fn pod(&self, at: usize, pod: PodInfo) -> PodInfo {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::TaskQueue;
-use crate::session::Session;
+use crate::session::{Session, is_within};
 use crate::statement::Statement;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
@@ -136,10 +136,14 @@ fn requests_resources_only(cluster: &Cluster, task: TaskId) -> bool {
 
 /// The node that is kept for a task already, else the one that lacks the least, and could have enough.
 fn node_that_lacks_least(session: &mut Session<'_>, task: TaskId) -> Option<NodeId> {
+    let within = session.nodes_for(task);
     let Session { cluster, tiers, state, .. } = session;
     let it = &cluster.tasks[task];
     let admits = state.placement.admits(cluster, tiers, it.class);
-    let may = |node: &NodeId| admits(*node) && cluster.nodes[*node].exists && could_fit(cluster, task, *node);
+    let may_go = |node: &NodeId| is_within(within.as_ref(), *node);
+    let may = |node: &NodeId| {
+        may_go(node) && admits(*node) && cluster.nodes[*node].exists && could_fit(cluster, task, *node)
+    };
     let known = it.written.nominated.as_ref().and_then(|name| cluster.node_named(name)).filter(&may);
     let lack = |node: NodeId| {
         let room = cluster.nodes[node].future_idle();

@@ -2,10 +2,15 @@
 use std::sync::Arc;
 
 use phalanx_cluster::event::{
-    HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, SubGroupPolicy, TierLimit,
+    Event, HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, PodInfo, SubGroupPolicy, TierLimit,
 };
+use phalanx_cluster::id::NodeId;
+use phalanx_cluster::{Cluster, HyperNodeId};
 use phalanx_framework::testing::{group, member, node, running};
+use phalanx_resource::DimId;
+use phalanx_testkit::invariants::{gangs_are_near, gangs_are_whole, no_node_is_overfull};
 use phalanx_testkit::{Cycle, TestCluster, one_tier};
+use proptest::prelude::*;
 
 const PLUGINS: [&str; 5] = ["priority", "gang", "predicates", "nodeorder", "network-topology-aware"];
 
@@ -153,9 +158,9 @@ fn policy(size: u32, min: u32, topology: Option<NetworkTopology>) -> SubGroupPol
     }
 }
 
-fn part(name: &str, index: u32, part: u32, requests: &str) -> phalanx_cluster::event::PodInfo {
+fn part(name: &str, index: u32, part: u32, requests: &str) -> PodInfo {
     let labels = [("part".into(), Arc::from(part.to_string()))].into_iter().collect();
-    phalanx_cluster::event::PodInfo { labels, ..member(name, index, requests) }
+    PodInfo { labels, ..member(name, index, requests) }
 }
 
 #[test]
@@ -208,11 +213,7 @@ fn victims_are_evicted_in_one_hyper_node() {
         test.add(pod);
     }
     test.add(group("low", 0));
-    test.add(phalanx_cluster::event::Event::PriorityClass {
-        name: "high".into(),
-        value: 10,
-        global_default: false,
-    });
+    test.add(Event::PriorityClass { name: "high".into(), value: 10, global_default: false });
     let gang = PodGroupInfo { topology: hard(1), priority_class: Some("high".into()), ..group("g", 2) };
     test.add(gang);
     for at in 0..2 {
@@ -224,4 +225,153 @@ fn victims_are_evicted_in_one_hyper_node() {
     let mut evicted = cycle.evicted.clone();
     evicted.sort();
     assert_eq!(evicted, ["low-0", "low-1"], "{:?}", test.reasons("g"));
+}
+
+/// A cluster of nodes n0 to n7 with HyperNodes as in `three_tiers`, and gangs one after the other.
+#[derive(Clone, Debug)]
+struct Play {
+    /// Cores of each node that other pods use, of eight.
+    used: Vec<u32>,
+    gangs: Vec<RandomGang>,
+}
+
+#[derive(Clone, Debug)]
+struct RandomGang {
+    pods: u32,
+    cpu: u32,
+    /// 0 to 3: hard with this tier; 4: soft; 5: none.
+    topology: u32,
+    /// The same of its sub-groups.
+    of_sub_groups: u32,
+    /// Pods of a sub-group; 0 for none.
+    size: u32,
+    priority: i32,
+    /// A pod that ends before the next gang comes.
+    ends: Option<u32>,
+}
+
+fn topology(number: u32) -> Option<NetworkTopology> {
+    match number {
+        0..=3 => hard(number),
+        4 => Some(NetworkTopology::Soft),
+        _ => None,
+    }
+}
+
+fn random_gang() -> impl Strategy<Value = RandomGang> {
+    let topologies = (1u32..6, 1u32..6, 0u32..4);
+    (1u32..9, 1u32..9, topologies, 0i32..3, prop::option::of(0u32..8)).prop_map(
+        |(pods, cpu, (topology, of_sub_groups, size), priority, ends)| RandomGang {
+            pods,
+            cpu,
+            topology,
+            of_sub_groups,
+            size,
+            priority,
+            ends,
+        },
+    )
+}
+
+fn play() -> impl Strategy<Value = Play> {
+    (prop::collection::vec(0u32..9, 8), prop::collection::vec(random_gang(), 1..6))
+        .prop_map(|(used, gangs)| Play { used, gangs })
+}
+
+impl Play {
+    fn test(&self) -> TestCluster {
+        let mut test = three_tiers();
+        for (node, cpu) in self.used.iter().enumerate().filter(|(_, cpu)| **cpu > 0) {
+            test.add(running(member("other", node as u32, &format!("cpu={cpu}")), &format!("n{node}")));
+        }
+        test.add(group("other", 0));
+        test
+    }
+}
+
+impl RandomGang {
+    fn add(&self, test: &mut TestCluster, name: &str) {
+        let class = format!("class-{}", self.priority);
+        test.add(Event::PriorityClass {
+            name: class.as_str().into(),
+            value: self.priority,
+            global_default: false,
+        });
+        let sub_groups = (self.size > 0).then(|| policy(self.size, 1, topology(self.of_sub_groups)));
+        test.add(PodGroupInfo {
+            topology: topology(self.topology),
+            sub_groups: sub_groups.into_iter().collect(),
+            priority_class: Some(class.as_str().into()),
+            ..group(name, self.pods)
+        });
+        for at in 0..self.pods {
+            let pod = part(name, at, at / self.size.max(1), &format!("cpu={}", self.cpu));
+            test.add(PodInfo { priority: Some(self.priority), ..pod });
+        }
+    }
+}
+
+/// The room of a HyperNode for pods of so many cores, counted node by node.
+fn room(cluster: &Cluster, id: HyperNodeId, cpu: u32) -> u32 {
+    let idle = |node: &NodeId| cluster.nodes[*node].idle.get(DimId::CPU).max(0) / (i64::from(cpu) * 1000);
+    cluster.hyper_nodes.get(id).nodes.iter().map(idle).sum::<i64>() as u32
+}
+
+/// The part of a HyperNode that would be used.
+fn fullness(cluster: &Cluster, id: HyperNodeId, cores: u32) -> i64 {
+    let nodes = &cluster.hyper_nodes.get(id).nodes;
+    let used: i64 = nodes.iter().map(|node| cluster.nodes[*node].used(DimId::CPU)).sum();
+    (used + i64::from(cores) * 1000) * 1_000 / (nodes.len() as i64 * 8000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(300)))]
+
+    /// Brute force: of all HyperNodes with room for equal pods the lowest tier, then the fullest, then the first.
+    #[test]
+    fn equal_pods_get_the_best_hyper_node(used in prop::collection::vec(0u32..9, 8), gang in random_gang()) {
+        let play = Play { used, gangs: Vec::new() };
+        let mut test = play.test();
+        let gang = RandomGang { size: 0, ..gang };
+        gang.add(&mut test, "g");
+        let mut cluster = test.cluster.clone();
+        cluster.follow_hyper_nodes();
+        let tier = match gang.topology { 4 => 3, 5 => return Ok(()), tier => tier };
+        let fits = cluster.hyper_nodes.iter().filter(|(id, it)| it.tier <= tier && room(&cluster, *id, gang.cpu) >= gang.pods);
+        let cores = gang.pods * gang.cpu;
+        let best = fits.map(|(id, it)| (it.tier, -fullness(&cluster, id, cores), id)).min();
+        let cycle = test.cycle();
+        prop_assert_eq!(cycle.bound.len(), if best.is_some() { gang.pods as usize } else { 0 });
+        if let Some((_, _, best)) = best {
+            let best = cluster.hyper_nodes.get(best);
+            let inside = |node: &String| best.holds(cluster.node_named(node).unwrap());
+            prop_assert!(cycle.bound.values().all(inside), "{} expected: {:?}", best.name, cycle.bound);
+        }
+    }
+
+    #[test]
+    fn gangs_are_whole_and_near_whatever_happens(play in play()) {
+        let mut test = play.test();
+        for (at, gang) in play.gangs.iter().enumerate() {
+            let name = format!("g{at}");
+            gang.add(&mut test, &name);
+            for _ in 0..2 {
+                let before = test.cluster.clone();
+                let cycle = test.cycle();
+                no_node_is_overfull(&before, &test.cluster)?;
+                gangs_are_whole(&test.cluster, &cycle)?;
+                gangs_are_near(&test.cluster, &cycle)?;
+                prop_assert_eq!(test.cluster.check(), Vec::<String>::new());
+                for (pod, node) in &cycle.bound {
+                    test.start(pod, node);
+                }
+                for pod in &cycle.evicted {
+                    test.gone(pod);
+                }
+            }
+            if let Some(pod) = gang.ends.map(|pod| format!("{name}-{pod}")).filter(|pod| test.pod_names().contains(pod)) {
+                test.gone(&pod);
+            }
+        }
+    }
 }
