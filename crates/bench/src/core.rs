@@ -110,7 +110,7 @@ fn chart(options: &Options, seconds: f64) -> Chart {
     Chart { title: "One session".to_owned(), panels }
 }
 
-fn bound(decision: &Decision) -> usize {
+pub(crate) fn bound(decision: &Decision) -> usize {
     match decision {
         Decision::Bind { pods, .. } => pods.len(),
         _ => 0,

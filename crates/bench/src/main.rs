@@ -21,6 +21,7 @@ mod journal;
 #[cfg(feature = "live")]
 mod live;
 mod machine;
+mod network;
 mod preempt;
 mod refusal;
 mod supply;
@@ -50,6 +51,10 @@ enum Bench {
     Backlog(backlog::Options),
     /// One session in memory: pending gangs on empty nodes.
     Core(core::Options),
+    /// One session with HyperNodes in three tiers: gangs without a network topology, with a soft and a hard one.
+    Network(network::Options),
+    /// Gangs that arrive and finish: how near to each other their pods are, and how long they wait.
+    NetworkLoad(network::load::Options),
     /// One gang that evicts its way into a full cluster, and gangs that never fit.
     Preempt(preempt::Options),
     /// The refusal of a gang that cannot fit, in a cluster full of pods that could be evicted.
@@ -142,6 +147,8 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Explain(options) => explain::run(&options)?,
         Bench::Events(options) => events::run(&options)?,
         Bench::Idle(options) => idle::run(&options)?,
+        Bench::Network(options) => network::run(&options)?,
+        Bench::NetworkLoad(options) => network::load::run(&options)?,
         Bench::View(options) => view::run(&options)?,
         #[cfg(feature = "journal")]
         Bench::Journal(options) => journal::run(&options)?,
