@@ -184,11 +184,12 @@ impl<'q> GangPlanner<'q> {
         let (session, key) = (statement.session(), &self.key);
         let (starts, news) = (request.goal == Goal::Start, session.cluster.retry_events());
         let longer = session.state.failed_searches.next_turn(key);
-        if longer.is_some() || (starts && reserved::is_reserved(session, self.job)) {
-            if let Some(known) = session.state.failed_searches.answer(key, news) {
-                known.until.inspect(|until| session.state.backlog.retry_at(self.job, *until));
-                return false;
+        let may_back_off = longer.is_some() || (starts && reserved::is_reserved(session, self.job));
+        if may_back_off && let Some(known) = session.state.failed_searches.answer(key, news) {
+            if let Some(until) = known.until {
+                session.state.backlog.retry_at(self.job, until);
             }
+            return false;
         }
         if starts {
             self.start_steps.get_or_insert(0);
