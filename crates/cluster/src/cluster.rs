@@ -61,7 +61,7 @@ impl Before {
 }
 
 /// The cache of all objects, of decisions not seen on them yet, and of sums of both.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cluster {
     /// Resource names.
     pub dims: Dims,
@@ -186,29 +186,7 @@ pub(crate) struct Changes {
 impl Cluster {
     /// An empty cluster.
     pub fn new(options: ClusterOptions) -> Self {
-        Self {
-            dims: Dims::new(),
-            nodes: Slots::default(),
-            tasks: Slots::default(),
-            jobs: Slots::default(),
-            queues: Slots::default(),
-            classes: Slots::default(),
-            pdbs: Pdbs::default(),
-            resource_quotas: QuotasByName::new(),
-            terms: Terms::default(),
-            hyper_nodes: HyperNodes::default(),
-            sums: NodeSums::default(),
-            images: Images::default(),
-            devices: Devices::default(),
-            volumes: Volumes::default(),
-            ids: Ids::default(),
-            indexes: Indexes::default(),
-            options,
-            others: OtherProcesses::default(),
-            placeholders: Vec::new(),
-            since_last_cycle: SinceLastCycle::default(),
-            changes: Changes::default(),
-        }
+        Self { options, ..Self::default() }
     }
 
     /// Sets whether another scheduler process leads. While it does, statuses are read from the objects, so that this

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use rustc_hash::FxHashMap;
 
 use crate::event::{Operator, Requirement};
-use crate::label::{KeyValue, Labels};
+use crate::label::KeyValue;
 
 /// A set of values for each key; keys without values are dropped.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +80,10 @@ impl<I: Ord + Clone> SelectorIndex<I> {
     }
 
     /// Objects that may select what has these labels, each once.
-    pub(crate) fn may_select(&self, labels: &Labels) -> impl Iterator<Item = &I> {
-        labels.iter().flat_map(|label| self.by_label.get(label)).chain(&self.others)
+    pub(crate) fn may_select<'l>(
+        &self,
+        labels: impl Iterator<Item = &'l KeyValue>,
+    ) -> impl Iterator<Item = &I> {
+        labels.flat_map(|label| self.by_label.get(label)).chain(&self.others)
     }
 }

@@ -55,7 +55,7 @@ impl Pdbs {
         namespace: &str,
         labels: &'a Labels,
     ) -> impl Iterator<Item = (&'a Key, &'a Pdb)> {
-        let keys = self.namespaces.get(namespace).into_iter().flat_map(|of| of.may_select(labels));
+        let keys = self.namespaces.get(namespace).into_iter().flat_map(|of| of.may_select(labels.iter()));
         let meant = |pdb: &Pdb| pdb.selector.as_ref().is_some_and(|selector| selector.matches(labels));
         keys.filter_map(|key| self.known.get_key_value(key)).filter(move |(_, pdb)| meant(pdb))
     }

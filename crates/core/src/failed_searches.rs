@@ -168,11 +168,6 @@ impl FailedSearches {
         });
     }
 
-    /// Whether no answer is known, so that no key need be made.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-
     /// The answer to a search, if that stands; `None` when the search is to be made.
     pub(crate) fn answer(&mut self, key: &SearchKey, news: u64) -> Option<KnownFailure> {
         let known = self.known.get_mut(key)?;

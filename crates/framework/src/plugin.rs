@@ -57,6 +57,34 @@ pub enum EvictionKind {
     Reclaim,
 }
 
+impl EvictionKind {
+    /// The flag that lets a plugin protect pods whoever the preemptor is.
+    pub fn flag(self) -> Flag {
+        match self {
+            EvictionKind::Preempt => Flag::Preemptable,
+            EvictionKind::Reclaim => Flag::Reclaimable,
+        }
+    }
+}
+
+/// An eviction that plugins are asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// Whose tasks are victims: Volcano's `Preemptable` or `Reclaimable`.
+    pub kind: EvictionKind,
+    /// The preemptor.
+    pub by: TaskId,
+    /// Gangs may break, as they go as a whole (`gangpreempt`, `gangreclaim`): Volcano's `UnifiedEvictable`.
+    pub whole_gangs: bool,
+}
+
+impl Eviction {
+    /// The flag that lets a plugin speak. Every plugin is asked where gangs go as a whole.
+    pub fn flag(self) -> Option<Flag> {
+        (!self.whole_gangs).then(|| self.kind.flag())
+    }
+}
+
 /// One plugin of scheduler.conf, opened for one session.
 pub trait Plugin: Send + Sync {
     /// Which of two jobs is served first.
@@ -140,26 +168,10 @@ pub trait Plugin: Send + Sync {
     fn keeps_gangs(&self) -> bool {
         false
     }
-    /// Which potential victims may be evicted for the preemptor `_by` of the same queue. The potential victims come in
-    /// the order of eviction, and the answer keeps that order. A victim is accepted on top of the victims accepted
-    /// before, so a task that is refused alone is refused in any set.
-    fn preemptable(&self, _: &Cluster, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
-        None
-    }
-    /// Which potential victims of other queues may be evicted for the reclaimer `_by`, in the order given, as
-    /// [`preemptable`](Self::preemptable).
-    fn reclaimable(&self, _: &Cluster, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
-        None
-    }
-    /// Which potential victims may be evicted for the gang of `_by` even if their own gangs break (`gangpreempt`,
-    /// `gangreclaim`), in the order given.
-    fn unified_evictable(
-        &self,
-        _: &Cluster,
-        _: EvictionKind,
-        _by: TaskId,
-        _of: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
+    /// Which potential victims may be evicted. The potential victims come in the order of eviction, and the answer keeps
+    /// that order. A victim is accepted on top of the victims accepted before, so a task that is refused alone is refused
+    /// in any set.
+    fn evictable(&self, _: &Cluster, _: Eviction, _of: &[TaskId]) -> Option<Vec<TaskId>> {
         None
     }
     /// Whether the choice of victims depends on the preemptor's request, or on more of its job than the queue, the
@@ -171,8 +183,7 @@ pub trait Plugin: Send + Sync {
     fn queue_guard(&self) -> Option<&dyn QueueGuard> {
         None
     }
-    /// Whether the hook of a flag, or `unified_evictable` without one, orders jobs of equal priority when it chooses
-    /// victims. Where no plugin does, jobs of equal priority do not preempt each other: both would do so by turns.
+    /// Whether `evictable` orders jobs of equal priority, for evictions of this [flag](Eviction::flag). Where no plugin does, jobs of equal priority do not preempt each other: both would do so by turns.
     fn ranks_equal_priority(&self, _: Option<Flag>) -> bool {
         false
     }

@@ -1,10 +1,11 @@
 //! Cluster objects, arguments and opened plugins in a few words, for tests.
 use phalanx_cluster::Cluster;
 use phalanx_cluster::event::Time;
+use phalanx_cluster::id::TaskId;
 pub use phalanx_cluster::testing::*;
 
 use crate::conf::{Arg, Args, Flags, Position, Value};
-use crate::plugin::PluginContext;
+use crate::plugin::{Eviction, EvictionKind, PluginContext};
 
 /// Arguments as scheduler.conf would have them.
 pub fn args(list: &[(&str, Value)]) -> Args {
@@ -29,4 +30,9 @@ pub fn opened<P>(
         before: None,
         extender: None,
     })
+}
+
+/// An eviction of single pods.
+pub fn eviction(kind: EvictionKind, by: TaskId) -> Eviction {
+    Eviction { kind, by, whole_gangs: false }
 }

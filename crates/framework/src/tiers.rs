@@ -13,8 +13,8 @@ use crate::conf::{Conf, Flag, Flags};
 use crate::extender::Endpoint;
 use crate::placement::{ExtraScores, ScopedClass};
 use crate::plugin::{
-    EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, QueueGuard, RemotePolicy, SessionInputs,
-    TaskRules, Vote,
+    EnqueueVote, Eviction, NodeRules, Plugin, PluginContext, PluginDef, QueueGuard, RemotePolicy,
+    SessionInputs, TaskRules, Vote,
 };
 use crate::trace::{Stage, Trace};
 use phalanx_cluster::diagnosis::Refusal;
@@ -230,23 +230,25 @@ impl Tiers {
     /// asked.
     pub fn intersect(
         &self,
-        flag: Option<Flag>,
+        cluster: &Cluster,
+        eviction: Eviction,
         only: Option<usize>,
         of: &[TaskId],
-        ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
     ) -> Option<TierVictims> {
+        let flag = eviction.flag();
         for (tier, plugins) in
             self.tiers().enumerate().filter(|(tier, _)| only.is_none_or(|only| only == *tier))
         {
             let mut left: Option<Vec<TaskId>> = None;
             for entry in plugins.iter().filter(|entry| entry.is_on(flag)) {
-                if let Some(picked) = ask(&*entry.plugin, left.as_deref().unwrap_or(of)) {
-                    left = Some(intersection(left.as_deref().unwrap_or(of), picked));
+                let asked = left.as_deref().unwrap_or(of);
+                if let Some(picked) = entry.plugin.evictable(cluster, eviction, asked) {
+                    left = Some(intersection(asked, picked));
                 }
             }
             let Some(mut victims) = left else { continue };
             for entry in self.plugins.iter().filter(|entry| entry.guards_queues(flag)) {
-                if let Some(picked) = ask(&*entry.plugin, &victims) {
+                if let Some(picked) = entry.plugin.evictable(cluster, eviction, &victims) {
                     victims = intersection(&victims, picked);
                 }
             }
@@ -259,13 +261,10 @@ impl Tiers {
 
     /// Whether [`intersect`](Self::intersect) could leave a victim in any order of the potential victims: some tier has
     /// an opinion, and each plugin of that tier, and each that guards queues, alone leaves a victim.
-    pub fn any_victims(
-        &self,
-        flag: Option<Flag>,
-        of: &[TaskId],
-        ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
-    ) -> bool {
-        let leaves = |entry: &TierPlugin| ask(&*entry.plugin, of).map(|picked| !picked.is_empty());
+    pub fn any_victims(&self, cluster: &Cluster, eviction: Eviction, of: &[TaskId]) -> bool {
+        let flag = eviction.flag();
+        let picks = |entry: &TierPlugin| entry.plugin.evictable(cluster, eviction, of);
+        let leaves = |entry: &TierPlugin| picks(entry).map(|picked| !picked.is_empty());
         let all_leave = |tier: &[TierPlugin]| {
             let mut opinions = tier.iter().filter(|entry| entry.is_on(flag)).filter_map(leaves).peekable();
             opinions.peek().is_some() && opinions.all(|leaves| leaves)

@@ -9,7 +9,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::TaskId;
 use phalanx_cluster::{Cluster, Status, Task};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{ObjectField, Plugin, PluginDef, VictimGuard};
+use phalanx_framework::plugin::{Eviction, ObjectField, Plugin, PluginDef, VictimGuard};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -42,10 +42,6 @@ impl Cdp {
         let end = task.cools_until()?;
         (task.status == Status::Running && end > self.now).then_some(end)
     }
-
-    fn unprotected(&self, cluster: &Cluster, of: &[TaskId]) -> Vec<TaskId> {
-        of.iter().copied().filter(|task| !self.is_protected(&cluster.tasks[*task])).collect()
-    }
 }
 
 impl Plugin for Cdp {
@@ -57,12 +53,9 @@ impl Plugin for Cdp {
         false
     }
 
-    fn preemptable(&self, cluster: &Cluster, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(self.unprotected(cluster, of))
-    }
-
-    fn reclaimable(&self, cluster: &Cluster, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(self.unprotected(cluster, of))
+    fn evictable(&self, cluster: &Cluster, eviction: Eviction, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        let unprotected = |task: &TaskId| !self.is_protected(&cluster.tasks[*task]);
+        (!eviction.whole_gangs).then(|| of.iter().copied().filter(unprotected).collect())
     }
 
     fn protection(&self) -> Option<&dyn VictimGuard> {
@@ -84,7 +77,8 @@ impl VictimGuard for Cdp {
 mod tests {
     use super::*;
     use phalanx_cluster::event::{PodInfo, PodLife};
-    use phalanx_framework::testing::{cluster_of, pod, running};
+    use phalanx_framework::plugin::EvictionKind;
+    use phalanx_framework::testing::{cluster_of, eviction, pod, running};
 
     #[test]
     fn a_pod_is_protected_until_its_cooldown_is_over() {
@@ -117,8 +111,8 @@ mod tests {
             .collect();
         assert_eq!(protected, ["young", "label"]);
         assert_eq!(cdp.wake(&cluster), Some(Time(10_000)));
-        let victims = cdp.preemptable(&cluster, all[0], &all).unwrap();
-        assert_eq!(victims.len(), 5);
-        assert_eq!(cdp.reclaimable(&cluster, all[0], &all).unwrap(), victims);
+        for kind in [EvictionKind::Preempt, EvictionKind::Reclaim] {
+            assert_eq!(cdp.evictable(&cluster, eviction(kind, all[0]), &all).unwrap().len(), 5);
+        }
     }
 }

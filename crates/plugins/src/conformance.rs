@@ -5,7 +5,7 @@
 use phalanx_cluster::id::TaskId;
 use phalanx_cluster::{Cluster, Task};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef, VictimGuard};
+use phalanx_framework::plugin::{Eviction, Plugin, PluginDef, VictimGuard};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -24,22 +24,8 @@ impl Plugin for Conformance {
         false
     }
 
-    fn preemptable(&self, cluster: &Cluster, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+    fn evictable(&self, cluster: &Cluster, _: Eviction, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(of.iter().copied().filter(|task| !is_critical(&cluster.tasks[*task])).collect())
-    }
-
-    fn reclaimable(&self, cluster: &Cluster, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        self.preemptable(cluster, by, of)
-    }
-
-    fn unified_evictable(
-        &self,
-        cluster: &Cluster,
-        _: EvictionKind,
-        by: TaskId,
-        of: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        self.preemptable(cluster, by, of)
     }
 
     fn protection(&self) -> Option<&dyn VictimGuard> {
@@ -67,7 +53,8 @@ fn is_critical(task: &Task) -> bool {
 mod tests {
     use super::*;
     use phalanx_cluster::event::PodInfo;
-    use phalanx_framework::testing::{cluster_of, pod};
+    use phalanx_framework::plugin::EvictionKind;
+    use phalanx_framework::testing::{cluster_of, eviction, pod};
 
     #[test]
     fn critical_pods_are_never_victims() {
@@ -83,12 +70,8 @@ mod tests {
             system,
         ]);
         let all: Vec<TaskId> = cluster.tasks.ids().collect();
-        for victims in [
-            Conformance.preemptable(&cluster, all[0], &all).unwrap(),
-            Conformance.reclaimable(&cluster, all[0], &all).unwrap(),
-        ] {
-            let names: Vec<&str> = victims.iter().map(|task| &*cluster.tasks[*task].pod.name).collect();
-            assert_eq!(names, ["c", "d"]);
-        }
+        let victims = Conformance.evictable(&cluster, eviction(EvictionKind::Preempt, all[0]), &all).unwrap();
+        let names: Vec<&str> = victims.iter().map(|task| &*cluster.tasks[*task].pod.name).collect();
+        assert_eq!(names, ["c", "d"]);
     }
 }

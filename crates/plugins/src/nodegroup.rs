@@ -24,8 +24,7 @@ use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag};
 use phalanx_framework::plugin::{
-    Attribute, NodeFilter, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, TaskRules,
-    Values,
+    Attribute, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, TaskRules, Values,
 };
 
 const ARGS: &[ArgSpec] = &[
@@ -165,7 +164,8 @@ impl TaskRules for NodeGroup {
         let Some((queue, (own, _))) = self.rules_of(cluster, task) else { return };
         rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
         let full = Self::full(cluster, task, queue, own);
-        rules.filters.push(Box::new(NodeGroupFilter { rules: own.clone(), full }));
+        let own = own.clone();
+        rules.filter(move |node| own.check(&full, node));
     }
 
     fn task_scorers(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
@@ -177,26 +177,21 @@ impl TaskRules for NodeGroup {
     }
 }
 
-struct NodeGroupFilter {
-    rules: Arc<QueueNodeGroups>,
-    /// Groups whose limit the queue has reached.
-    full: Vec<Arc<str>>,
-}
-
-impl NodeFilter for NodeGroupFilter {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        if let Some(why) = &self.rules.unreadable {
+impl QueueNodeGroups {
+    /// Whether the queue may use a node; `full` are groups of whose nodes it has its limit.
+    fn check(&self, full: &[Arc<str>], node: &Node) -> Result<(), Unfit> {
+        if let Some(why) = &self.unreadable {
             return Err(Unfit::Other(format!("node(s) could not be judged: {why}").into()));
         }
         let refused = |text: &str| Err(Unfit::Other(text.into()));
-        match (&self.rules.groups, node.label(NODEGROUP_NAME)) {
-            (None, None) if !self.rules.strict => Ok(()),
+        match (&self.groups, node.label(NODEGROUP_NAME)) {
+            (None, None) if !self.strict => Ok(()),
             (_, None) => refused("node(s) were in no node group"),
             (None, Some(_)) => refused("node(s) were in a node group, and the queue names none"),
             (Some(groups), Some(group)) if !may_use(groups, group) => {
                 refused("node(s) were in a node group that is not for the queue")
             }
-            (Some(_), Some(group)) if self.full.iter().any(|full| **full == *group) => {
+            (Some(_), Some(group)) if full.iter().any(|full| **full == *group) => {
                 refused("node(s) were in a node group of which the queue has its limit")
             }
             (Some(_), Some(_)) => Ok(()),
@@ -288,7 +283,7 @@ mod tests {
     /// The nodes where the pod can run, with their scores.
     fn usable(plugin: &NodeGroup, cluster: &Cluster) -> String {
         let rules = rules(plugin, cluster);
-        let fits = |node: &&Node| rules.filters.iter().all(|filter| filter.check(node).is_ok());
+        let fits = |node: &&Node| rules.filters.iter().all(|filter| filter(node).is_ok());
         let score = |node: &Node| rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
         let nodes = cluster.nodes.iter().map(|(_, node)| node);
         let shown = nodes.filter(fits).map(|node| format!("{}={}", node.name, score(node)));
@@ -381,7 +376,7 @@ mod tests {
         let plugin = open(&cluster, &[]);
         assert_eq!(usable(&plugin, &cluster), "");
         let node = &cluster.nodes[cluster.node_named("a").unwrap()];
-        let unfit = rules(&plugin, &cluster).filters[0].check(node).unwrap_err();
+        let unfit = rules(&plugin, &cluster).filters[0](node).unwrap_err();
         assert_eq!(unfit.text(&cluster.dims), "node(s) could not be judged: metadata.annotations: no JSON");
     }
 }

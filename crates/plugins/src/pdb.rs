@@ -13,7 +13,7 @@ use std::sync::Arc;
 use phalanx_cluster::id::TaskId;
 use phalanx_cluster::{Budgets, Cluster};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef};
+use phalanx_framework::plugin::{Eviction, ObjectField, Plugin, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -58,28 +58,10 @@ impl Plugin for PdbPlugin {
         format!("protected by PodDisruptionBudget {} (plugin pdb)", budgets.join(", ")).into()
     }
 
-    fn preemptable(&self, cluster: &Cluster, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(within_budgets(cluster, of))
+    fn evictable(&self, cluster: &Cluster, _: Eviction, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        let mut budgets = Budgets::new(cluster);
+        Some(of.iter().copied().filter(|task| budgets.take(*task)).collect())
     }
-
-    fn reclaimable(&self, cluster: &Cluster, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(within_budgets(cluster, of))
-    }
-
-    fn unified_evictable(
-        &self,
-        cluster: &Cluster,
-        _: EvictionKind,
-        _: TaskId,
-        of: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        Some(within_budgets(cluster, of))
-    }
-}
-
-fn within_budgets(cluster: &Cluster, of: &[TaskId]) -> Vec<TaskId> {
-    let mut budgets = Budgets::new(cluster);
-    of.iter().copied().filter(|task| budgets.take(*task)).collect()
 }
 
 #[cfg(test)]
@@ -87,13 +69,15 @@ mod tests {
     use super::*;
     use phalanx_cluster::event::{Key, PdbInfo};
     use phalanx_cluster::label::Selector;
-    use phalanx_framework::testing::{cluster_of, pod, running};
+    use phalanx_framework::plugin::EvictionKind;
+    use phalanx_framework::testing::{cluster_of, eviction, pod, running};
 
     #[test]
     fn victims_stay_within_the_budget() {
         let mut cluster = cluster_of([running(pod("a", "cpu=1"), "n"), running(pod("b", "cpu=1"), "n")]);
         let all: Vec<TaskId> = cluster.tasks.ids().collect();
-        let count = |cluster: &Cluster| PdbPlugin.preemptable(cluster, all[0], &all).unwrap().len();
+        let evict = eviction(EvictionKind::Preempt, all[0]);
+        let count = |cluster: &Cluster| PdbPlugin.evictable(cluster, evict, &all).unwrap().len();
         assert_eq!(count(&cluster), 2, "without labels, without budget");
         for (allowed, expected) in [(0, 0), (1, 1), (5, 2)] {
             let selector = Some(Selector::default());
@@ -101,9 +85,6 @@ mod tests {
                 PdbInfo { key: Key::new("ns", "all"), selector, allowed, ..PdbInfo::default() }.into(),
             );
             assert_eq!(count(&cluster), expected, "{allowed} allowed");
-            assert_eq!(PdbPlugin.reclaimable(&cluster, all[0], &all).unwrap().len(), expected);
-            let of_gangs = PdbPlugin.unified_evictable(&cluster, EvictionKind::Preempt, all[0], &all);
-            assert_eq!(of_gangs.unwrap().len(), expected);
         }
     }
 }

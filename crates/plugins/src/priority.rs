@@ -13,7 +13,7 @@ use std::sync::Arc;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, JobRank, ObjectField, Plugin, PluginDef};
+use phalanx_framework::plugin::{Eviction, EvictionKind, JobRank, ObjectField, Plugin, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -70,29 +70,16 @@ impl Plugin for PriorityPlugin {
         "of equal or higher priority (plugin priority)".into()
     }
 
-    fn preemptable(
-        &self,
-        cluster: &Cluster,
-        preemptor: TaskId,
-        preemptees: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        let is_victim = |preemptee: &TaskId| has_lower_priority(cluster, *preemptee, preemptor);
-        Some(preemptees.iter().copied().filter(is_victim).collect())
-    }
-
-    fn unified_evictable(
-        &self,
-        cluster: &Cluster,
-        kind: EvictionKind,
-        evictor: TaskId,
-        evictees: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        let priority = |task: TaskId| cluster.tasks[task].job.map(|job| cluster.jobs[job].priority);
-        let is_lower = |task: &&TaskId| priority(**task).is_some_and(|its| Some(its) < priority(evictor));
-        Some(match kind {
-            EvictionKind::Preempt => evictees.iter().filter(is_lower).copied().collect(),
-            EvictionKind::Reclaim => evictees.to_vec(),
-        })
+    fn evictable(&self, cluster: &Cluster, eviction: Eviction, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        let Eviction { kind, by, whole_gangs } = eviction;
+        if kind == EvictionKind::Reclaim {
+            return whole_gangs.then(|| of.to_vec());
+        }
+        // Tasks of one job preempt each other, but not where gangs go as a whole.
+        let same_job = |task: TaskId| cluster.tasks[task].job == cluster.tasks[by].job;
+        let is_victim =
+            |task: &TaskId| has_lower_priority(cluster, *task, by) && !(whole_gangs && same_job(*task));
+        Some(of.iter().copied().filter(is_victim).collect())
     }
 
     fn job_rank(&self) -> Option<&dyn JobRank> {
@@ -119,7 +106,7 @@ fn has_lower_priority(cluster: &Cluster, preemptee: TaskId, preemptor: TaskId) -
 mod tests {
     use super::*;
     use phalanx_cluster::event::{Event, PodGroupInfo};
-    use phalanx_framework::testing::{cluster_of, group, job_of, member, task_of};
+    use phalanx_framework::testing::{cluster_of, eviction, group, job_of, member, task_of};
 
     fn cluster() -> Cluster {
         let class =
@@ -159,7 +146,9 @@ mod tests {
             ("low-0", vec!["none-0", "none-1"]),
             ("none-0", vec![]),
         ] {
-            let victims = PriorityPlugin.preemptable(&cluster, task_of(&cluster, by), &all).unwrap();
+            let victims = PriorityPlugin
+                .evictable(&cluster, eviction(EvictionKind::Preempt, task_of(&cluster, by)), &all)
+                .unwrap();
             let mut names: Vec<&str> = victims.iter().map(|task| &*cluster.tasks[*task].pod.name).collect();
             names.sort_unstable();
             assert_eq!(names, expected, "for {by}");

@@ -20,10 +20,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId};
 use phalanx_cluster::{Cluster, Newcomers, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Args, Rule, Value, quantity};
-use phalanx_framework::placement::Fit;
-use phalanx_framework::plugin::{
-    NodeRules, Plugin, PluginContext, PluginDef, ResourceFilter, ResourceScorer,
-};
+use phalanx_framework::plugin::{NodeRules, Plugin, PluginContext, PluginDef, ResourceScorer};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
     ArgSpec { name, kind, default, doc }
@@ -183,29 +180,20 @@ impl Plugin for UsageAware {
     }
 
     fn filters(&self, _: &Cluster, _: ClassId, rules: &mut NodeRules) {
-        let texts = ["cpu", "memory"]
+        let thresholds = self.thresholds;
+        let texts: [Arc<str>; 2] = ["cpu", "memory"]
             .map(|name| format!("the {name} load of the node exceeds the upper limit").into());
-        rules.resource_filters.push(Box::new(UsageThresholdFilter { thresholds: self.thresholds, texts }));
+        rules.resource_filter(move |node, _| {
+            let Some(usage) = &node.usage else { return Ok(()) };
+            let over = usage.parts().iter().zip(&thresholds).position(|(part, threshold)| part > threshold);
+            over.map_or(Ok(()), |at| Err(Unfit::Other(texts[at].clone())))
+        });
     }
 
     fn scorers(&self, _: &Cluster, _: ClassId, rules: &mut NodeRules) {
         if self.weight > 0.0 {
             rules.resource_scorers.push(Box::new(UsageScorer(*self)));
         }
-    }
-}
-
-/// Refuses nodes with a use above a threshold.
-struct UsageThresholdFilter {
-    thresholds: [f64; 2],
-    texts: [Arc<str>; 2],
-}
-
-impl ResourceFilter for UsageThresholdFilter {
-    fn check(&self, node: &Node, _: Fit) -> Result<(), Unfit> {
-        let Some(usage) = &node.usage else { return Ok(()) };
-        let over = usage.parts().iter().zip(&self.thresholds).position(|(part, threshold)| part > threshold);
-        over.map_or(Ok(()), |at| Err(Unfit::Other(self.texts[at].clone())))
     }
 }
 
@@ -224,6 +212,7 @@ impl ResourceScorer for UsageScorer {
 mod tests {
     use super::*;
     use phalanx_cluster::event::{Measure, NodeUsage, PodInfo, PodLife, Time};
+    use phalanx_framework::placement::Fit;
     use phalanx_framework::testing::{cluster_of, node, opened, pod, resources, running, task_of};
 
     fn measured(cpu: &str, memory: &str, at: i64) -> NodeUsage {
@@ -286,7 +275,7 @@ mod tests {
             let mut rules = NodeRules::default();
             let class = cluster.tasks[task_of(cluster, "p")].class;
             plugin.filters(cluster, class, &mut rules);
-            let fits = rules.resource_filters[0].check(the_node(cluster), Fit::Idle);
+            let fits = rules.resource_filters[0](the_node(cluster), Fit::Idle);
             fits.err().map(|unfit| unfit.text(&cluster.dims))
         };
         let refused = |name: &str| Some(format!("the {name} load of the node exceeds the upper limit"));

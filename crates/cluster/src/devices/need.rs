@@ -50,13 +50,19 @@ pub struct Local {
 
 impl Local {
     /// Whether a node has enough of them.
-    pub fn serves(&self, node: &Node, fit: Fit) -> bool {
-        serves(&node.devices, &self.wanted, &self.kept, fit)
+    pub fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
+        self.check_stock(&node.devices, fit)
     }
 
-    /// Why a node does not serve it.
-    pub fn unfit(&self) -> Unfit {
-        Unfit::Devices(self.left_out.clone())
+    fn check_stock(&self, stock: &Stock, fit: Fit) -> Result<(), Unfit> {
+        let serves = if self.kept.is_empty() {
+            stock.serves(&self.wanted, fit)
+        } else {
+            let mut stock = stock.clone();
+            self.kept.iter().for_each(|shapes| stock.keep(shapes));
+            stock.serves(&self.wanted, fit)
+        };
+        if serves { Ok(()) } else { Err(Unfit::Devices(self.left_out.clone())) }
     }
 
     /// It asks for nothing.
@@ -65,24 +71,10 @@ impl Local {
     }
 }
 
-fn serves(stock: &Stock, wanted: &[(ShapeId, u32)], kept: &[Shapes], fit: Fit) -> bool {
-    if kept.is_empty() {
-        return stock.serves(wanted, fit);
-    }
-    let mut stock = stock.clone();
-    for shapes in kept {
-        stock.keep(shapes);
-    }
-    stock.serves(wanted, fit)
-}
-
 /// Devices that nodes share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {
-    wanted: Vec<(ShapeId, u32)>,
-    /// As of [`Local`].
-    kept: Vec<Shapes>,
-    left_out: Option<Arc<str>>,
+    of: Local,
     /// Sets of nodes that share devices.
     pub domains: Vec<DeviceDomain>,
     asked: Stock,
@@ -90,13 +82,8 @@ pub struct Shared {
 
 impl Shared {
     /// Whether a node can use enough of them.
-    pub fn serves(&self, node: &Node, fit: Fit) -> bool {
-        serves(&visible(&self.domains, &self.asked, node), &self.wanted, &self.kept, fit)
-    }
-
-    /// Why a node does not serve it.
-    pub fn unfit(&self) -> Unfit {
-        Unfit::Devices(self.left_out.clone())
+    pub fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
+        self.of.check_stock(&visible(&self.domains, &self.asked, node), fit)
     }
 }
 
@@ -130,8 +117,7 @@ impl Cluster {
         if !shared.is_empty() {
             let devices = &self.devices;
             let (domains, asked) = (devices.domains.clone(), devices.shared.clone());
-            let Local { wanted: of, kept, left_out } = shared;
-            wanted.shared = Some(Shared { wanted: of, kept, left_out, domains, asked });
+            wanted.shared = Some(Shared { of: shared, domains, asked });
         }
         DeviceNeed::Wanted(Box::new(wanted))
     }
@@ -243,11 +229,9 @@ impl Cluster {
             DeviceNeed::Blocked(why) => why.hash(&mut hasher),
             DeviceNeed::Wanted(wanted) => {
                 (&wanted.node, &wanted.terms).hash(&mut hasher);
-                self.hash_counts(&wanted.local.wanted, &mut hasher);
-                self.hash_shapes(&wanted.local.kept, &mut hasher);
+                self.hash_devices(&wanted.local, &mut hasher);
                 if let Some(shared) = &wanted.shared {
-                    self.hash_counts(&shared.wanted, &mut hasher);
-                    self.hash_shapes(&shared.kept, &mut hasher);
+                    self.hash_devices(&shared.of, &mut hasher);
                     shared.asked.hash(&mut hasher);
                     for domain in &shared.domains {
                         (&domain.terms, &domain.stock).hash(&mut hasher);
@@ -258,17 +242,14 @@ impl Cluster {
         hasher.finish().max(1)
     }
 
-    fn hash_counts(&self, counts: &[(ShapeId, u32)], hasher: &mut DefaultHasher) {
-        for (shape, count) in counts {
+    /// Shapes are hashed by something that is not used again for another shape.
+    fn hash_devices(&self, of: &Local, hasher: &mut DefaultHasher) {
+        for (shape, count) in &of.wanted {
             let shape = self.devices.shape(*shape);
             (shape.serial, count, &shape.left_out).hash(hasher);
         }
-    }
-
-    /// What devices are good for, by something that is not used again for another shape.
-    fn hash_shapes(&self, kept: &[Shapes], hasher: &mut DefaultHasher) {
-        kept.len().hash(hasher);
-        for shapes in kept {
+        of.kept.len().hash(hasher);
+        for shapes in &of.kept {
             let good = shapes.ids().map(|shape| self.devices.shape(shape).serial);
             good.collect::<Vec<u64>>().hash(hasher);
         }

@@ -68,14 +68,8 @@ impl Cluster {
             return false;
         }
         self.devices.note_pool(&info, false);
-        let slice = Slice {
-            info,
-            shapes,
-            known: Shapes::default(),
-            left_out: BTreeMap::new(),
-            current: false,
-            counts: BTreeMap::new(),
-        };
+        let (left_out, counts) = (BTreeMap::new(), BTreeMap::new());
+        let slice = Slice { info, shapes, known: Shapes::default(), left_out, current: false, counts };
         if let Some(before) = self.devices.slices.insert(name, slice) {
             self.devices.note_pool(&before.info, true);
         }

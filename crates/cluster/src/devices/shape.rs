@@ -18,7 +18,7 @@ const STEPS: u64 = 500_000;
 pub(super) const STEPS_PER_DEVICE: u64 = 1_000;
 
 /// A shape of requests.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Shape {
     pub(super) class: Arc<str>,
     pub(super) selectors: Vec<Arc<str>>,
@@ -43,19 +43,7 @@ pub(crate) struct Shape {
 impl Shape {
     pub(super) fn new(class: &Arc<str>, selectors: &[Arc<str>], serial: u64) -> Self {
         let (class, selectors) = (class.clone(), selectors.to_vec());
-        let (failure, left_out) = (None, None);
-        Self {
-            class,
-            selectors,
-            users: BTreeMap::new(),
-            serial,
-            selects: None,
-            steps: STEPS,
-            failure,
-            left_out,
-            local: false,
-            everywhere: false,
-        }
+        Self { class, selectors, serial, steps: STEPS, ..Self::default() }
     }
 
     /// Whether a claim that pods name is of it.
@@ -158,10 +146,8 @@ impl View<'_> {
         };
         list.iter().find(|(full, _)| is(full)).map(|(_, value)| value)
     }
-}
 
-impl<'a> View<'a> {
-    fn names<T>(&self, list: &'a [(Arc<str>, T)]) -> Vec<(&'a str, &'a str)> {
+    fn names<'a, T>(&'a self, list: &'a [(Arc<str>, T)]) -> Vec<(&'a str, &'a str)> {
         list.iter().map(|(full, _)| full.split_once('/').unwrap_or((self.driver, full))).collect()
     }
 }

@@ -78,8 +78,8 @@ fn fits(cluster: &Cluster, task: TaskId, node: NodeId, fit: Fit) -> bool {
     let here = |terms: &Vec<NodeTerm>| terms.iter().any(|term| crate::matching::node_term_matches(term, it));
     wanted.node.is_none_or(|name| name == it.name)
         && wanted.terms.iter().all(here)
-        && wanted.local.serves(it, fit)
-        && wanted.shared.is_none_or(|shared| shared.serves(it, fit))
+        && wanted.local.check(it, fit).is_ok()
+        && wanted.shared.is_none_or(|shared| shared.check(it, fit).is_ok())
 }
 
 fn written(cluster: &mut Cluster, task: TaskId) -> Vec<Arc<ClaimWrite>> {

@@ -41,7 +41,7 @@ impl Finder {
 
     /// Terms that may match pods with these labels, sorted.
     pub(super) fn terms(&self, labels: &Labels) -> Vec<TermId> {
-        let mut found: Vec<TermId> = self.terms.may_select(labels).copied().collect();
+        let mut found: Vec<TermId> = self.terms.may_select(labels.iter()).copied().collect();
         found.sort_unstable();
         found
     }

@@ -4,7 +4,7 @@
 //! `storageCapacity: true`. Any one capacity of the storage class that selects the node and is large enough will do.
 //! Unlike there, bytes assumed for unbound claims are subtracted, so that members of a gang do not share capacity. Once
 //! a claim is bound, the driver is expected to publish less capacity.
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -12,22 +12,20 @@ use rustc_hash::FxHashMap;
 use super::Volumes;
 use crate::Node;
 use crate::count::Count;
-use crate::event::{Key, Operator, StorageCapacityInfo};
+use crate::event::{Key, StorageCapacityInfo};
 use crate::label::Selector;
+use crate::multi_map::SelectorIndex;
 
-/// The storage capacities of a storage class. Drivers publish them by node or zone, so they are indexed by the label of
+/// The storage capacities of a storage class. Drivers publish them by node or zone, so they are found by the label of
 /// these.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Space {
-    /// By key and value of a label that their nodes have.
-    by_label: BTreeMap<Arc<str>, FxHashMap<Arc<str>, Vec<CapacityPart>>>,
-    /// Capacities whose selector names no single label value.
-    others: Vec<CapacityPart>,
+    parts: FxHashMap<Key, CapacityPart>,
+    by_label: SelectorIndex<Key>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct CapacityPart {
-    key: Key,
     nodes: Selector,
     size: i64,
     whole: Option<i64>,
@@ -45,48 +43,32 @@ pub(crate) struct Piece {
 }
 
 impl Space {
-    fn of_node(&self, node: &Node) -> impl Iterator<Item = &CapacityPart> {
-        let of_label = self.by_label.iter().filter_map(|(key, parts)| parts.get(node.label(key)?));
-        of_label.chain([&self.others]).flatten().filter(|part| part.selects(node))
-    }
-
     /// The capacity that a volume of this size can be provisioned from for a node: the one with the fewest bytes left.
     pub(super) fn find(&self, size: i64, node: &Node, taken: &AssumedBytes) -> Option<&Key> {
-        let left = |part: &CapacityPart| {
-            let taken = taken.get(&part.key).copied().unwrap_or_default();
-            part.whole.map_or(i64::MAX, |whole| whole.saturating_sub(taken))
+        let left = |key: &Key| {
+            let taken = taken.get(key).copied().unwrap_or_default();
+            self.parts[key].whole.map_or(i64::MAX, |whole| whole.saturating_sub(taken))
         };
-        let fits = self.of_node(node).filter(|part| part.size >= size && left(part) >= size);
-        fits.min_by_key(|part| (left(part), &part.key)).map(|part| &part.key)
+        let fits = |key: &&Key| {
+            let part = &self.parts[*key];
+            part.size >= size && left(key) >= size && part.selects(node)
+        };
+        self.by_label.may_select(node.labels.iter()).filter(fits).min_by_key(|key| (left(key), *key))
     }
 
     /// The keys of the labels that [`Space::find`] reads.
     pub fn keys(&self) -> BTreeSet<&Arc<str>> {
-        let parts = self.by_label.values().flat_map(FxHashMap::values).chain([&self.others]).flatten();
-        parts.flat_map(|part| &part.nodes.0).map(|requirement| &requirement.key).collect()
+        self.parts.values().flat_map(|part| &part.nodes.0).map(|requirement| &requirement.key).collect()
     }
 
-    fn is_empty(&self) -> bool {
-        self.by_label.is_empty() && self.others.is_empty()
+    fn add(&mut self, key: &Key, part: CapacityPart) {
+        self.by_label.insert(part.nodes.0.iter(), key.clone());
+        self.parts.insert(key.clone(), part);
     }
 
-    fn add(&mut self, part: CapacityPart) {
-        let list = match part.label() {
-            Some((key, value)) => self.by_label.entry(key).or_default().entry(value).or_default(),
-            None => &mut self.others,
-        };
-        let at = list.partition_point(|other| other.key < part.key);
-        list.insert(at, part);
-    }
-
-    fn remove(&mut self, part: &CapacityPart) {
-        let Some((key, value)) = part.label() else { return self.others.retain(|other| other != part) };
-        let Some(values) = self.by_label.get_mut(&key) else { return };
-        if let Some(list) = values.get_mut(&value) {
-            list.retain(|other| other != part);
-        }
-        values.retain(|_, list| !list.is_empty());
-        self.by_label.retain(|_, values| !values.is_empty());
+    fn remove(&mut self, key: &Key, part: CapacityPart) {
+        self.by_label.remove(part.nodes.0.iter(), key);
+        self.parts.remove(key);
     }
 }
 
@@ -94,12 +76,7 @@ impl CapacityPart {
     /// A capacity by its object; `None` without nodes or size.
     fn of(info: &StorageCapacityInfo) -> Option<Self> {
         let (nodes, size) = (info.nodes.clone()?, info.size?);
-        Some(Self { key: info.key.clone(), nodes, size, whole: info.whole })
-    }
-
-    fn label(&self) -> Option<(Arc<str>, Arc<str>)> {
-        let one = self.nodes.0.iter().find(|it| it.operator == Operator::In && it.values.len() == 1)?;
-        Some((one.key.clone(), one.values[0].clone()))
+        Some(Self { nodes, size, whole: info.whole })
     }
 
     fn selects(&self, node: &Node) -> bool {
@@ -160,7 +137,7 @@ impl Volumes {
             return false;
         }
         if let Some(before) = self.capacities.remove(key) {
-            self.change_space(&before, |space, part| space.remove(&part));
+            self.change_space(&before, Space::remove);
         }
         if let Some(info) = info {
             self.change_space(&info, Space::add);
@@ -169,11 +146,11 @@ impl Volumes {
         true
     }
 
-    fn change_space(&mut self, info: &StorageCapacityInfo, how: fn(&mut Space, CapacityPart)) {
+    fn change_space(&mut self, info: &StorageCapacityInfo, how: fn(&mut Space, &Key, CapacityPart)) {
         if let Some(part) = CapacityPart::of(info) {
-            how(Arc::make_mut(self.spaces.entry(info.class.clone()).or_default()), part);
+            how(Arc::make_mut(self.spaces.entry(info.class.clone()).or_default()), &info.key, part);
         }
-        self.spaces.retain(|_, space| !space.is_empty());
+        self.spaces.retain(|_, space| !space.parts.is_empty());
         self.pool_changed(&info.class);
     }
 
@@ -182,7 +159,7 @@ impl Volumes {
         let mut spaces: FxHashMap<Arc<str>, Space> = FxHashMap::default();
         for info in self.capacities.values() {
             if let Some(part) = CapacityPart::of(info) {
-                spaces.entry(info.class.clone()).or_default().add(part);
+                spaces.entry(info.class.clone()).or_default().add(&info.key, part);
             }
         }
         spaces.into_iter().map(|(class, space)| (class, Arc::new(space))).collect()
@@ -192,7 +169,7 @@ impl Volumes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Requirement;
+    use crate::event::{Operator, Requirement};
 
     fn requirement(key: &str, operator: Operator, values: &[&str]) -> Requirement {
         let values = values.iter().map(|value| Arc::from(*value)).collect();

@@ -295,8 +295,8 @@ struct PlanFailure {
 }
 
 impl EvictionPlanner {
-    /// Finds victims for a preemptor and places for its tasks, and changes nothing.
-    /// Plans in one HyperNode after the other for a gang with a hard network topology.
+    /// Finds victims for a preemptor and places for its tasks, and changes nothing. For a gang with a hard network
+    /// topology one HyperNode after the other is tried.
     fn plan(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<Plan, PlanFailure> {
         let mut failure = None;
         for domain in eviction_domains(session, preemptor) {
@@ -355,7 +355,6 @@ impl EvictionPlanner {
     }
 }
 
-/// Does what a plan says. A plan without victims is left in the statement around it where allocate comes later.
 /// The nodes of each HyperNode in which victims are looked for; `None` stands for all nodes.
 fn eviction_domains(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Option<NodeSet>> {
     let topology = session.cluster.jobs[preemptor.job].topology.clone();
@@ -371,6 +370,7 @@ fn eviction_domains(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Opt
     domains.into_iter().take(most).map(|domain| domain.nodes).collect()
 }
 
+/// Does what a plan says. A plan without victims is left in the statement around it where allocate comes later.
 fn commit(session: &mut Session<'_>, preemptor: &Preemptor, plan: &Plan) {
     let Preemptor { job, mode, .. } = *preemptor;
     let why = Arc::new(mode.cause(session, job));

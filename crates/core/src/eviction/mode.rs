@@ -2,10 +2,9 @@
 use crate::decision::Cause;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::Whose;
-use phalanx_cluster::id::{JobId, QueueId, TaskId};
+use phalanx_cluster::id::{JobId, QueueId};
 use phalanx_cluster::{Cluster, Status};
-use phalanx_framework::conf::Flag;
-use phalanx_framework::plugin::{EvictionKind, Plugin};
+use phalanx_framework::plugin::EvictionKind;
 
 /// The argument by which whole gangs may be evicted.
 pub(crate) const WHOLE: &str = "allowWholeBundle";
@@ -58,34 +57,6 @@ impl EvictionMode {
     /// Whether gangs may be broken, by those actions if nothing is left of them.
     pub(super) fn may_break(self, session: &Session<'_>) -> bool {
         !self.evicts_whole_gangs() || session.conf.action_args(self.action()).bool(WHOLE, true)
-    }
-
-    /// The flag that lets a plugin speak; the hook of the gang actions has none.
-    pub(super) fn flag(self) -> Option<Flag> {
-        (!self.evicts_whole_gangs()).then(|| self.protection_flag())
-    }
-
-    /// The flag that lets a plugin protect pods whoever the preemptor is.
-    pub(super) fn protection_flag(self) -> Flag {
-        match self.kind() {
-            EvictionKind::Preempt => Flag::Preemptable,
-            EvictionKind::Reclaim => Flag::Reclaimable,
-        }
-    }
-
-    /// What a plugin says.
-    pub(super) fn ask(
-        self,
-        plugin: &dyn Plugin,
-        cluster: &Cluster,
-        by: TaskId,
-        of: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        match (self.evicts_whole_gangs(), self.kind()) {
-            (true, kind) => plugin.unified_evictable(cluster, kind, by, of),
-            (false, EvictionKind::Preempt) => plugin.preemptable(cluster, by, of),
-            (false, EvictionKind::Reclaim) => plugin.reclaimable(cluster, by, of),
-        }
     }
 
     /// Whether a task of this status may be a victim.

@@ -148,7 +148,7 @@ fn parts(session: &Session<'_>, mode: EvictionMode, id: JobId) -> Vec<JobPart> {
 pub(super) fn may_go(session: &Session<'_>, mode: EvictionMode, id: TaskId) -> bool {
     let cluster = &*session.cluster;
     let task = &cluster.tasks[id];
-    mode.may_evict_status(task.status) && lets_go(session, session.tiers.with(mode.protection_flag()), id)
+    mode.may_evict_status(task.status) && lets_go(session, session.tiers.with(mode.kind().flag()), id)
 }
 
 /// Jobs that may have potential victims for a preemptor, found without a look at their pods. Of jobs of equal priority
@@ -164,7 +164,7 @@ fn jobs_with_potential_victims(
         return vec![preemptor.job];
     }
     if mode.kind() == EvictionKind::Preempt {
-        let ranked = session.tiers.ranks_equal_priority(mode.flag());
+        let ranked = session.tiers.ranks_equal_priority(preemptor.eviction().flag());
         return cluster
             .running_jobs_below(by, priority, if ranked { EqualPriority::All } else { of_equals })
             .filter(|job| *job != preemptor.job)

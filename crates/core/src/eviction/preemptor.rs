@@ -16,7 +16,7 @@ use crate::steps::Steps;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::{Before, Cluster, Status};
-use phalanx_framework::plugin::Plugin;
+use phalanx_framework::plugin::{Eviction, Plugin};
 
 /// The gang or task for which pods are evicted.
 #[derive(Clone, Debug)]
@@ -57,6 +57,11 @@ impl Preemptor {
     pub(super) fn single(session: &Session<'_>, mode: EvictionMode, job: JobId, task: TaskId) -> Self {
         let protected = session.state.history.protected_from(session.cluster, job);
         Self { mode, job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true, protected }
+    }
+
+    /// What plugins are asked about.
+    pub(super) fn eviction(&self) -> Eviction {
+        Eviction { kind: self.mode.kind(), by: self.last(), whole_gangs: self.mode.evicts_whole_gangs() }
     }
 
     /// What the feasibility bound is about.
@@ -102,9 +107,9 @@ impl Preemptor {
             return None;
         }
         let depends = |plugin: &dyn Plugin| {
-            plugin.depends_on_request() && mode.ask(plugin, cluster, last, &[]).is_some()
+            plugin.depends_on_request() && plugin.evictable(cluster, self.eviction(), &[]).is_some()
         };
-        let depends = match mode.flag() {
+        let depends = match self.eviction().flag() {
             Some(flag) => {
                 let guards = |plugin: &dyn Plugin| plugin.queue_guard().is_some() && depends(plugin);
                 session.tiers.with(flag).any(depends) || session.tiers.every().any(guards)
@@ -203,26 +208,14 @@ impl Preemptor {
         statement: &mut Statement<'_, '_>,
         steps: &mut Steps,
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
-        let choice = Choice::of(statement.session().cluster, &self.tasks).filter(|_| !self.single);
-        let Some(choice) = choice else { return self.place_behind(statement, Vec::new(), steps) };
         let placed = statement.nested(|statement| self.place_behind(statement, Vec::new(), steps))?;
-        if placed.is_some() {
-            return Ok(placed);
-        }
+        let choice = Choice::of(statement.session().cluster, &self.tasks);
+        let Some(choice) = choice.filter(|_| !self.single && placed.is_none()) else { return Ok(placed) };
         steps.scan(2 * statement.session().cluster.nodes.len())?;
-        for home in choice.nodes(statement.session(), self.job, &self.tasks) {
+        choice.try_domains(statement, self.job, &self.tasks, |statement| {
             steps.spend(1)?;
-            let placed = statement.nested(|statement| {
-                if !statement.place_if_allowed(choice.first, home) {
-                    return Ok(None);
-                }
-                self.place_behind(statement, vec![choice.first], steps)
-            })?;
-            if placed.is_some() {
-                return Ok(placed);
-            }
-        }
-        Ok(None)
+            self.place_behind(statement, vec![choice.first], steps)
+        })
     }
 
     /// Places tasks one by one and, where that fails, by backtracking.

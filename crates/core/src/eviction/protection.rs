@@ -151,7 +151,7 @@ impl Explanation<'_, '_> {
             return Some(if refused { Protection::Refused } else { Protection::Preemptable });
         }
         let mut parts =
-            self.session.tiers.with(self.preemptor.mode.protection_flag()).filter_map(Plugin::protection);
+            self.session.tiers.with(self.preemptor.mode.kind().flag()).filter_map(Plugin::protection);
         if let Some(part) = parts.find(|part| part.protects(cluster, id)) {
             return Some(Protection::Plugin(part.reason()));
         }
@@ -175,7 +175,7 @@ impl Explanation<'_, '_> {
         };
         let alike = rank.is_eq()
             && self.preemptor.mode.preempts_other_jobs()
-            && !self.session.tiers.ranks_equal_priority(self.preemptor.mode.flag());
+            && !self.session.tiers.ranks_equal_priority(self.preemptor.eviction().flag());
         let preempts = self.preemptor.mode.kind() == EvictionKind::Preempt;
         if preempts && (rank.is_gt() || alike) {
             return Break(Some(self.by_priority()));
@@ -220,7 +220,8 @@ impl Explanation<'_, '_> {
             return None;
         }
         let role = cluster.tasks[id].role;
-        let keeps_gangs = || self.session.tiers.with(mode.flag()).any(Plugin::keeps_gangs);
+        let keeps_gangs =
+            || self.session.tiers.with(self.preemptor.eviction().flag()).any(Plugin::keeps_gangs);
         if self.minimum(job, role).is_some() && keeps_gangs() {
             return self.by_gang(job, role);
         }
@@ -271,17 +272,17 @@ impl Explanation<'_, '_> {
 
 /// By the first plugin that does not let a pod go, those that guard queues before others.
 fn plugin_refusal(session: &Session<'_>, preemptor: &Preemptor, id: TaskId) -> Option<PluginRefusal> {
-    let (mode, by) = (preemptor.mode, preemptor.last());
-    let cluster = &*session.cluster;
-    let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, cluster, by, of);
-    if session.tiers.any_victims(mode.flag(), &[id], ask) {
+    let (cluster, eviction) = (&*session.cluster, preemptor.eviction());
+    if session.tiers.any_victims(cluster, eviction, &[id]) {
         return None;
     }
-    let refuses = |plugin: &&dyn Plugin| ask(*plugin, &[id]).is_some_and(|picked| picked.is_empty());
-    let refusing = session.tiers.with(mode.flag()).filter(refuses);
+    let refuses = |plugin: &&dyn Plugin| {
+        plugin.evictable(cluster, eviction, &[id]).is_some_and(|picked| picked.is_empty())
+    };
+    let refusing = session.tiers.with(eviction.flag()).filter(refuses);
     Some(match refusing.min_by_key(|plugin| plugin.queue_guard().is_none()) {
         Some(plugin) if plugin.keeps_gangs() => PluginRefusal::Gang,
-        Some(plugin) => PluginRefusal::Says(plugin.keep_reason(cluster, by, id)),
+        Some(plugin) => PluginRefusal::Says(plugin.keep_reason(cluster, eviction.by, id)),
         None => PluginRefusal::Says("that plugins protect from it".into()),
     })
 }

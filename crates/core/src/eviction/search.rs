@@ -74,9 +74,7 @@ pub(super) fn together(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<
         ids = within_surplus(session.cluster, &ids);
     }
     let picked = preemptor.as_if_whole(session, |session| {
-        let ask =
-            |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
-        session.tiers.intersect(mode.flag(), None, &ids, ask)
+        session.tiers.intersect(session.cluster, preemptor.eviction(), None, &ids)
     });
     let picked = picked.map(|picked| picked.victims).unwrap_or_default();
     let mut budgets = Budgets::new(session.cluster);
@@ -145,10 +143,12 @@ fn outranked(
     if !mode.preempts_other_jobs() || !offered.iter().any(|victim| is_equal(&victim)) {
         return picked;
     }
-    let Some(plugins) = session.tiers.plugins_for_equal_priority(mode.flag(), tier) else { return picked };
+    let Some(plugins) = session.tiers.plugins_for_equal_priority(preemptor.eviction().flag(), tier) else {
+        return picked;
+    };
     let equal: FxHashSet<TaskId> = offered.iter().filter(is_equal).map(|victim| victim.task).collect();
     let asked: Vec<TaskId> = picked.iter().copied().filter(|task| equal.contains(task)).collect();
-    let behind = |plugin: &dyn Plugin| mode.ask(plugin, cluster, preemptor.last(), &asked);
+    let behind = |plugin: &dyn Plugin| plugin.evictable(cluster, preemptor.eviction(), &asked);
     let behind: FxHashSet<TaskId> = plugins.into_iter().filter_map(behind).flatten().collect();
     picked.retain(|task| !equal.contains(task) || behind.contains(task));
     picked
@@ -229,9 +229,8 @@ impl VictimSearch<'_, '_> {
         let Self { session, preemptor, steps, .. } = self;
         let mode = preemptor.mode;
         preemptor.as_if_whole(session, |session| {
-            let ask =
-                |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
-            let goes = |tasks: &[TaskId]| session.tiers.any_victims(mode.flag(), tasks, ask);
+            let eviction = preemptor.eviction();
+            let goes = |tasks: &[TaskId]| session.tiers.any_victims(session.cluster, eviction, tasks);
             // Mostly no task may go at all.
             if !goes(&all.iter().map(|(task, _)| *task).collect::<Vec<_>>()) {
                 return Ok(Vec::new());
@@ -301,15 +300,12 @@ impl VictimSearch<'_, '_> {
     /// lets any go decides from then on.
     fn allowed(&mut self, offered: &[Victim]) -> Vec<Victim> {
         let Self { preemptor, tier, .. } = *self;
-        let mode = preemptor.mode;
         let mut ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
         if self.surplus.is_some() {
             ids = within_surplus(self.session.cluster, &ids);
         }
         let picked = preemptor.as_if_whole(self.session, |session| {
-            let ask =
-                |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
-            let picked = session.tiers.intersect(mode.flag(), tier, &ids, ask)?;
+            let picked = session.tiers.intersect(session.cluster, preemptor.eviction(), tier, &ids)?;
             Some((picked.tier, outranked(session, preemptor, offered, picked)))
         });
         let Some((tier, picked)) = picked.filter(|(_, picked)| !picked.is_empty()) else { return Vec::new() };

@@ -34,23 +34,14 @@ pub(super) fn find(
     let Some(choice) = Choice::of(statement.session().cluster, members) else { return Ok(None) };
     let nodes = statement.session().cluster.nodes.len();
     statement.session().placement_budget.spend(request.job, 2 * nodes)?;
-    for node in choice.nodes(statement.session(), request.job, members) {
+    choice.try_domains(statement, request.job, members, |statement| {
         statement.session().placement_budget.spend(request.job, members.len())?;
-        let reached = statement.nested(|statement| {
-            if !statement.place_if_allowed(choice.first, node) {
-                return None;
-            }
-            if !statement.session().job_ready(request.job) {
-                let rest = members.iter().copied().filter(|task| *task != choice.first);
-                Greedy::default().place_tasks(statement, request.job, rest);
-            }
-            request.reached(statement.session())
-        });
-        if reached.is_some() {
-            return Ok(reached);
+        if !statement.session().job_ready(request.job) {
+            let rest = members.iter().copied().filter(|task| *task != choice.first);
+            Greedy::default().place_tasks(statement, request.job, rest);
         }
-    }
-    Ok(None)
+        Ok(request.reached(statement.session()))
+    })
 }
 
 /// The choice of a gang among the domains of a topology.
@@ -95,9 +86,30 @@ impl Choice {
         cluster.terms.domain_of(self.term, node)
     }
 
+    /// Tries one domain after the other, those with the most room first: the first task gets the best node there, and
+    /// `place_rest` places the others.
+    pub(crate) fn try_domains<R, E>(
+        &self,
+        statement: &mut Statement<'_, '_>,
+        job: JobId,
+        tasks: &[TaskId],
+        mut place_rest: impl FnMut(&mut Statement<'_, '_>) -> Result<Option<R>, E>,
+    ) -> Result<Option<R>, E> {
+        for node in self.nodes(statement.session(), job, tasks) {
+            let placed = statement.nested(|statement| {
+                let is_there = statement.place_if_allowed(self.first, node);
+                if is_there { place_rest(statement) } else { Ok(None) }
+            })?;
+            if placed.is_some() {
+                return Ok(placed);
+            }
+        }
+        Ok(None)
+    }
+
     /// The best node for the first task in each domain that may have room for all tasks like it; the domains with the
     /// most room come first.
-    pub(crate) fn nodes(&self, session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Vec<NodeId> {
+    fn nodes(&self, session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Vec<NodeId> {
         let wanted = least_like_first(session.cluster, job, tasks, self.first);
         let mut domains = self.domains(session);
         domains.retain(|domain| domain.capacity >= wanted);

@@ -87,11 +87,6 @@ impl Greedy {
         }
     }
 
-    /// How many tasks were placed.
-    pub(super) fn placed(&self) -> u32 {
-        self.placed
-    }
-
     /// Why tasks were not placed, one refusal for each class.
     pub(super) fn into_refusals(mut self) -> Vec<Refusal> {
         let Self { order, failed, .. } = &mut self;

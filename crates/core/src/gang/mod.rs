@@ -15,15 +15,12 @@ mod tasks;
 
 use std::sync::Arc;
 
-use phalanx_cluster::Status;
-use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
 
 use crate::plan;
 use crate::session::Session;
 use crate::statement::Statement;
-use greedy::Greedy;
 use planner::GangPlanner;
 pub(crate) use tasks::{TaskQueue, unplaced};
 
@@ -82,18 +79,25 @@ struct GangStrategy {
     find: fn(&mut GangPlanner<'_>, &mut Statement<'_, '_>, Request) -> Result<Option<Goal>, Cut>,
 }
 
+static RESERVED: GangStrategy =
+    GangStrategy { search: None, find: |_, statement, request| Ok(reserved::find(statement, request)) };
+
+/// The strategy that also gives a job that can start a node for its next task.
+static GREEDY: GangStrategy =
+    GangStrategy { search: None, find: |planner, statement, request| Ok(planner.greedy(statement, request)) };
+
 /// The strategies, in the order in which they are tried. Each says in its file what it guarantees.
-static STRATEGIES: [GangStrategy; 4] = [
-    GangStrategy { search: None, find: |_, statement, request| Ok(reserved::find(statement, request)) },
-    GangStrategy { search: None, find: |planner, statement, request| Ok(planner.greedy(statement, request)) },
-    GangStrategy {
+static STRATEGIES: [&GangStrategy; 4] = [
+    &RESERVED,
+    &GREEDY,
+    &GangStrategy {
         search: Some(|session, members| domain::may_help(session.cluster, members)),
         find: |planner, statement, request| {
             let members = planner.members(statement);
             domain::find(statement, request, &members)
         },
     },
-    GangStrategy {
+    &GangStrategy {
         search: Some(backtracking::may_help),
         find: |planner, statement, request| {
             let members = planner.members(statement);
@@ -107,54 +111,16 @@ static STRATEGIES: [GangStrategy; 4] = [
 pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
     let deferred = session.state.backlog.take_deferred(job);
     session.placement_budget.begin_job(deferred.then_some(job));
-    if session.job_ready(job) {
-        return grow(session, job, queue);
-    }
-    if reserved::is_unchanged(session, job) {
-        refuse_reserved(session, job, None, Vec::new());
-        return Served::Done;
-    }
-    let mut planner = GangPlanner::new(job, queue);
-    let mut statement = session.statement();
-    let Some(planned) = planner.plan(&mut statement) else {
-        drop(statement);
-        return planner.end_refused(session);
-    };
-    plan::commit(statement, job, &Arc::default());
-    planner.end_planned(session, planned)
-}
-
-/// Gives a job that can start a node for its next task.
-fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
-    if hyper_nodes::applies(session, job) {
+    if hyper_nodes::applies(session, job) && session.job_ready(job) {
         return hyper_nodes::grow(session, job, queue);
     }
-    let mut greedy = Greedy::default();
+    let mut planner = GangPlanner::new(session, job, queue);
     let mut statement = session.statement();
-    greedy.place_tasks(&mut statement, job, &mut *queue);
-    plan::commit(statement, job, &Arc::default());
-    let placed = greedy.placed();
-    refuse_all(session, job, greedy.into_refusals());
-    if placed == 0 || queue.is_empty() { Served::Done } else { Served::MoreToDo }
-}
-
-/// Notes what a job with a reservation waits for: what a plugin says, or the resources of its places. A job that may
-/// keep less than it needs, and got nothing, waits for what refused it.
-fn refuse_reserved(
-    session: &mut Session<'_>,
-    job: JobId,
-    not_ready: Option<Refusal>,
-    refusals: Vec<Refusal>,
-) {
-    let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
-    match not_ready {
-        None if reserved == 0 => refuse_all(session, job, refusals),
-        not_ready => session.refuse(job, not_ready.unwrap_or(Refusal::Reserved(reserved))),
+    let planned = planner.plan(&mut statement);
+    if planned.is_some() {
+        plan::commit(statement, job, &Arc::default());
+    } else {
+        drop(statement);
     }
-}
-
-fn refuse_all(session: &mut Session<'_>, job: JobId, refusals: Vec<Refusal>) {
-    for refusal in refusals {
-        session.refuse(job, refusal);
-    }
+    planner.end(session, planned)
 }

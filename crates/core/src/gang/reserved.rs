@@ -18,19 +18,22 @@ pub(super) type Places = Vec<(TaskId, NodeId)>;
 /// Up to so many members are tried in every order; of more, those that can take their places go first.
 const MEMBERS_IN_ANY_ORDER: usize = 8;
 
-/// Starts a gang in its reserved places, or keeps them.
+/// Starts a gang in its reserved places, or keeps them. Where nothing has happened since the last plan failed to start
+/// it, they are kept without another plan.
 pub(super) fn find(statement: &mut Statement<'_, '_>, request: Request) -> Option<Goal> {
     let session = statement.session();
     if !is_reserved(session, request.job) {
         return None;
     }
+    let (key, news) = (SearchKey::start(session.cluster, request.job), session.cluster.retry_events());
+    let is_unchanged = session.state.failed_searches.is_unchanged(&key, news);
     let places = places(session, request.job);
-    let found = match request.goal {
-        _ if places.is_empty() => false,
-        Goal::Start => start(statement, request.job, &places),
-        Goal::Reserve => can_have(session, places),
-    };
-    found.then_some(request.goal)
+    match request.goal {
+        _ if places.is_empty() => None,
+        Goal::Start if is_unchanged && can_have(session, places.clone()) => Some(Goal::Reserve),
+        Goal::Start => start(statement, request.job, &places).then_some(Goal::Start),
+        Goal::Reserve => can_have(session, places).then_some(Goal::Reserve),
+    }
 }
 
 /// Whether a gang has all of its places and has to wait for some.
@@ -59,16 +62,6 @@ pub(super) fn take(statement: &mut Statement<'_, '_>, places: &Places) {
     for (task, node) in places {
         statement.pipeline(*task, *node);
     }
-}
-
-/// Whether nothing has happened since the last plan failed to start a gang, and its places can still be had.
-pub(super) fn is_unchanged(session: &mut Session<'_>, job: JobId) -> bool {
-    let news = session.cluster.retry_events();
-    if !session.state.failed_searches.is_unchanged(&SearchKey::start(session.cluster, job), news) {
-        return false;
-    }
-    let places = places(session, job);
-    is_reserved(session, job) && !places.is_empty() && can_have(session, places)
 }
 
 /// Whether any of the reserved places of a job has to be released yet.

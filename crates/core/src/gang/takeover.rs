@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::Status;
 use phalanx_cluster::diagnosis::Refusal;
-use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::id::{JobId, TaskId};
 
 /// Jobs that are compared in the time of one step.
 const COMPARED_PER_STEP: usize = 16;
@@ -63,7 +63,12 @@ pub(crate) fn give_back(
         statement.nested(|statement| {
             let mut all_back = true;
             for (task, node) in places {
-                all_back &= give_back_one(statement, task, node);
+                let session = statement.session();
+                let fits = session.allocatable(task).is_ok() && session.fits(task, node);
+                if fits {
+                    statement.pipeline(task, node);
+                }
+                all_back &= fits;
             }
             let session = statement.session();
             let whole = session.job_ready(job) || session.job_pipelined(job);
@@ -76,17 +81,6 @@ pub(crate) fn give_back(
     }
     statement.note_displaced(taker, &outranked);
     outranked
-}
-
-fn give_back_one(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> bool {
-    let session = statement.session();
-    let it = &session.cluster.tasks[task];
-    let is_pending = it.job.is_some() && it.status == Status::Pending;
-    let fits = is_pending && session.allocatable(task).is_ok() && session.fits(task, node);
-    if fits {
-        statement.pipeline(task, node);
-    }
-    fits
 }
 
 /// Whether members that were just given a place may have it beside all other pods. Only members whose constraints refer

@@ -6,7 +6,8 @@ use phalanx_core::SchedulerState;
 use phalanx_core::session::Session;
 use phalanx_framework::conf::{Conf, Flag};
 
-use phalanx_framework::testing::{group, member, queue, running, task_of};
+use phalanx_framework::plugin::EvictionKind;
+use phalanx_framework::testing::{eviction, group, member, queue, running, task_of};
 use phalanx_testkit::{TestCluster, helm, set_flag};
 
 fn conf() -> Conf {
@@ -178,8 +179,8 @@ fn victims_leave_their_queue_no_smaller_share_than_the_preemptor() {
     let victims = |by: &str, of: &str, count: u32| {
         let cluster = &*session.cluster;
         let of: Vec<TaskId> = (0..count).map(|index| task_of(cluster, &format!("{of}-{index}"))).collect();
-        let mut said =
-            session.tiers.every().filter_map(|it| it.reclaimable(cluster, task_of(cluster, by), &of));
+        let eviction = eviction(EvictionKind::Reclaim, task_of(cluster, by));
+        let mut said = session.tiers.every().filter_map(|it| it.evictable(cluster, eviction, &of));
         said.next().expect("an opinion").len()
     };
     // Within eng, dev loses pods while its share is larger than that of prod, which would have 3.

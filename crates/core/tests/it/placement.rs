@@ -37,7 +37,7 @@ fn in_millionths(score: f64) -> i64 {
 fn ranks(cluster: &Cluster, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
     let class = cluster.tasks[task].class;
     let rules = tiers.scoped_rules(cluster, class, task);
-    let fit = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter.check(node).is_ok());
+    let fit = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter(node).is_ok());
     let nodes: Vec<(NodeId, &Node)> = cluster.nodes.iter().filter(|(_, node)| fit(node)).collect();
     let mut fixed = vec![0; nodes.len()];
     for scorer in &rules.scorers {
@@ -53,7 +53,7 @@ fn ranks(cluster: &Cluster, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> 
     }
     let request = &cluster.classes[class].request;
     let rank = |((id, node), fixed): (&(NodeId, &Node), i64)| {
-        let passes = |fit| rules.resource_filters.iter().all(|filter| filter.check(node, fit).is_ok());
+        let passes = |fit| rules.resource_filters.iter().all(|filter| filter(node, fit).is_ok());
         let now = node.fits_now(request) && passes(Fit::Idle) && around::fits(cluster, task, *id, false);
         let later =
             node.fits_later(request) && passes(Fit::FutureIdle) && around::fits(cluster, task, *id, true);

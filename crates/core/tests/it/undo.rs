@@ -8,9 +8,10 @@ use phalanx_cluster::{Cluster, Status};
 use phalanx_core::SchedulerState;
 use phalanx_core::session::Session;
 use phalanx_core::statement::Statement;
-use phalanx_framework::conf::{Conf, Flag};
+use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::BestNode;
-use phalanx_framework::plugin::Plugin;
+use phalanx_framework::plugin::{EvictionKind, Plugin};
+use phalanx_framework::testing::eviction;
 use phalanx_framework::tiers::TierVictims;
 use phalanx_resource::Amounts;
 use proptest::prelude::*;
@@ -89,11 +90,9 @@ fn plans(session: &Session<'_>) -> Plans {
     let cluster = &*session.cluster;
     let jobs: Vec<JobId> = cluster.jobs.ids().collect();
     let (waiting, running) = (of_status(cluster, Status::Pending), of_status(cluster, Status::Running));
-    let victims = |by: &TaskId, flag| {
-        session.tiers.intersect(Some(flag), None, &running, |plugin, of| match flag {
-            Flag::Preemptable => plugin.preemptable(cluster, *by, of),
-            _ => plugin.reclaimable(cluster, *by, of),
-        })
+    let victims = |by: &TaskId, kind| {
+        let eviction = eviction(kind, *by);
+        session.tiers.intersect(cluster, eviction, None, &running)
     };
     Plans {
         job_order: pairs(&jobs, |a, b| session.job_order(a, b)),
@@ -106,8 +105,8 @@ fn plans(session: &Session<'_>) -> Plans {
             .map(|job| (session.job_ready(*job), session.job_pipelined(*job), session.job_starving(*job)))
             .collect(),
         enqueueable: jobs.iter().map(|job| session.job_enqueueable(*job)).collect(),
-        preemptable: waiting.iter().map(|by| victims(by, Flag::Preemptable)).collect(),
-        reclaimable: waiting.iter().map(|by| victims(by, Flag::Reclaimable)).collect(),
+        preemptable: waiting.iter().map(|by| victims(by, EvictionKind::Preempt)).collect(),
+        reclaimable: waiting.iter().map(|by| victims(by, EvictionKind::Reclaim)).collect(),
     }
 }
 

@@ -99,11 +99,9 @@ fn refuse(
     }
     let (node, rules) = (&cluster.nodes[bucket.top()], &known.rules);
     error.add_short(bucket.nodes, node, request);
-    let by_room = rules.resource_filters.iter().find_map(|rule| rule.check(node, Fit::FutureIdle).err());
-    let by_domain = rules
-        .topology_filters
-        .iter()
-        .find_map(|rule| rule.check(cluster, bucket.top(), Fit::FutureIdle).err());
+    let by_room = rules.resource_filters.iter().find_map(|filter| filter(node, Fit::FutureIdle).err());
+    let by_domain =
+        rules.topology_filters.iter().find_map(|filter| filter(cluster, bucket.top(), Fit::FutureIdle).err());
     let refused = by_room.is_some() || by_domain.is_some();
     by_room.into_iter().chain(by_domain).for_each(|unfit| error.add(bucket.nodes, unfit));
     Some(refused)

@@ -66,7 +66,7 @@ impl ClassVerdicts {
         let topology = self.topology.of(bucket.attribute_set);
         // The top is asked instead of `BucketAmounts::node`, for resource filters may read attributes too.
         let node = &cluster.nodes[bucket.top()];
-        let passes = |fit| rules.resource_filters.iter().all(|rule| rule.check(node, fit).is_ok());
+        let passes = |fit| rules.resource_filters.iter().all(|filter| filter(node, fit).is_ok());
         let [idle, future_idle] = self.fits(input, slot as u32);
         let offset = if topology.idle && idle && passes(Fit::Idle) {
             0
@@ -98,7 +98,7 @@ impl ClassVerdicts {
             of_attribute_set[bucket.attribute_set as usize]
                 .get_or_insert_with(|| &cluster.nodes[bucket.top()]);
         }
-        let check = |node: &Node| match rules.filters.iter().find_map(|filter| filter.check(node).err()) {
+        let check = |node: &Node| match rules.filters.iter().find_map(|filter| filter(node).err()) {
             Some(unfit) => Err(unfit),
             None => Ok(0),
         };

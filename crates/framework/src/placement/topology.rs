@@ -204,7 +204,7 @@ impl TopologyVerdicts {
         let (Some(Ok(_)), Some(node)) = (&verdicts[at], buckets.example(attribute_set)) else {
             return RulesChanged::default();
         };
-        let passes = |fit| rules.topology_filters.iter().all(|rule| rule.check(cluster, node, fit).is_ok());
+        let passes = |fit| rules.topology_filters.iter().all(|filter| filter(cluster, node, fit).is_ok());
         let (idle, future_idle) = (passes(Fit::Idle), passes(Fit::FutureIdle));
         let now = TopologyVerdict { idle, future_idle, ..self.attribute_sets[at] };
         let feasibility = std::mem::replace(&mut self.attribute_sets[at], now) != now;

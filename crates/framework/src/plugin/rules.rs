@@ -31,18 +31,14 @@ pub enum Values {
 }
 
 /// A filter by a node's attributes: readiness, cordon, taints, and what the class's [`NodeRules::reads`] name. Asked
-/// once per class for all nodes with equal attributes.
-pub trait NodeFilter: Send + Sync {
-    /// `Ok` if tasks of the class may be on the node, else the reason that diagnosis counts nodes by.
-    fn check(&self, node: &Node) -> Result<(), Unfit>;
-}
+/// once per class for all nodes with equal attributes. `Ok` if tasks of the class may be on the node, else the reason that
+/// diagnosis counts nodes by.
+pub type NodeFilter = Box<dyn Fn(&Node) -> Result<(), Unfit> + Send + Sync>;
 
 /// A filter by a node's resources: amounts, ports, devices and volumes. Asked once per class for all nodes with equal
-/// attributes and equal resources. The resource fit of the request itself needs no filter.
-pub trait ResourceFilter: Send + Sync {
-    /// `Ok` if the node has what a task of the class needs, idle or future idle, else the reason.
-    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit>;
-}
+/// attributes and equal resources. `Ok` if the node has what a task of the class needs, idle or future idle, else the
+/// reason. The resource fit of the request itself needs no filter.
+pub type ResourceFilter = Box<dyn Fn(&Node, Fit) -> Result<(), Unfit> + Send + Sync>;
 
 /// A score by a node's attributes, which may read what a [`NodeFilter`] may read. Given once per class for all nodes
 /// with equal attributes, then normalised over the nodes that pass the node filters, then weighted.
@@ -68,11 +64,9 @@ pub trait ResourceScorer: Send + Sync {
 }
 
 /// A filter by the pods in a node's topology domains (`Cluster::terms`), for the terms that concern the class. Asked
-/// again for the nodes of a domain when the pods counted there change.
-pub trait TopologyFilter: Send + Sync {
-    /// `Ok` if a task of the class may be on the node, at once or once terminating pods are gone, else the reason.
-    fn check(&self, cluster: &Cluster, node: NodeId, fit: Fit) -> Result<(), Unfit>;
-}
+/// again for the nodes of a domain when the pods counted there change. `Ok` if a task of the class may be on the node, at
+/// once or once terminating pods are gone, else the reason.
+pub type TopologyFilter = Box<dyn Fn(&Cluster, NodeId, Fit) -> Result<(), Unfit> + Send + Sync>;
 
 /// A score by what a [`TopologyFilter`] may read: normalised over the nodes that pass the node filters, then weighted.
 pub trait TopologyScorer: Send + Sync {
@@ -87,17 +81,32 @@ pub trait TopologyScorer: Send + Sync {
 #[derive(Default)]
 pub struct NodeRules {
     /// Filters by attributes.
-    pub filters: Vec<Box<dyn NodeFilter>>,
+    pub filters: Vec<NodeFilter>,
     /// Filters by resources.
-    pub resource_filters: Vec<Box<dyn ResourceFilter>>,
+    pub resource_filters: Vec<ResourceFilter>,
     /// Scorers by attributes.
     pub scorers: Vec<Box<dyn NodeScorer>>,
     /// Scorers by resources.
     pub resource_scorers: Vec<Box<dyn ResourceScorer>>,
     /// Filters by topology domain.
-    pub topology_filters: Vec<Box<dyn TopologyFilter>>,
+    pub topology_filters: Vec<TopologyFilter>,
     /// Scorers by topology domain.
     pub topology_scorers: Vec<Box<dyn TopologyScorer>>,
     /// What `filters` and `scorers` read of a node besides readiness, cordon and taints.
     pub reads: Vec<(Attribute, Values)>,
+}
+
+impl NodeRules {
+    /// Adds a [`NodeFilter`].
+    pub fn filter(&mut self, check: impl Fn(&Node) -> Result<(), Unfit> + Send + Sync + 'static) {
+        self.filters.push(Box::new(check));
+    }
+
+    /// Adds a [`ResourceFilter`].
+    pub fn resource_filter(
+        &mut self,
+        check: impl Fn(&Node, Fit) -> Result<(), Unfit> + Send + Sync + 'static,
+    ) {
+        self.resource_filters.push(Box::new(check));
+    }
 }

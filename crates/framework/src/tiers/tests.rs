@@ -1,5 +1,6 @@
 //! One table for each rule by which the answers of plugins are combined.
 use super::*;
+use crate::plugin::EvictionKind;
 use phalanx_cluster::ClusterOptions;
 use phalanx_cluster::id::Id;
 
@@ -44,7 +45,7 @@ impl Plugin for FakePlugin {
     fn queue_guard(&self) -> Option<&dyn QueueGuard> {
         self.guards_queues.then_some(self as &dyn QueueGuard)
     }
-    fn preemptable(&self, _: &Cluster, _: TaskId, _: &[TaskId]) -> Option<Vec<TaskId>> {
+    fn evictable(&self, _: &Cluster, _: Eviction, _: &[TaskId]) -> Option<Vec<TaskId>> {
         self.victims.as_ref().map(|list| list.iter().copied().map(TaskId::from_index).collect())
     }
 }
@@ -65,8 +66,8 @@ fn cluster() -> Cluster {
     Cluster::new(ClusterOptions::default())
 }
 
-fn preemptable(plugin: &dyn Plugin, of: &[TaskId]) -> Option<Vec<TaskId>> {
-    plugin.preemptable(&cluster(), TaskId::from_index(0), of)
+fn eviction(kind: EvictionKind, whole_gangs: bool) -> Eviction {
+    Eviction { kind, by: TaskId::from_index(0), whole_gangs }
 }
 
 fn indexes(tasks: Vec<TaskId>) -> Vec<usize> {
@@ -127,8 +128,9 @@ fn the_first_tier_whose_intersection_has_a_victim_decides() {
     let of: Vec<TaskId> = (0..6).map(TaskId::from_index).collect();
     for (plan, only, expected) in rows {
         let tiers = tiers(&plan, |victims| FakePlugin { victims: victims.clone(), ..FakePlugin::default() });
-        let found = tiers.intersect(Some(Flag::Preemptable), only, &of, preemptable);
-        assert!(found.is_none() || tiers.any_victims(Some(Flag::Preemptable), &of, preemptable), "{plan:?}");
+        let preempt = eviction(EvictionKind::Preempt, false);
+        let found = tiers.intersect(&cluster(), preempt, only, &of);
+        assert!(found.is_none() || tiers.any_victims(&cluster(), preempt, &of), "{plan:?}");
         let found = found.map(|found| (found.tier, indexes(found.victims)));
         assert_eq!(found, expected, "{plan:?}");
     }
@@ -149,13 +151,16 @@ fn a_queue_guard_of_any_tier_is_asked_about_victims_of_other_queues() {
         });
         let of: Vec<TaskId> = (0..6).map(TaskId::from_index).collect();
         let unguarded = Some((0, first.to_vec()));
-        for (flag, expected) in
-            [(None, &expected), (Some(Flag::Reclaimable), &expected), (Some(Flag::Preemptable), &unguarded)]
-        {
-            let found = tiers.intersect(flag, None, &of, preemptable);
+        for (eviction, expected) in [
+            (eviction(EvictionKind::Preempt, true), &expected),
+            (eviction(EvictionKind::Reclaim, false), &expected),
+            (eviction(EvictionKind::Preempt, false), &unguarded),
+        ] {
+            let found = tiers.intersect(&cluster(), eviction, None, &of);
             let found = found.map(|found| (found.tier, indexes(found.victims)));
-            assert_eq!(&found, expected, "{plan:?}, {flag:?}");
-            assert_eq!(tiers.any_victims(flag, &of, preemptable), expected.is_some(), "{plan:?}, {flag:?}");
+            assert_eq!(&found, expected, "{plan:?}, {eviction:?}");
+            let any = tiers.any_victims(&cluster(), eviction, &of);
+            assert_eq!(any, expected.is_some(), "{plan:?}, {eviction:?}");
         }
     }
 }
@@ -197,8 +202,9 @@ fn the_first_tier_that_names_a_task_names_all_its_tasks_once() {
         (vec![vec![None]], vec![]),
     ] {
         let tiers = tiers(&plan, |victims| FakePlugin { victims: victims.clone(), ..FakePlugin::default() });
-        let named =
-            tiers.sum_of_first_tier(Flag::Victim, |plugin| preemptable(plugin, &[]).unwrap_or_default());
+        let named = tiers.sum_of_first_tier(Flag::Victim, |plugin| {
+            plugin.evictable(&cluster(), eviction(EvictionKind::Preempt, false), &[]).unwrap_or_default()
+        });
         assert_eq!(indexes(named), expected, "{plan:?}");
     }
 }

@@ -69,8 +69,8 @@ use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Status, Sums};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
 use phalanx_framework::plugin::{
-    EnqueueVote, EvictionKind, ObjectField, Plugin, PluginContext, PluginDef, QueueAttributes, QueueGuard,
-    QueueTree, Warnings,
+    EnqueueVote, Eviction, EvictionKind, ObjectField, Plugin, PluginContext, PluginDef, QueueAttributes,
+    QueueGuard, QueueTree, Warnings,
 };
 use queue_attributes::{CapacityAttributes, QuotaLayout};
 
@@ -252,32 +252,18 @@ impl Plugin for Capacity {
         Err(allocatable::quota_refusal(cluster, queue, task, Limit::Deserved, over))
     }
 
-    fn reclaimable(
-        &self,
-        cluster: &Cluster,
-        reclaimer: TaskId,
-        reclaimees: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        let Some(queue) = cluster.queue_of(reclaimer) else { return Some(Vec::new()) };
-        let request = self.gang_request(cluster, queue, reclaimer);
-        Some(self.victims(cluster, reclaimer, Some(&request), reclaimees))
+    fn evictable(&self, cluster: &Cluster, eviction: Eviction, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        if eviction.kind != EvictionKind::Reclaim {
+            return None;
+        }
+        let Eviction { by, whole_gangs, .. } = eviction;
+        let Some(queue) = cluster.queue_of(by) else { return Some(Vec::new()) };
+        let request = (!whole_gangs).then(|| self.gang_request(cluster, queue, by));
+        Some(self.victims(cluster, by, request.as_ref(), of))
     }
 
     fn keep_reason(&self, cluster: &Cluster, reclaimer: TaskId, task: TaskId) -> Arc<str> {
         format!("{} (plugin {NAME})", self.why_kept(cluster, reclaimer, task)).into()
-    }
-
-    fn unified_evictable(
-        &self,
-        cluster: &Cluster,
-        kind: EvictionKind,
-        reclaimer: TaskId,
-        evictees: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        match kind {
-            EvictionKind::Preempt => None,
-            EvictionKind::Reclaim => Some(self.victims(cluster, reclaimer, None, evictees)),
-        }
     }
 
     fn job_enqueueable(&self, cluster: &Cluster, id: JobId) -> EnqueueVote {

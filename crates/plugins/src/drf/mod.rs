@@ -31,7 +31,9 @@ use phalanx_cluster::diagnosis::QueueFault;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::{ArgSpec, Flag};
-use phalanx_framework::plugin::{EvictionKind, Plugin, PluginContext, PluginDef, QueueGuard, QueueTree};
+use phalanx_framework::plugin::{
+    Eviction, EvictionKind, Plugin, PluginContext, PluginDef, QueueGuard, QueueTree,
+};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -75,25 +77,6 @@ impl Plugin for Drf {
         self.hierarchy.as_ref().map_or(Ordering::Equal, |hierarchy| hierarchy.queue_order(cluster, a, b))
     }
 
-    fn reclaimable(
-        &self,
-        cluster: &Cluster,
-        reclaimer: TaskId,
-        reclaimees: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        Some(self.hierarchy.as_ref()?.reclaimable(cluster, reclaimer, reclaimees))
-    }
-
-    fn unified_evictable(
-        &self,
-        cluster: &Cluster,
-        kind: EvictionKind,
-        reclaimer: TaskId,
-        evictees: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        (kind == EvictionKind::Reclaim).then(|| self.reclaimable(cluster, reclaimer, evictees))?
-    }
-
     fn listens(&self) -> bool {
         self.hierarchy.is_some()
     }
@@ -104,7 +87,7 @@ impl Plugin for Drf {
         }
     }
 
-    /// Without a flag, for `unified_evictable`, drf has no rule between jobs.
+    /// Without a flag, for whole gangs, drf has no rule between jobs.
     fn ranks_equal_priority(&self, flag: Option<Flag>) -> bool {
         flag.is_some()
     }
@@ -119,40 +102,11 @@ impl Plugin for Drf {
         format!("{text} (plugin drf)").into()
     }
 
-    fn preemptable(
-        &self,
-        cluster: &Cluster,
-        preemptor: TaskId,
-        preemptees: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        let Some(preemptor_job) = cluster.tasks[preemptor].job else { return Some(Vec::new()) };
-        let mut with_preemptor = held(cluster, preemptor_job);
-        with_preemptor.add(cluster.request_of(preemptor));
-        let preemptor_share = dominant_share(cluster, &with_preemptor);
-        let priority = cluster.jobs[preemptor_job].priority;
-        let mut held_by: FxHashMap<JobId, Amounts> = FxHashMap::default();
-        let mut surplus_of: FxHashMap<JobId, GangSurplus> = FxHashMap::default();
-        let mut take = |task: TaskId| {
-            let Some(job) = cluster.tasks[task].job else { return false };
-            // A broken gang goes first in the job order, and would preempt a job of equal priority in turn.
-            let mut may_lose = || {
-                let surplus = surplus_of.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
-                cluster.jobs[job].priority < priority || surplus.take(cluster.tasks[task].role)
-            };
-            let before = held_by.entry(job).or_insert_with(|| held(cluster, job));
-            let mut after = before.clone();
-            after.sub(cluster.request_of(task));
-            let share = dominant_share(cluster, &after);
-            // At equal shares a victim has to lower the share of its job, or preemption would go on without end.
-            let is_victim = (preemptor_share < share
-                || (preemptor_share == share && share < dominant_share(cluster, before)))
-                && may_lose();
-            if is_victim {
-                *before = after;
-            }
-            is_victim
-        };
-        Some(preemptees.iter().copied().filter(|task| take(*task)).collect())
+    fn evictable(&self, cluster: &Cluster, eviction: Eviction, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        match eviction.kind {
+            EvictionKind::Reclaim => Some(self.hierarchy.as_ref()?.reclaimable(cluster, eviction.by, of)),
+            EvictionKind::Preempt => (!eviction.whole_gangs).then(|| preemptable(cluster, eviction.by, of)),
+        }
     }
 
     fn queue_tree(&self) -> Option<&dyn QueueTree> {
@@ -162,6 +116,38 @@ impl Plugin for Drf {
     fn queue_guard(&self) -> Option<&dyn QueueGuard> {
         (self.hierarchy.is_some()).then_some(self as &dyn QueueGuard)
     }
+}
+
+/// The victims whose jobs have a larger share of the cluster than the preemptor's.
+fn preemptable(cluster: &Cluster, preemptor: TaskId, preemptees: &[TaskId]) -> Vec<TaskId> {
+    let Some(preemptor_job) = cluster.tasks[preemptor].job else { return Vec::new() };
+    let mut with_preemptor = held(cluster, preemptor_job);
+    with_preemptor.add(cluster.request_of(preemptor));
+    let preemptor_share = dominant_share(cluster, &with_preemptor);
+    let priority = cluster.jobs[preemptor_job].priority;
+    let mut held_by: FxHashMap<JobId, Amounts> = FxHashMap::default();
+    let mut surplus_of: FxHashMap<JobId, GangSurplus> = FxHashMap::default();
+    let mut take = |task: TaskId| {
+        let Some(job) = cluster.tasks[task].job else { return false };
+        // A broken gang goes first in the job order, and would preempt a job of equal priority in turn.
+        let mut may_lose = || {
+            let surplus = surplus_of.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
+            cluster.jobs[job].priority < priority || surplus.take(cluster.tasks[task].role)
+        };
+        let before = held_by.entry(job).or_insert_with(|| held(cluster, job));
+        let mut after = before.clone();
+        after.sub(cluster.request_of(task));
+        let share = dominant_share(cluster, &after);
+        // At equal shares a victim has to lower the share of its job, or preemption would go on without end.
+        let is_victim = (preemptor_share < share
+            || (preemptor_share == share && share < dominant_share(cluster, before)))
+            && may_lose();
+        if is_victim {
+            *before = after;
+        }
+        is_victim
+    };
+    preemptees.iter().copied().filter(|task| take(*task)).collect()
 }
 
 impl QueueTree for Drf {
@@ -200,7 +186,7 @@ fn dominant_share(cluster: &Cluster, held: &Amounts) -> Share {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_framework::testing::{cluster_of, group, job_of, member, node, running, task_of};
+    use phalanx_framework::testing::{cluster_of, eviction, group, job_of, member, node, running, task_of};
 
     /// A node of 10 cores and 100 Gi; each gang has `pods` running pods and a pending one.
     fn cluster(gangs: &[(&str, u32, &str)]) -> Cluster {
@@ -235,7 +221,10 @@ mod tests {
         let victims = |by: &str, of: &str, count: u32| {
             let of: Vec<TaskId> =
                 (0..count).map(|index| task_of(&cluster, &format!("{of}-{index}"))).collect();
-            Drf::default().preemptable(&cluster, task_of(&cluster, by), &of).unwrap().len()
+            Drf::default()
+                .evictable(&cluster, eviction(EvictionKind::Preempt, task_of(&cluster, by)), &of)
+                .unwrap()
+                .len()
         };
         // Job poor would have 2 of 10 cores: job rich may be left with 2.
         assert_eq!(victims("poor-1", "rich", 5), 3);

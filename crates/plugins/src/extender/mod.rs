@@ -37,7 +37,8 @@ use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::Flag;
 use phalanx_framework::extender::{Endpoint, Extender, ExtenderRequest, ExtenderResponse};
 use phalanx_framework::plugin::{
-    EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, RemotePolicy, TaskRules, Vote,
+    EnqueueVote, Eviction, EvictionKind, NodeRules, Plugin, PluginContext, PluginDef, RemotePolicy,
+    TaskRules, Vote,
 };
 
 const NAME: &str = "extender";
@@ -139,7 +140,7 @@ impl ExtenderPlugin {
         }
     }
 
-    fn evictable(
+    fn judge(
         &self,
         cluster: &Cluster,
         verb: &'static str,
@@ -190,12 +191,14 @@ impl Plugin for ExtenderPlugin {
         }
     }
 
-    fn preemptable(&self, cluster: &Cluster, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        self.evictable(cluster, "preemptable", &ExtenderRequest::Preemptable(by, of.to_vec()), by, of)
-    }
-
-    fn reclaimable(&self, cluster: &Cluster, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        self.evictable(cluster, "reclaimable", &ExtenderRequest::Reclaimable(by, of.to_vec()), by, of)
+    fn evictable(&self, cluster: &Cluster, eviction: Eviction, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        let Eviction { kind, by, whole_gangs } = eviction;
+        let (verb, ask) = match kind {
+            _ if whole_gangs => return None,
+            EvictionKind::Preempt => ("preemptable", ExtenderRequest::Preemptable(by, of.to_vec())),
+            EvictionKind::Reclaim => ("reclaimable", ExtenderRequest::Reclaimable(by, of.to_vec())),
+        };
+        self.judge(cluster, verb, &ask, by, of)
     }
 
     fn overused(&self, cluster: &Cluster, queue: QueueId) -> Option<Refusal> {

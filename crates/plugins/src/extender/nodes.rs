@@ -9,7 +9,7 @@ use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::extender::{ExtenderRequest, ExtenderResponse};
 use phalanx_framework::placement::Fit;
-use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, NodeScorer, Values};
+use phalanx_framework::plugin::{Attribute, NodeRules, NodeScorer, Values};
 
 /// The factor from scores of kube-scheduler's extenders, 0 to 10, to scores of plugins, 0 to 100.
 const KUBE_SCORE: f64 = 10.0;
@@ -44,9 +44,16 @@ impl ExtenderPlugin {
         let failed = failed.into_iter().filter(|_| !self.ignorable);
         let name = |node: &NodeId| cluster.nodes[*node].name.clone();
         let asked: FxHashSet<Arc<str>> = nodes.iter().map(name).collect();
-        let reasons = refused.into_iter().chain(failed).map(|(node, why)| (name(&node), why)).collect();
+        let reasons: FxHashMap<Arc<str>, Arc<str>> =
+            refused.into_iter().chain(failed).map(|(node, why)| (name(&node), why)).collect();
         rules.reads.push((Attribute::Name, Values::All));
-        rules.filters.push(Box::new(ExtenderFilter { asked, reasons }));
+        rules.filter(move |node| match reasons.get(&node.name) {
+            Some(why) => Err(Unfit::Other(why.clone())),
+            None if !asked.contains(&node.name) => {
+                Err(Unfit::Other("node(s) had no room when the extender was asked".into()))
+            }
+            None => Ok(()),
+        });
     }
 
     /// Calls a verb for scores of nodes, and adds a scorer with the answer.
@@ -105,7 +112,8 @@ impl ExtenderPlugin {
 }
 
 fn refuse_all(why: &str, rules: &mut NodeRules) {
-    rules.filters.push(Box::new(RefuseEveryNode(Unfit::Other(why.into()))));
+    let unfit = Unfit::Other(why.into());
+    rules.filter(move |_| Err(unfit.clone()));
 }
 
 fn unexpected(verb: &str, answer: &ExtenderResponse) -> String {
@@ -116,42 +124,15 @@ fn unexpected(verb: &str, answer: &ExtenderResponse) -> String {
 /// the task fits on none.
 fn candidates(cluster: &Cluster, task: TaskId, rules: &NodeRules) -> Vec<NodeId> {
     let request = cluster.request_of(task);
-    let passes = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter.check(node).is_ok());
+    let passes = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter(node).is_ok());
     let all: Vec<NodeId> = cluster.nodes.iter().filter(|(_, node)| passes(node)).map(|(id, _)| id).collect();
     let has_room = |id: &NodeId| {
         let node = &cluster.nodes[*id];
         node.fits_later(request)
-            && rules.resource_filters.iter().all(|filter| filter.check(node, Fit::FutureIdle).is_ok())
+            && rules.resource_filters.iter().all(|filter| filter(node, Fit::FutureIdle).is_ok())
     };
     let with_room: Vec<NodeId> = all.iter().copied().filter(has_room).collect();
     if with_room.is_empty() { all } else { with_room }
-}
-
-/// The answer of a filter verb.
-struct ExtenderFilter {
-    /// The nodes that were sent.
-    asked: FxHashSet<Arc<str>>,
-    reasons: FxHashMap<Arc<str>, Arc<str>>,
-}
-
-impl NodeFilter for ExtenderFilter {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        match self.reasons.get(&node.name) {
-            Some(why) => Err(Unfit::Other(why.clone())),
-            None if !self.asked.contains(&node.name) => {
-                Err(Unfit::Other("node(s) had no room when the extender was asked".into()))
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-struct RefuseEveryNode(Unfit);
-
-impl NodeFilter for RefuseEveryNode {
-    fn check(&self, _: &Node) -> Result<(), Unfit> {
-        Err(self.0.clone())
-    }
 }
 
 struct ExtenderScorer(FxHashMap<Arc<str>, f64>);

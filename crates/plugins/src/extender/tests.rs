@@ -4,7 +4,9 @@ use phalanx_cluster::Node;
 use phalanx_cluster::event::NodeInfo;
 use phalanx_cluster::id::NodeId;
 use phalanx_framework::conf::{Flags, Value};
-use phalanx_framework::testing::{args, cluster_of, group, job_of, member, node, queue_of, running, task_of};
+use phalanx_framework::testing::{
+    args, cluster_of, eviction, group, job_of, member, node, queue_of, running, task_of,
+};
 
 type Reply = Result<ExtenderResponse, Arc<str>>;
 
@@ -85,7 +87,7 @@ fn judged(cluster: &Cluster, plugin: &ExtenderPlugin) -> String {
     plugin.task_filters(cluster, task, &mut rules);
     plugin.task_scorers(cluster, task, &mut rules);
     let of = |node: &Node| {
-        let unfit = rules.filters.iter().find_map(|filter| filter.check(node).err());
+        let unfit = rules.filters.iter().find_map(|filter| filter(node).err());
         let score = rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
         unfit.map_or_else(
             || format!("{}={score}", node.name),
@@ -164,7 +166,7 @@ fn a_failed_request_counts_as_a_refusal_unless_ignorable() {
     let strict = named(false);
     let why = "extender, predicate: connection refused";
     assert_eq!(judged(&cluster, &strict), format!("a: {why}, b: {why}, c: {why}"));
-    assert_eq!(strict.preemptable(&cluster, by, &of), Some(vec![]));
+    assert_eq!(strict.evictable(&cluster, eviction(EvictionKind::Preempt, by), &of), Some(vec![]));
     assert_eq!(
         strict.overused(&cluster, queue).map(text),
         Some("extender, queueOverused: connection refused".into())
@@ -175,7 +177,13 @@ fn a_failed_request_counts_as_a_refusal_unless_ignorable() {
     assert_eq!(why, Some("extender, jobReady: connection refused".into()));
     let lenient = named(true);
     assert_eq!(judged(&cluster, &lenient), "a=0, b=0, c=0");
-    assert_eq!((lenient.preemptable(&cluster, by, &of), lenient.overused(&cluster, queue)), (None, None));
+    assert_eq!(
+        (
+            lenient.evictable(&cluster, eviction(EvictionKind::Preempt, by), &of),
+            lenient.overused(&cluster, queue)
+        ),
+        (None, None)
+    );
     assert_eq!(lenient.job_enqueueable(&cluster, job), EnqueueVote::Abstain);
     assert!(lenient.job_ready(&cluster, job));
     let prioritize = open(&cluster, scripted(broken), &[("extender.prioritizeVerb", "p".into())]);
@@ -235,15 +243,23 @@ fn answers_about_jobs_and_queues_become_verdicts() {
     let by = task_of(&cluster, "g-0");
     for verb in ["extender.preemptableVerb", "extender.kube.preemptVerb"] {
         let plugin = with(verb, ExtenderResponse::Victims(vec![victim]));
-        assert_eq!(plugin.preemptable(&cluster, by, &[by, victim]), Some(vec![victim]), "{verb}");
         assert_eq!(
-            with(verb, ExtenderResponse::Nothing).preemptable(&cluster, by, &[victim]),
+            plugin.evictable(&cluster, eviction(EvictionKind::Preempt, by), &[by, victim]),
+            Some(vec![victim]),
+            "{verb}"
+        );
+        assert_eq!(
+            with(verb, ExtenderResponse::Nothing).evictable(
+                &cluster,
+                eviction(EvictionKind::Preempt, by),
+                &[victim]
+            ),
             None,
             "{verb}"
         );
     }
     let plugin = with("extender.reclaimableVerb", ExtenderResponse::Victims(vec![]));
-    assert_eq!(plugin.reclaimable(&cluster, by, &[victim]), Some(vec![]));
+    assert_eq!(plugin.evictable(&cluster, eviction(EvictionKind::Reclaim, by), &[victim]), Some(vec![]));
 }
 
 #[test]

@@ -26,7 +26,7 @@ use phalanx_cluster::event::SubGroupPolicy;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, Counts, Status, SubGroup};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef, Vote};
+use phalanx_framework::plugin::{Eviction, ObjectField, Plugin, PluginDef, Vote};
 pub use surplus::{GangSurplus, within_surplus};
 
 const ARGS: &[ArgSpec] = &[];
@@ -95,22 +95,8 @@ impl Plugin for Gang {
         true
     }
 
-    fn preemptable(&self, cluster: &Cluster, _: TaskId, evictees: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(within_surplus(cluster, evictees))
-    }
-
-    fn reclaimable(&self, cluster: &Cluster, _: TaskId, evictees: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(within_surplus(cluster, evictees))
-    }
-
-    fn unified_evictable(
-        &self,
-        _: &Cluster,
-        _: EvictionKind,
-        _: TaskId,
-        evictees: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        Some(evictees.to_vec())
+    fn evictable(&self, cluster: &Cluster, eviction: Eviction, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(if eviction.whole_gangs { of.to_vec() } else { within_surplus(cluster, of) })
     }
 }
 
@@ -172,7 +158,8 @@ fn ready_or_pipelined(counts: &Counts) -> u32 {
 mod tests {
     use super::*;
     use phalanx_cluster::event::{PodGroupInfo, PodPhase};
-    use phalanx_framework::testing::{cluster_of, group, job_of, member, running};
+    use phalanx_framework::plugin::EvictionKind;
+    use phalanx_framework::testing::{cluster_of, eviction, group, job_of, member, running};
 
     /// A gang with a task for each letter: r(unning), p(ending), s(ucceeded), f(ailed); workers have role `w`, masters
     /// role `m` with `minTaskMember` 1.
@@ -244,9 +231,10 @@ mod tests {
                 .filter(|(_, task)| task.status == Status::Running)
                 .map(|(id, _)| id)
                 .collect();
-            let victims = Gang.preemptable(&cluster, all[0], &all).unwrap();
+            let evict = |kind| Gang.evictable(&cluster, eviction(kind, all[0]), &all);
+            let victims = evict(EvictionKind::Preempt).unwrap();
             assert_eq!(victims.len(), surplus, "minMember {min}, workers {workers}, masters {masters}");
-            assert_eq!(Gang.reclaimable(&cluster, all[0], &all), Some(victims));
+            assert_eq!(evict(EvictionKind::Reclaim), Some(victims));
         }
     }
 
@@ -256,7 +244,9 @@ mod tests {
         let all: Vec<TaskId> = cluster.tasks.ids().collect();
         let reversed: Vec<TaskId> = all.iter().rev().copied().collect();
         for candidates in [all, reversed] {
-            let victims = Gang.preemptable(&cluster, candidates[0], &candidates).unwrap();
+            let victims = Gang
+                .evictable(&cluster, eviction(EvictionKind::Preempt, candidates[0]), &candidates)
+                .unwrap();
             let names: Vec<_> = victims.iter().map(|task| cluster.tasks[*task].role).collect();
             assert_eq!(victims.len(), 1);
             assert_ne!(&*cluster.jobs[job_of(&cluster, "g")].roles[usize::from(names[0])].name, "m");

@@ -6,54 +6,46 @@ use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::{ClassId, NodeId};
 use phalanx_cluster::{Cluster, Held};
 use phalanx_framework::placement::Fit;
-use phalanx_framework::plugin::TopologyFilter;
 
 /// kube-scheduler's InterPodAffinity filter.
-pub(super) struct InterPodAffinityFilter(pub(super) ClassId);
-
-impl TopologyFilter for InterPodAffinityFilter {
-    fn check(&self, cluster: &Cluster, node: NodeId, fit: Fit) -> Result<(), Unfit> {
-        let class = &cluster.classes[self.0];
-        let pods = |term| cluster.terms.tally(term, node).map(|tally| tally.pods);
-        if !class.carried.affinity.is_empty() && !self.affinity_met(cluster, node, fit) {
-            return Err(Unfit::PodAffinity);
-        }
-        if class
-            .carried
-            .anti_affinity
-            .iter()
-            .filter_map(|term| pods(*term))
-            .any(|pods| violates_anti_affinity(pods, fit))
-        {
-            return Err(Unfit::PodAntiAffinity);
-        }
-        let mut guards = cluster.terms.symmetric(class).filter_map(|term| cluster.terms.tally(term, node));
-        if guards.any(|tally| violates_anti_affinity(tally.guards, fit)) {
-            return Err(Unfit::ExistingPodAntiAffinity);
-        }
-        Ok(())
+pub(super) fn check(cluster: &Cluster, class: ClassId, node: NodeId, fit: Fit) -> Result<(), Unfit> {
+    let it = &cluster.classes[class];
+    let pods = |term| cluster.terms.tally(term, node).map(|tally| tally.pods);
+    if !it.carried.affinity.is_empty() && !affinity_met(cluster, class, node, fit) {
+        return Err(Unfit::PodAffinity);
     }
+    if it
+        .carried
+        .anti_affinity
+        .iter()
+        .filter_map(|term| pods(*term))
+        .any(|pods| violates_anti_affinity(pods, fit))
+    {
+        return Err(Unfit::PodAntiAffinity);
+    }
+    let mut guards = cluster.terms.symmetric(it).filter_map(|term| cluster.terms.tally(term, node));
+    if guards.any(|tally| violates_anti_affinity(tally.guards, fit)) {
+        return Err(Unfit::ExistingPodAntiAffinity);
+    }
+    Ok(())
 }
 
-impl InterPodAffinityFilter {
-    /// Whether the domain of each affinity term has a matching pod. Where no domain has one, a pod that matches its own
-    /// terms may be the first.
-    fn affinity_met(&self, cluster: &Cluster, node: NodeId, fit: Fit) -> bool {
-        let class = &cluster.classes[self.0];
-        let terms = &class.carried.affinity;
-        let met_with = |see: fn(Held<u32>) -> u32| {
-            let mut here =
-                terms.iter().map(|term| cluster.terms.tally(*term, node).map(|tally| see(tally.pods)));
-            let first = || {
-                terms
-                    .iter()
-                    .all(|term| see(cluster.terms.total(*term)) == 0 && cluster.terms.matches(*term, class))
-            };
-            here.all(|pods| pods.is_some_and(|pods| pods > 0)) || first()
+/// Whether the domain of each affinity term has a matching pod. Where no domain has one, a pod that matches its own
+/// terms may be the first.
+fn affinity_met(cluster: &Cluster, class: ClassId, node: NodeId, fit: Fit) -> bool {
+    let class = &cluster.classes[class];
+    let terms = &class.carried.affinity;
+    let met_with = |see: fn(Held<u32>) -> u32| {
+        let mut here = terms.iter().map(|term| cluster.terms.tally(*term, node).map(|tally| see(tally.pods)));
+        let first = || {
+            terms
+                .iter()
+                .all(|term| see(cluster.terms.total(*term)) == 0 && cluster.terms.matches(*term, class))
         };
-        let labelled = terms.iter().all(|term| cluster.terms.tally(*term, node).is_some());
-        labelled && met_with(with_nominated) && (fit.is_future_idle() || met_with(staying))
-    }
+        here.all(|pods| pods.is_some_and(|pods| pods > 0)) || first()
+    };
+    let labelled = terms.iter().all(|term| cluster.terms.tally(*term, node).is_some());
+    labelled && met_with(with_nominated) && (fit.is_future_idle() || met_with(staying))
 }
 
 /// Running and allocated pods, without terminating ones.

@@ -24,9 +24,7 @@ use phalanx_cluster::matching::{node_term_fault, node_term_matches, tolerates};
 use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 use phalanx_framework::placement::Fit;
-use phalanx_framework::plugin::{
-    Attribute, NodeFilter, NodeRules, Plugin, PluginContext, PluginDef, ResourceFilter, TaskRules, Values,
-};
+use phalanx_framework::plugin::{Attribute, NodeRules, Plugin, PluginContext, PluginDef, TaskRules, Values};
 
 pub(crate) use node_terms::reads as node_term_reads;
 
@@ -130,29 +128,39 @@ impl Predicates {
 impl Plugin for Predicates {
     fn filters(&self, cluster: &Cluster, class: ClassId, rules: &mut NodeRules) {
         let constraints = &cluster.classes[class].constraints;
-        if let Some(why) = &constraints.unreadable {
-            rules.filters.push(Box::new(UnreadableConstraints(why.clone())));
+        let own = || constraints.clone();
+        if let Some(why) = constraints.unreadable.clone() {
+            rules.filter(move |_| Err(Unfit::Pod(why.clone())));
         }
-        rules.filters.push(Box::new(NodeCondition { tolerates_cordon_taint: tolerates_cordon(constraints) }));
+        let tolerates_cordon_taint = tolerates_cordon(constraints);
+        rules.filter(move |node| check_condition(tolerates_cordon_taint, node));
         if self.affinity && (!constraints.node_selector.is_empty() || constraints.node_affinity.is_some()) {
-            rules.filters.push(Box::new(NodeAffinityFilter::of(constraints)));
+            let (own, fault) = (own(), constraints.node_affinity.as_deref().and_then(node_term_fault));
+            rules.filter(move |node| check_affinity(&own, fault.as_ref(), node));
             rules.reads.extend(reads_of(constraints));
         }
         if self.taints {
-            rules.filters.push(Box::new(TaintTolerationFilter(constraints.clone())));
+            let own = own();
+            rules.filter(move |node| check_taints(&own, node));
         }
         let it = &cluster.classes[class];
         if self.pod_affinity && it.profile.is_some() {
-            rules.topology_filters.push(Box::new(inter_pod_affinity::InterPodAffinityFilter(class)));
+            rules.topology_filters.push(Box::new(move |cluster: &Cluster, node, fit| {
+                inter_pod_affinity::check(cluster, class, node, fit)
+            }));
         }
         if self.spread && it.carried.spread.iter().any(|spread| spread.required) {
-            rules.topology_filters.push(Box::new(pod_topology_spread::PodTopologySpreadFilter(class)));
+            rules.topology_filters.push(Box::new(move |cluster: &Cluster, node, fit| {
+                pod_topology_spread::check(cluster, class, node, fit)
+            }));
         }
         if self.ports && !constraints.host_ports.is_empty() {
-            rules.resource_filters.push(Box::new(NodePortsFilter(constraints.clone())));
+            let own = own();
+            rules.resource_filter(move |node, fit| check_ports(&own, node, fit));
         }
         if !constraints.disks.is_empty() {
-            rules.resource_filters.push(Box::new(DiskConflictFilter(constraints.clone())));
+            let own = own();
+            rules.resource_filter(move |node, fit| check_disks(&own, node, fit));
         }
     }
 
@@ -197,81 +205,40 @@ fn tolerates_cordon(constraints: &Constraints) -> bool {
     tolerates(&constraints.tolerations, &cordon)
 }
 
-/// Refuses all nodes for a pod whose constraints cannot be read.
-struct UnreadableConstraints(Arc<str>);
-
-impl NodeFilter for UnreadableConstraints {
-    fn check(&self, _: &Node) -> Result<(), Unfit> {
-        Err(Unfit::Pod(self.0.clone()))
-    }
-}
-
 /// Passes nodes that are ready and not cordoned.
-struct NodeCondition {
-    tolerates_cordon_taint: bool,
-}
-
-impl NodeFilter for NodeCondition {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        if !node.ready {
-            return Err(Unfit::NotReady);
-        }
-        if node.unschedulable && !self.tolerates_cordon_taint { Err(Unfit::Unschedulable) } else { Ok(()) }
+fn check_condition(tolerates_cordon_taint: bool, node: &Node) -> Result<(), Unfit> {
+    if !node.ready {
+        return Err(Unfit::NotReady);
     }
+    if node.unschedulable && !tolerates_cordon_taint { Err(Unfit::Unschedulable) } else { Ok(()) }
 }
 
-struct NodeAffinityFilter {
-    constraints: Arc<Constraints>,
-    /// The fault of a term that matches no node; the reason when no other term matches.
-    fault: Option<Arc<str>>,
-}
-
-impl NodeAffinityFilter {
-    fn of(constraints: &Arc<Constraints>) -> Self {
-        let fault = constraints.node_affinity.as_deref().and_then(node_term_fault);
-        Self { constraints: constraints.clone(), fault }
+/// Passes nodes that the node selector and the required node affinity match. `fault` is that of a term that matches no
+/// node: the reason when no other term matches.
+fn check_affinity(constraints: &Constraints, fault: Option<&Arc<str>>, node: &Node) -> Result<(), Unfit> {
+    let required = constraints.node_affinity.as_ref();
+    if !required.is_none_or(|terms| terms.iter().any(|term| node_term_matches(term, node))) {
+        return Err(fault.cloned().map_or(Unfit::NodeAffinity, Unfit::Pod));
     }
+    let selected = constraints.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
+    if selected { Ok(()) } else { Err(Unfit::NodeAffinity) }
 }
 
-impl NodeFilter for NodeAffinityFilter {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        let required = self.constraints.node_affinity.as_ref();
-        if !required.is_none_or(|terms| terms.iter().any(|term| node_term_matches(term, node))) {
-            return Err(self.fault.clone().map_or(Unfit::NodeAffinity, Unfit::Pod));
-        }
-        let selected =
-            self.constraints.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
-        if selected { Ok(()) } else { Err(Unfit::NodeAffinity) }
-    }
+fn check_taints(constraints: &Constraints, node: &Node) -> Result<(), Unfit> {
+    let keeps_away = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
+    let mut taints = node.taints.iter().filter(keeps_away);
+    let untolerated = taints.find(|taint| !tolerates(&constraints.tolerations, taint));
+    untolerated.map_or(Ok(()), |taint| Err(Unfit::Taint(taint.clone())))
 }
 
-struct TaintTolerationFilter(Arc<Constraints>);
-
-impl NodeFilter for TaintTolerationFilter {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        let keeps_away = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
-        let mut taints = node.taints.iter().filter(keeps_away);
-        let untolerated = taints.find(|taint| !tolerates(&self.0.tolerations, taint));
-        untolerated.map_or(Ok(()), |taint| Err(Unfit::Taint(taint.clone())))
-    }
+fn check_ports(constraints: &Constraints, node: &Node, fit: Fit) -> Result<(), Unfit> {
+    let taken = constraints.host_ports.iter().any(|port| node.port_taken(port, fit));
+    if taken { Err(Unfit::Ports) } else { Ok(()) }
 }
 
-struct NodePortsFilter(Arc<Constraints>);
-
-impl ResourceFilter for NodePortsFilter {
-    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
-        let taken = self.0.host_ports.iter().any(|port| node.port_taken(port, fit));
-        if taken { Err(Unfit::Ports) } else { Ok(()) }
-    }
-}
-
-struct DiskConflictFilter(Arc<Constraints>);
-
-impl ResourceFilter for DiskConflictFilter {
-    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
-        let taken = self.0.disks.iter().any(|disk| node.disk_taken(disk, fit));
-        if taken { Err(Unfit::Beside("node(s) had no available disk".into())) } else { Ok(()) }
-    }
+fn check_disks(constraints: &Constraints, node: &Node, fit: Fit) -> Result<(), Unfit> {
+    let taken = constraints.disks.iter().any(|disk| node.disk_taken(disk, fit));
+    if taken { Err(Unfit::Beside("node(s) had no available disk".into())) } else { Ok(()) }
 }
 
 /// Combines two scopes; 0 when both are 0.
@@ -300,12 +267,11 @@ mod tests {
 
     #[test]
     fn nodes_that_are_not_ready_or_cordoned_are_refused() {
-        let strict = NodeCondition { tolerates_cordon_taint: false };
-        assert_eq!(strict.check(&node()), Ok(()));
-        assert_eq!(strict.check(&Node { ready: false, ..node() }), Err(Unfit::NotReady));
+        assert_eq!(check_condition(false, &node()), Ok(()));
+        assert_eq!(check_condition(false, &Node { ready: false, ..node() }), Err(Unfit::NotReady));
         let cordoned = Node { unschedulable: true, ..node() };
-        assert_eq!(strict.check(&cordoned), Err(Unfit::Unschedulable));
-        assert_eq!(NodeCondition { tolerates_cordon_taint: true }.check(&cordoned), Ok(()));
+        assert_eq!(check_condition(false, &cordoned), Err(Unfit::Unschedulable));
+        assert_eq!(check_condition(true, &cordoned), Ok(()));
     }
 
     #[test]
@@ -326,10 +292,8 @@ mod tests {
         ] {
             let taint = Taint { key: "gpu".into(), value: "yes".into(), effect };
             let tainted = Node { taints: vec![taint], ..node() };
-            let check = |list| {
-                TaintTolerationFilter(Arc::new(Constraints { tolerations: list, ..Constraints::default() }))
-                    .check(&tainted)
-            };
+            let of = |list| Constraints { tolerations: list, ..Constraints::default() };
+            let check = |list| check_taints(&of(list), &tainted);
             assert_eq!(check(vec![]).is_err(), refused, "{effect:?}");
             assert_eq!(check(vec![toleration("gpu", None)]), Ok(()));
         }
@@ -341,12 +305,12 @@ mod tests {
         let of = |ip: &str| Constraints { host_ports: vec![port(ip)], ..Constraints::default() };
         let mut busy = node();
         busy.count_ports_and_disks(&of("10.0.0.1"), Hold::Releasing, Count::In);
-        let wants = |ip: &str| NodePortsFilter(Arc::new(of(ip)));
-        assert_eq!(wants("0.0.0.0").check(&busy, Fit::Idle), Err(Unfit::Ports));
-        assert_eq!(wants("0.0.0.0").check(&busy, Fit::FutureIdle), Ok(()));
-        assert_eq!(wants("10.0.0.2").check(&busy, Fit::Idle), Ok(()));
+        let check = |ip: &str, node: &Node, fit| check_ports(&of(ip), node, fit);
+        assert_eq!(check("0.0.0.0", &busy, Fit::Idle), Err(Unfit::Ports));
+        assert_eq!(check("0.0.0.0", &busy, Fit::FutureIdle), Ok(()));
+        assert_eq!(check("10.0.0.2", &busy, Fit::Idle), Ok(()));
         busy.count_ports_and_disks(&of("10.0.0.1"), Hold::Used, Count::In);
-        assert_eq!(wants("10.0.0.1").check(&busy, Fit::FutureIdle), Err(Unfit::Ports));
+        assert_eq!(check("10.0.0.1", &busy, Fit::FutureIdle), Err(Unfit::Ports));
         busy.count_ports_and_disks(&of("10.0.0.1"), Hold::Used, Count::Out);
         busy.count_ports_and_disks(&of("10.0.0.1"), Hold::Releasing, Count::Out);
         assert_eq!(busy, node());
@@ -373,7 +337,7 @@ mod tests {
             let of = |disk: &Disk| Constraints { disks: vec![disk.clone()], ..Constraints::default() };
             let mut busy = node();
             busy.count_ports_and_disks(&of(&there), Hold::Used, Count::In);
-            let fits = |node: &Node, fit| DiskConflictFilter(Arc::new(of(&wanted))).check(node, fit).is_ok();
+            let fits = |node: &Node, fit| check_disks(&of(&wanted), node, fit).is_ok();
             assert_eq!(
                 (fits(&busy, Fit::Idle), fits(&busy, Fit::FutureIdle)),
                 (free, free),

@@ -5,30 +5,25 @@ use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::{ClassId, NodeId};
 use phalanx_cluster::{Cluster, SpreadTerm};
 use phalanx_framework::placement::Fit;
-use phalanx_framework::plugin::TopologyFilter;
 
 use super::inter_pod_affinity::{staying, with_nominated};
 
 /// kube-scheduler's PodTopologySpread filter.
-pub(super) struct PodTopologySpreadFilter(pub(super) ClassId);
-
-impl TopologyFilter for PodTopologySpreadFilter {
-    fn check(&self, cluster: &Cluster, node: NodeId, fit: Fit) -> Result<(), Unfit> {
-        let class = &cluster.classes[self.0];
-        for spread in class.carried.spread.iter().filter(|spread| spread.required) {
-            let Some(tally) = cluster.terms.tally(spread.term, node) else { return Err(Unfit::SpreadLabel) };
-            let own = u32::from(cluster.terms.matches(spread.term, class));
-            let even = |pods: u32, nominated| {
-                pods + own <= least(cluster, spread, nominated).saturating_add(spread.max_skew)
-            };
-            if !even(with_nominated(tally.pods), true)
-                || !(fit.is_future_idle() || even(staying(tally.pods), false))
-            {
-                return Err(Unfit::Spread);
-            }
+pub(super) fn check(cluster: &Cluster, class: ClassId, node: NodeId, fit: Fit) -> Result<(), Unfit> {
+    let it = &cluster.classes[class];
+    for spread in it.carried.spread.iter().filter(|spread| spread.required) {
+        let Some(tally) = cluster.terms.tally(spread.term, node) else { return Err(Unfit::SpreadLabel) };
+        let own = u32::from(cluster.terms.matches(spread.term, it));
+        let even = |pods: u32, nominated| {
+            pods + own <= least(cluster, spread, nominated).saturating_add(spread.max_skew)
+        };
+        if !even(with_nominated(tally.pods), true)
+            || !(fit.is_future_idle() || even(staying(tally.pods), false))
+        {
+            return Err(Unfit::Spread);
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The fewest matching pods of any domain; 0 with fewer domains than `minDomains`.

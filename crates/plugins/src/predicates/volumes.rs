@@ -15,7 +15,7 @@ use phalanx_cluster::event::{PodVolume, VolumeInfo};
 use phalanx_cluster::id::{PvcId, TaskId};
 use phalanx_cluster::{ClaimDemand, Cluster, Node, Problem, Pvc, Want, reaches, solve};
 use phalanx_framework::placement::Fit;
-use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter, Values};
+use phalanx_framework::plugin::{Attribute, NodeRules, Values};
 
 /// The filters that are switched on.
 #[derive(Clone, Copy, Debug)]
@@ -47,11 +47,11 @@ impl VolumeChecks {
             ids.iter().zip(named).map(|(id, named)| need(cluster, *id, named)).collect();
         match needs {
             Ok(needs) => self.place(cluster, needs, rules),
-            Err(why) if self.binding => rules.filters.push(Box::new(UnusableClaims(why))),
+            Err(why) if self.binding => rules.filter(move |_| Err(why.clone())),
             Err(_) => {}
         }
         if ids.iter().any(|id| cluster.volumes().pvc(*id).is_exclusive()) {
-            rules.resource_filters.push(Box::new(ReadWriteOncePodFilter::new(cluster, ids)));
+            add_exclusive(rules, cluster, ids);
         }
         if self.limits {
             add_limits(rules, cluster, ids);
@@ -79,16 +79,17 @@ impl VolumeChecks {
             }
         }
         if self.zone {
-            rules
-                .filters
-                .extend(volumes.iter().filter_map(|volume| VolumeZoneFilter::of(volume, &mut rules.reads)));
+            volumes.iter().for_each(|volume| add_zones(rules, volume));
         }
         if !self.binding {
             return;
         }
         for volume in volumes.into_iter().filter(|volume| volume.nodes.is_some()) {
             rules.reads.extend(volume.nodes.iter().flatten().flat_map(node_term_reads));
-            rules.filters.push(Box::new(VolumeAffinityFilter(volume)));
+            rules.filter(move |node| {
+                let reached = reaches(volume.nodes.as_ref(), node);
+                if reached { Ok(()) } else { unfit("node(s) had volume node affinity conflict") }
+            });
         }
         if !wants.is_empty() {
             let candidates = wants.iter().flat_map(|want| &want.candidates);
@@ -98,14 +99,15 @@ impl VolumeChecks {
             let spaces = wants.iter().filter_map(|want| want.space.as_ref());
             let keys = spaces.flat_map(|space| space.keys());
             rules.reads.extend(keys.map(|key| (Attribute::Label(key.clone()), Values::All)));
-            rules.filters.push(Box::new(VolumeBindingFilter(wants)));
+            rules.filter(move |node| check_binding(&wants, node));
         }
     }
 }
 
 fn only_on(node: Arc<str>, why: String, rules: &mut NodeRules) {
     rules.reads.push((Attribute::Name, Values::These(vec![node.clone()])));
-    rules.filters.push(Box::new(VolumeNodeFilter { node, why: why.into() }));
+    let why: Arc<str> = why.into();
+    rules.filter(move |it| if it.name == node { Ok(()) } else { Err(Unfit::Other(why.clone())) });
 }
 
 fn need(cluster: &Cluster, id: PvcId, named: &PodVolume) -> Result<ClaimDemand, Unfit> {
@@ -138,55 +140,17 @@ fn unfit(text: &'static str) -> Result<(), Unfit> {
     Err(Unfit::Other(text.into()))
 }
 
-/// Refuses all nodes: a claim cannot be used, for this reason.
-struct UnusableClaims(Unfit);
-
-impl NodeFilter for UnusableClaims {
-    fn check(&self, _: &Node) -> Result<(), Unfit> {
-        Err(self.0.clone())
-    }
-}
-
-/// Passes the nodes in the node affinity of a volume.
-struct VolumeAffinityFilter(Arc<VolumeInfo>);
-
-impl NodeFilter for VolumeAffinityFilter {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        if reaches(self.0.nodes.as_ref(), node) {
-            Ok(())
-        } else {
-            unfit("node(s) had volume node affinity conflict")
-        }
-    }
-}
-
 const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
 const NO_SPACE: &str = "node(s) did not have enough free storage";
 
-/// Passes the node that a volume is being provisioned for.
-struct VolumeNodeFilter {
-    node: Arc<str>,
-    why: Arc<str>,
-}
-
-impl NodeFilter for VolumeNodeFilter {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        if node.name == self.node { Ok(()) } else { Err(Unfit::Other(self.why.clone())) }
-    }
-}
-
 /// Passes nodes where all unbound claims (WaitForFirstConsumer) can be bound or provisioned.
-struct VolumeBindingFilter(Vec<Want>);
-
-impl NodeFilter for VolumeBindingFilter {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        if solve(&self.0, node).is_some() {
-            return Ok(());
-        }
-        let each_can = self.0.iter().all(|want| want.can_be_made(node));
-        let lacks_space = each_can || self.0.iter().any(|want| want.lacks_space(node));
-        unfit(if lacks_space { NO_SPACE } else { NO_VOLUME })
+fn check_binding(wants: &[Want], node: &Node) -> Result<(), Unfit> {
+    if solve(wants, node).is_some() {
+        return Ok(());
     }
+    let each_can = wants.iter().all(|want| want.can_be_made(node));
+    let lacks_space = each_can || wants.iter().any(|want| want.lacks_space(node));
+    unfit(if lacks_space { NO_SPACE } else { NO_VOLUME })
 }
 
 /// Labels of zones and regions, each with its name before Kubernetes 1.17.
@@ -195,70 +159,48 @@ const PLACES: [[&str; 2]; 2] = [
     ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"],
 ];
 
-/// Passes nodes in the zones and regions of a volume's labels.
-struct VolumeZoneFilter(Vec<(usize, Vec<Arc<str>>)>);
-
-impl VolumeZoneFilter {
-    fn of(volume: &VolumeInfo, reads: &mut Vec<(Attribute, Values)>) -> Option<Box<dyn NodeFilter>> {
-        let mut places = Vec::new();
-        for (at, keys) in PLACES.iter().enumerate() {
-            for text in keys.iter().filter_map(|key| volume.labels.get(key)) {
-                places.push((at, text.split("__").map(Arc::from).collect::<Vec<Arc<str>>>()));
-            }
+/// Adds a filter for the zones and regions of a volume's labels. A node without such labels passes, as in
+/// kube-scheduler.
+fn add_zones(rules: &mut NodeRules, volume: &VolumeInfo) {
+    let mut places: Vec<(usize, Vec<Arc<str>>)> = Vec::new();
+    for (at, keys) in PLACES.iter().enumerate() {
+        for text in keys.iter().filter_map(|key| volume.labels.get(key)) {
+            places.push((at, text.split("__").map(Arc::from).collect()));
         }
-        if places.is_empty() {
-            return None;
-        }
-        for key in PLACES.iter().flatten() {
-            let values = places.iter().flat_map(|(_, values)| values.iter().cloned()).collect();
-            reads.push((Attribute::Label((*key).into()), Values::These(values)));
-        }
-        Some(Box::new(VolumeZoneFilter(places)))
     }
+    if places.is_empty() {
+        return;
+    }
+    for key in PLACES.iter().flatten() {
+        let values = places.iter().flat_map(|(_, values)| values.iter().cloned()).collect();
+        rules.reads.push((Attribute::Label((*key).into()), Values::These(values)));
+    }
+    rules.filter(move |node| {
+        let inside = |(at, values): &(usize, Vec<Arc<str>>)| {
+            place(node, *at).is_some_and(|found| values.iter().any(|value| **value == *found))
+        };
+        let is_unlabelled = (0..PLACES.len()).all(|at| place(node, at).is_none());
+        let passes = is_unlabelled || places.iter().all(inside);
+        if passes { Ok(()) } else { unfit("node(s) had no available volume zone") }
+    });
 }
 
 fn place(node: &Node, at: usize) -> Option<&str> {
     PLACES[at].iter().find_map(|key| node.label(key))
 }
 
-impl NodeFilter for VolumeZoneFilter {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        // A node without zone and region labels passes, as in kube-scheduler.
-        if (0..PLACES.len()).all(|at| place(node, at).is_none()) {
-            return Ok(());
-        }
-        let inside = |(at, values): &(usize, Vec<Arc<str>>)| {
-            place(node, *at).is_some_and(|found| values.iter().any(|value| **value == *found))
-        };
-        if self.0.iter().all(inside) { Ok(()) } else { unfit("node(s) had no available volume zone") }
-    }
-}
-
-/// Passes nodes while no other pod uses a claim with access mode ReadWriteOncePod.
-struct ReadWriteOncePodFilter {
-    idle: bool,
-    future_idle: bool,
-}
-
-impl ReadWriteOncePodFilter {
-    fn new(cluster: &Cluster, ids: &[PvcId]) -> Self {
-        let claims = || ids.iter().map(|id| cluster.volumes().pvc(*id)).filter(|claim| claim.is_exclusive());
-        let future_idle = claims().all(|claim| claim.used.held == 0);
-        Self { idle: future_idle && claims().all(|claim| claim.used.releasing == 0), future_idle }
-    }
-}
-
-impl ResourceFilter for ReadWriteOncePodFilter {
-    fn check(&self, _: &Node, fit: Fit) -> Result<(), Unfit> {
-        let free = match fit {
-            Fit::Idle => self.idle,
-            Fit::FutureIdle => self.future_idle,
-        };
-        if free {
+/// Adds a filter that passes nodes while no other pod uses a claim with access mode ReadWriteOncePod.
+fn add_exclusive(rules: &mut NodeRules, cluster: &Cluster, ids: &[PvcId]) {
+    let claims = || ids.iter().map(|id| cluster.volumes().pvc(*id)).filter(|claim| claim.is_exclusive());
+    let future_idle = claims().all(|claim| claim.used.held == 0);
+    let idle = future_idle && claims().all(|claim| claim.used.releasing == 0);
+    rules.resource_filter(move |_, fit| {
+        let is_free = if fit == Fit::Idle { idle } else { future_idle };
+        if is_free {
             return Ok(());
         }
         unfit("node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode")
-    }
+    });
 }
 
 /// The pod's volumes of one CSI driver.
@@ -269,9 +211,6 @@ struct DriverVolumes {
     /// How many of them are attached to a node: now, and once terminating pods are gone.
     there: FxHashMap<Arc<str>, (u32, u32)>,
 }
-
-/// Passes nodes whose CSI drivers can attach the pod's volumes.
-struct VolumeLimitsFilter(Vec<(Arc<str>, DriverVolumes)>);
 
 /// Adds a filter for the drivers that limit how many volumes a node can attach.
 fn add_limits(rules: &mut NodeRules, cluster: &Cluster, ids: &[PvcId]) {
@@ -292,7 +231,10 @@ fn add_limits(rules: &mut NodeRules, cluster: &Cluster, ids: &[PvcId]) {
     }
     let nodes = drivers.iter().flat_map(|(_, of)| of.there.keys().cloned()).collect();
     rules.reads.push((Attribute::Name, Values::These(nodes)));
-    rules.resource_filters.push(Box::new(VolumeLimitsFilter(drivers)));
+    rules.resource_filter(move |node, fit| {
+        let fits = drivers.iter().all(|(driver, of)| of.fit(driver, node, fit));
+        if fits { Ok(()) } else { unfit("node(s) exceed max volume count") }
+    });
 }
 
 impl DriverVolumes {
@@ -304,16 +246,12 @@ impl DriverVolumes {
             there.1 += on.once().held;
         }
     }
-}
 
-impl ResourceFilter for VolumeLimitsFilter {
-    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
-        let fits = |(driver, of): &(Arc<str>, DriverVolumes)| {
-            let Some(limit) = node.attach_limit(driver) else { return true };
-            let there =
-                of.there.get(&node.name).map_or(0, |there| if fit == Fit::Idle { there.0 } else { there.1 });
-            node.attached(driver, fit) + of.needed - there <= limit
-        };
-        if self.0.iter().all(fits) { Ok(()) } else { unfit("node(s) exceed max volume count") }
+    /// Whether the driver can attach them to a node.
+    fn fit(&self, driver: &str, node: &Node, fit: Fit) -> bool {
+        let Some(limit) = node.attach_limit(driver) else { return true };
+        let there =
+            self.there.get(&node.name).map_or(0, |there| if fit == Fit::Idle { there.0 } else { there.1 });
+        node.attached(driver, fit) + self.needed - there <= limit
     }
 }

@@ -48,7 +48,9 @@ use phalanx_cluster::diagnosis::{Beside, Limit, QueueFault, Refusal};
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Queue};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EnqueueVote, EvictionKind, Plugin, PluginDef, QueueAttributes, QueueGuard};
+use phalanx_framework::plugin::{
+    EnqueueVote, Eviction, EvictionKind, Plugin, PluginDef, QueueAttributes, QueueGuard,
+};
 use queue_attributes::{ProportionAttributes, attributes_of_queues};
 
 const NAME: &str = "proportion";
@@ -146,27 +148,15 @@ impl Plugin for Proportion {
         self.check_allocatable(cluster, id, task)
     }
 
-    fn unified_evictable(
-        &self,
-        cluster: &Cluster,
-        kind: EvictionKind,
-        _: TaskId,
-        evictees: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        if evictees.is_empty() || kind != EvictionKind::Reclaim {
-            return None;
-        }
-        Some(self.victims(cluster, evictees))
+    fn evictable(&self, cluster: &Cluster, eviction: Eviction, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        let nothing = eviction.whole_gangs && of.is_empty();
+        (eviction.kind == EvictionKind::Reclaim && !nothing).then(|| self.victims(cluster, of))
     }
 
     fn keep_reason(&self, cluster: &Cluster, _: TaskId, task: TaskId) -> Arc<str> {
         let queue = cluster.queue_of(task).map_or("", |queue| &cluster.queues[queue].name);
         format!("in queue {queue}, which has no more than it deserves of what they hold (plugin {NAME})")
             .into()
-    }
-
-    fn reclaimable(&self, cluster: &Cluster, _: TaskId, reclaimees: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(self.victims(cluster, reclaimees))
     }
 
     fn job_enqueueable(&self, cluster: &Cluster, id: JobId) -> EnqueueVote {

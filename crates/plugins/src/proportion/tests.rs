@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use phalanx_cluster::event::{Event, GroupStatus, Phase, PodGroupInfo, QueueInfo, QueueState};
 use phalanx_framework::testing::{
-    cluster_of, group, job_of, member, node, queue, queue_of, resources, running, task_of,
+    cluster_of, eviction, group, job_of, member, node, queue, queue_of, resources, running, task_of,
 };
 
 fn cpu(cores: i64) -> String {
@@ -204,8 +204,14 @@ fn reclaim_leaves_a_queue_its_deserved() {
         (0..count).map(|index| task_of(&cluster, &format!("{name}-{index}"))).collect()
     };
     let by = task_of(&cluster, "b-9");
-    assert_eq!(plugin.reclaimable(&cluster, by, &of("a", 7)), Some(of("a", 5)));
-    assert_eq!(plugin.reclaimable(&cluster, by, &of("b", 1)), Some(Vec::new()));
+    assert_eq!(
+        plugin.evictable(&cluster, eviction(EvictionKind::Reclaim, by), &of("a", 7)),
+        Some(of("a", 5))
+    );
+    assert_eq!(
+        plugin.evictable(&cluster, eviction(EvictionKind::Reclaim, by), &of("b", 1)),
+        Some(Vec::new())
+    );
 }
 
 fn asking(name: &str, phase: Phase, min_resources: &str) -> PodGroupInfo {

@@ -23,7 +23,7 @@ use phalanx_cluster::id::ClassId;
 use phalanx_cluster::{Class, Cluster, Node};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
 use phalanx_framework::plugin::{NodeRules, ObjectField, Plugin, PluginContext, PluginDef, ResourceScorer};
-use proportional::{ProportionalFilter, ProportionalRate, proportions};
+use proportional::{ProportionalRate, ScarceResource, proportions};
 use sra::{SraScorer, SraWeights};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
@@ -205,12 +205,8 @@ impl Plugin for ResourceStrategyFit {
         for (scarce, cpu, memory) in kept {
             let text = format!("proportional of resource {} check failed", cluster.dims.name(scarce));
             let request = [DimId::CPU, DimId::MEMORY].map(|dim| request.get(dim) as f64);
-            rules.resource_filters.push(Box::new(ProportionalFilter {
-                scarce,
-                rates: [cpu, memory * 1e6],
-                request,
-                text: text.into(),
-            }));
+            let kept = ScarceResource { scarce, rates: [cpu, memory * 1e6], request, text: text.into() };
+            rules.resource_filter(move |node, fit| kept.check(node, fit));
         }
     }
 

@@ -7,7 +7,6 @@ use phalanx_cluster::Node;
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_framework::conf::Args;
 use phalanx_framework::placement::Fit;
-use phalanx_framework::plugin::ResourceFilter;
 
 /// The cores and gigabytes that stay idle for each idle unit of a resource.
 pub(super) struct ProportionalRate {
@@ -30,8 +29,8 @@ pub(super) fn proportions(args: &Args) -> Vec<ProportionalRate> {
     args.names("resources").into_iter().map(one).collect()
 }
 
-/// Passes nodes where enough cpu and memory stays idle for the idle units of a scarce resource.
-pub(super) struct ProportionalFilter {
+/// A scarce resource, and what a pod leaves idle for it.
+pub(super) struct ScarceResource {
     pub(super) scarce: DimId,
     /// Cpu and memory for each thousandth of a unit: millicores and bytes.
     pub(super) rates: [f64; 2],
@@ -39,8 +38,9 @@ pub(super) struct ProportionalFilter {
     pub(super) text: Arc<str>,
 }
 
-impl ResourceFilter for ProportionalFilter {
-    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
+impl ScarceResource {
+    /// Whether enough cpu and memory stays idle on a node for its idle units of the resource.
+    pub(super) fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
         if node.allocatable.get(self.scarce) == 0 {
             return Ok(());
         }

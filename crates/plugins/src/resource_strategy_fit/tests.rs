@@ -138,7 +138,7 @@ fn cpu_and_memory_stay_idle_for_idle_gpus() {
         let cluster = cluster("cpu=10 memory=10G nvidia.com/gpu=4", used, pod("p", request));
         let node = &cluster.nodes[cluster.node_named("n").unwrap()];
         let rules = rules(&cluster, &proportional(enable));
-        rules.resource_filters.iter().all(|filter| filter.check(node, Fit::Idle).is_ok())
+        rules.resource_filters.iter().all(|filter| filter(node, Fit::Idle).is_ok())
     };
     for (used, request, expected) in [
         // Four idle GPUs need 8 idle cores and 4 GB of idle memory.

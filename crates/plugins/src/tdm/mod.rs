@@ -35,8 +35,8 @@ use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, Job, Node, Status, Task};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
 use phalanx_framework::plugin::{
-    Attribute, NodeFilter, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, Rebalancer,
-    TaskRules, Values, Vote,
+    Attribute, Eviction, EvictionKind, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef,
+    Rebalancer, TaskRules, Values, Vote,
 };
 use revocable_zone::{DAY_MS, MINUTE_MS, ZoneHours, utc_offset};
 
@@ -229,13 +229,14 @@ impl Plugin for Tdm {
         "that are not preemptable, or on nodes with a revocable zone (plugin tdm)".into()
     }
 
-    fn preemptable(&self, cluster: &Cluster, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+    fn evictable(&self, cluster: &Cluster, eviction: Eviction, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        let Eviction { kind: EvictionKind::Preempt, by, whole_gangs: false } = eviction else { return None };
         if is_revocable_or_preemptable(cluster, by) {
             return Some(Vec::new());
         }
         let victim = |id: &TaskId| {
             let task = &cluster.tasks[*id];
-            let lent = task.node.is_none_or(|node| zone_of(&cluster.nodes[node]).is_some());
+            let lent = task.node.is_none_or(|node| cluster.nodes[node].zone().is_some());
             is_preemptable(task) && task.status == Status::Running && !lent
         };
         Some(within_budget(cluster, of.iter().copied().filter(victim)))
@@ -244,7 +245,7 @@ impl Plugin for Tdm {
     fn wake(&self, cluster: &Cluster) -> Option<Time> {
         let mut any = false;
         for node in cluster.lent_nodes() {
-            let Some(zone) = zone_of(node).and_then(|zone| self.zones.get(zone)) else { continue };
+            let Some(zone) = node.zone().and_then(|zone| self.zones.get(zone)) else { continue };
             if !zone.is_open && node.tasks.iter().any(|task| must_leave(&cluster.tasks[*task])) {
                 return Some(Time((self.now.0.div_euclid(self.period_ms) + 1) * self.period_ms));
             }
@@ -278,11 +279,10 @@ impl TaskRules for Tdm {
 
     fn task_filters(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
         rules.reads.push((Attribute::Label(REVOCABLE_ZONE.into()), Values::All));
-        let zones = self.zones.iter().map(|(name, zone)| (name.clone(), zone.is_open)).collect();
-        rules.filters.push(Box::new(RevocableZoneFilter {
-            zones,
-            revocable: cluster.class_of(task).constraints.revocable,
-        }));
+        let zones: BTreeMap<Arc<str>, bool> =
+            self.zones.iter().map(|(name, zone)| (name.clone(), zone.is_open)).collect();
+        let revocable = cluster.class_of(task).constraints.revocable;
+        rules.filter(move |node| check_zone(&zones, revocable, node));
     }
 
     fn task_scorers(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
@@ -293,31 +293,18 @@ impl TaskRules for Tdm {
     }
 }
 
-/// The zone of a revocable node.
-fn zone_of(node: &Node) -> Option<&str> {
-    node.zone()
-}
-
-struct RevocableZoneFilter {
-    /// Zones by name, and whether it is within their hours.
-    zones: BTreeMap<Arc<str>, bool>,
-    /// Whether the pod may use revocable nodes.
-    revocable: bool,
-}
-
-impl NodeFilter for RevocableZoneFilter {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        let Some(zone) = zone_of(node) else { return Ok(()) };
-        let refused = |text: String| Err(Unfit::Other(text.into()));
-        match self.zones.get(zone) {
-            None => refused(format!("node(s) were of revocable zone {zone}, which is not configured")),
-            // This reason does not depend on the hour, since waiting would not help.
-            Some(_) if !self.revocable => refused(format!(
-                "node(s) were of revocable zone {zone}, for pods with annotation {REVOCABLE_ZONE}: \"*\" only"
-            )),
-            Some(false) => refused(format!("node(s) were of revocable zone {zone}, which is not lent now")),
-            Some(true) => Ok(()),
-        }
+/// Whether a pod may be on a node, by the zones and whether each is within its hours.
+fn check_zone(zones: &BTreeMap<Arc<str>, bool>, revocable: bool, node: &Node) -> Result<(), Unfit> {
+    let Some(zone) = node.zone() else { return Ok(()) };
+    let refused = |text: String| Err(Unfit::Other(text.into()));
+    match zones.get(zone) {
+        None => refused(format!("node(s) were of revocable zone {zone}, which is not configured")),
+        // This reason does not depend on the hour, since waiting would not help.
+        Some(_) if !revocable => refused(format!(
+            "node(s) were of revocable zone {zone}, for pods with annotation {REVOCABLE_ZONE}: \"*\" only"
+        )),
+        Some(false) => refused(format!("node(s) were of revocable zone {zone}, which is not lent now")),
+        Some(true) => Ok(()),
     }
 }
 
@@ -325,7 +312,7 @@ struct RevocableZoneScorer;
 
 impl NodeScorer for RevocableZoneScorer {
     fn score(&self, node: &Node) -> f64 {
-        if zone_of(node).is_some() { MAX_SCORE } else { 0.0 }
+        if node.zone().is_some() { MAX_SCORE } else { 0.0 }
     }
 
     fn normalise(&self, _: &mut [f64]) {}

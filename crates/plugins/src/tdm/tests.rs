@@ -3,7 +3,9 @@ use super::*;
 use phalanx_cluster::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE};
 use phalanx_cluster::event::{Constraints, Event, NodeInfo, PodGroupInfo, PodInfo};
 use phalanx_framework::conf::Value;
-use phalanx_framework::testing::{cluster_of, group, job_of, member, node, opened, pod, running, task_of};
+use phalanx_framework::testing::{
+    cluster_of, eviction, group, job_of, member, node, opened, pod, running, task_of,
+};
 
 const HOUR: i64 = 60 * MINUTE_MS;
 
@@ -60,7 +62,7 @@ fn revocable_nodes_are_usable_during_the_hours_of_their_zone() {
         let (plugin, mut rules) = (open(&cluster, now), NodeRules::default());
         plugin.task_filters(&cluster, task_of(&cluster, pod), &mut rules);
         plugin.task_scorers(&cluster, task_of(&cluster, pod), &mut rules);
-        let fits = |node: &&Node| rules.filters.iter().all(|filter| filter.check(node).is_ok());
+        let fits = |node: &&Node| rules.filters.iter().all(|filter| filter(node).is_ok());
         let score = |node: &Node| rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
         let nodes = cluster.nodes.iter().map(|(_, node)| node).filter(fits);
         nodes.map(|node| format!("{}={}", node.name, score(node))).collect::<Vec<_>>().join(" ")
@@ -170,8 +172,14 @@ fn jobs_that_are_not_preemptable_go_first_and_preempt_on_other_nodes() {
         (Some(true), Some(false))
     );
     let all: Vec<TaskId> = cluster.tasks.ids().collect();
-    let victims =
-        |by: &str| names(&cluster, &plugin.preemptable(&cluster, task_of(&cluster, by), &all).unwrap());
+    let victims = |by: &str| {
+        names(
+            &cluster,
+            &plugin
+                .evictable(&cluster, eviction(EvictionKind::Preempt, task_of(&cluster, by)), &all)
+                .unwrap(),
+        )
+    };
     assert_eq!(victims("high-0"), "low-0", "one pod without a budget, none on a revocable node");
     assert_eq!(victims("low-0"), "");
     assert_eq!(plugin.job_pipelined(&cluster, high), Vote::Reject);

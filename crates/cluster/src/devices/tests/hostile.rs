@@ -235,7 +235,7 @@ fn a_namespace_has_so_many_steps_before_a_cycle() {
     let judged = (0..20).filter(|at| {
         let (task, node) = (task_of(&cluster, &format!("bad/c{at}")), cluster.node_named("a").unwrap());
         let DeviceNeed::Wanted(wanted) = cluster.claims_need(task) else { return false };
-        let serves = wanted.local.serves(&cluster.nodes[node], Fit::Idle);
+        let serves = wanted.local.check(&cluster.nodes[node], Fit::Idle).is_ok();
         let devices = cluster.devices.table.values();
         let shape = cluster.devices.claims[cluster.claims_of(task)[0]].shapes.as_ref().unwrap()[0];
         serves && devices.filter(|device| device.shapes.has(shape)).count() == 4_005

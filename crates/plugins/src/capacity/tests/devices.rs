@@ -67,7 +67,7 @@ fn a_claim_shared_by_victims_is_freed_by_the_last_one() {
     let by = task_of(&cluster, "b-0");
     let victims = |names: &[&str]| {
         let of: Vec<TaskId> = names.iter().map(|name| task_of(&cluster, name)).collect();
-        plugin.reclaimable(&cluster, by, &of).unwrap().len()
+        plugin.evictable(&cluster, eviction(EvictionKind::Reclaim, by), &of).unwrap().len()
     };
     // Queue a holds 3 devices and deserves 1. Evicting a-2 frees 1; evicting a-0 and a-1 frees the 2 of their shared
     // claim.

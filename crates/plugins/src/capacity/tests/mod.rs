@@ -8,7 +8,7 @@ use super::*;
 use phalanx_cluster::event::{Event, GroupStatus, Phase, PodGroupInfo, QueueInfo, Time};
 use phalanx_framework::conf::{Arg, Args, Flags, Position, Value};
 use phalanx_framework::testing::{
-    cluster_of, group, job_of, member, node, queue, queue_of, resources, running, task_of,
+    cluster_of, eviction, group, job_of, member, node, queue, queue_of, resources, running, task_of,
 };
 
 /// `name < parent: capability | guarantee | deserved`, all but the name optional: `a < p: cpu=4 | cpu=1 | cpu=2`.

@@ -78,7 +78,8 @@ fn a_queue_beyond_deserved_of_a_requested_resource_does_not_reclaim() {
 /// How many of the first `count` tasks of a queue are reclaimable for task `by-0`.
 fn victims(cluster: &Cluster, levels: i64, of: &str, count: u32) -> usize {
     let of: Vec<TaskId> = (0..count).map(|index| task_of(cluster, &format!("{of}-{index}"))).collect();
-    plugin(cluster, true, levels).reclaimable(cluster, task_of(cluster, "by-0"), &of).unwrap().len()
+    let evict = eviction(EvictionKind::Reclaim, task_of(cluster, "by-0"));
+    plugin(cluster, true, levels).evictable(cluster, evict, &of).unwrap().len()
 }
 
 #[test]
@@ -110,7 +111,8 @@ fn tasks_without_a_requested_resource_are_not_reclaimed() {
     assert_eq!(victims(&cluster, 0, "a", 2), 0);
     let (by, of) = (task_of(&cluster, "by-0"), ["a-0", "a-1"].map(|name| task_of(&cluster, name)));
     let plugin = plugin(&cluster, true, 0);
-    let evictable = |kind| plugin.unified_evictable(&cluster, kind, by, &of);
+    let evictable =
+        |kind| plugin.evictable(&cluster, Eviction { whole_gangs: true, ..eviction(kind, by) }, &of);
     assert_eq!(evictable(EvictionKind::Reclaim), Some(of.to_vec()));
     assert_eq!(evictable(EvictionKind::Preempt), None);
 }
