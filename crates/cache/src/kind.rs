@@ -9,7 +9,8 @@ use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cluster::event::{Event, Key, PodInfo, PodPhase};
 
 use crate::{
-    Interner, Invalid, Names, group, hyper_node, namespace, node, pdb, pod, queue, quota, remarks, slim, volumes,
+    Interner, Invalid, Names, group, hyper_node, namespace, node, pdb, pod, queue, quota, remarks, slim,
+    volumes,
 };
 
 /// The identity of an object: its name, and its UID among objects of this name.

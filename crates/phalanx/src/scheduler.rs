@@ -307,6 +307,11 @@ fn api(given: Option<String>) -> Option<ApiAddress> {
 const JITTER: f64 = 1.2;
 
 impl Elect {
+    /// Where the lease is, and the ConfigMap of the controllers.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.leader_elect_resource_namespace
+    }
+
     /// The lease, under a default name where the flag names none.
     pub(crate) fn lease(
         &self,

@@ -11,9 +11,9 @@ use phalanx_api::bus::Command;
 use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_cache::Names;
 use phalanx_cluster::event::{
-    AttachmentInfo, ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, HyperNodeInfo, NamespaceInfo, NodeInfo,
-    NodeUsage, PdbInfo, PodGroupInfo, PvcInfo, QueueInfo, QuotaInfo, SliceInfo, StorageCapacityInfo,
-    StorageClassInfo, Time, VolumeInfo,
+    AttachmentInfo, ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, HyperNodeInfo, NamespaceInfo,
+    NodeInfo, NodeUsage, PdbInfo, PodGroupInfo, PvcInfo, QueueInfo, QuotaInfo, SliceInfo,
+    StorageCapacityInfo, StorageClassInfo, Time, VolumeInfo,
 };
 use serde_json::Value;
 

@@ -306,14 +306,18 @@ fn cluster_wide() -> Vec<Value> {
 
 /// HyperNodes in circles, of more members than there are nodes, and of patterns that take long.
 fn hyper_nodes() -> Vec<Value> {
-    let of = |name: &str, tier: i64, members: Value| json!({"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode",
-        "metadata": {"name": name}, "spec": {"tier": tier, "members": members}});
+    let of = |name: &str, tier: i64, members: Value| {
+        json!({"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode",
+        "metadata": {"name": name}, "spec": {"tier": tier, "members": members}})
+    };
     let below = |name: String| json!([{"type": "HyperNode", "selector": {"exactMatch": {"name": name}}}]);
     let circle = (0..5).map(|at| of(&numbered("circle", at), 1, below(numbered("circle", (at + 1) % 5))));
     let deep = (0..200).map(|at| of(&numbered("deep", at), at as i64 + 1, below(numbered("deep", at + 1))));
     let patterns = ["", "(", "(a*)*b", "(((a{1000}){1000}){1000})", ".*", "\\pL{300}"];
-    let matching = list(600, |at| json!({"type": "Node", "selector": {"regexMatch": {"pattern": patterns[at % 6]}}}));
-    let many = list(10_000, |at| json!({"type": "Node", "selector": {"exactMatch": {"name": numbered("n", at)}}}));
+    let matching =
+        list(600, |at| json!({"type": "Node", "selector": {"regexMatch": {"pattern": patterns[at % 6]}}}));
+    let many =
+        list(10_000, |at| json!({"type": "Node", "selector": {"exactMatch": {"name": numbered("n", at)}}}));
     let odd = [
         of("patterns", 1, matching),
         of("many", 2, many),

@@ -28,7 +28,8 @@ status: {nodeCount: 9}",
     );
     assert_eq!((&*info.name, info.tier, info.tier_name.as_deref()), ("s1", 2, Some("spine")));
     assert_eq!(info.invalid, None);
-    let [HyperNodeMember::Node(name), HyperNodeMember::NodePattern(pattern), labels, below] = &info.members[..]
+    let [HyperNodeMember::Node(name), HyperNodeMember::NodePattern(pattern), labels, below] =
+        &info.members[..]
     else {
         panic!("{:?}", info.members)
     };
@@ -83,7 +84,8 @@ fn a_member_that_cannot_be_read_is_named_and_the_others_are_kept() {
         ("{selector: {exactMatch: {name: a}}}", "type: missing, expected Node or HyperNode".to_owned()),
     ] {
         let good = "{type: Node, selector: {exactMatch: {name: good}}}";
-        let yaml = format!("{{metadata: {{name: h}}, spec: {{tier: 1, members: [{good}, {member}, {good}]}}}}");
+        let yaml =
+            format!("{{metadata: {{name: h}}, spec: {{tier: 1, members: [{good}, {member}, {good}]}}}}");
         let info = hyper_node(&yaml);
         let expected = format!("spec.members[1].{expected}");
         assert_eq!((info.members.len(), info.invalid.as_deref()), (2, Some(&*expected)), "{member}");
