@@ -319,7 +319,11 @@ fn hyper_nodes() -> Vec<Value> {
         of("many", 2, list(10_000, |at| named("Node", numbered("n", at)))),
         of("below-zero", i64::MIN, json!([])),
         of("above-all", i64::MAX, json!([{"type": "Node", "selector": {"labelMatch": {}}}])),
-        of("slow", 1, json!([{"type": "Node", "selector": {"regexMatch": {"pattern": "(((a{1000}){1000}){1000})"}}}])),
+        of(
+            "slow",
+            1,
+            json!([{"type": "Node", "selector": {"regexMatch": {"pattern": "(((a{1000}){1000}){1000})"}}}]),
+        ),
         of("torn", 1, json!([{"type": "Pod"}, {"selector": null}])),
     ];
     circle.chain(deep).chain(odd).collect()
