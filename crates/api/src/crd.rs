@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::batch::{self, CronJobSpec, CronJobStatus, JobSpec, JobStatus};
 use crate::bus::{self, CommandFields};
 use crate::flow::{self, JobFlowSpec, JobFlowStatus, JobTemplateStatus};
+use crate::topology::{self, HyperNodeSpec, HyperNodeStatus};
 use crate::v1beta1::{self, PodGroupSpec, PodGroupStatus, QueueSpec, QueueStatus};
 
 /// Stands at the top of each rendered file.
@@ -23,6 +24,7 @@ pub fn crds() -> Vec<(&'static str, String)> {
         ("flow.volcano.sh_jobtemplates.yaml", JOB_TEMPLATE.yaml()),
         ("scheduling.volcano.sh_podgroups.yaml", POD_GROUP.yaml()),
         ("scheduling.volcano.sh_queues.yaml", QUEUE.yaml()),
+        ("topology.volcano.sh_hypernodes.yaml", HYPER_NODE.yaml()),
     ]
 }
 
@@ -201,6 +203,27 @@ pub(crate) const JOB_TEMPLATE: Definition = Definition {
     columns: &[],
     status_subresource: true,
     body: Body::SpecAndStatus(JobSpec::json_schema, JobTemplateStatus::json_schema),
+    rules: || None,
+};
+
+pub(crate) const HYPER_NODE: Definition = Definition {
+    name: "hypernodes.topology.volcano.sh",
+    group: topology::GROUP,
+    version: topology::VERSION,
+    plural: "hypernodes",
+    short_names: &["hn"],
+    kind: "HyperNode",
+    singular: "hypernode",
+    scope: "Cluster",
+    description: "Nodes that are near to each other in the network.",
+    columns: &[
+        column("Tier", "string", ".spec.tier"),
+        column("TierName", "string", ".spec.tierName"),
+        column("NodeCount", "integer", ".status.nodeCount"),
+        column("Age", "date", ".metadata.creationTimestamp"),
+    ],
+    status_subresource: true,
+    body: Body::SpecAndStatus(HyperNodeSpec::json_schema, HyperNodeStatus::json_schema),
     rules: || None,
 };
 

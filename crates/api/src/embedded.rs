@@ -1,7 +1,7 @@
 //! Schemas of Kubernetes' own types where they stand inside ours.
 
 use k8s_openapi::api::core::v1::{HTTPHeader, ObjectReference, PersistentVolumeClaimSpec, PodTemplateSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,10 @@ pub(crate) fn owner(generator: &mut SchemaGenerator) -> Schema {
 pub(crate) fn references(generator: &mut SchemaGenerator) -> Schema {
     let item = plain::<ObjectReference>(generator).to_value();
     json_schema!({ "type": "array", "items": item, "x-kubernetes-list-type": "atomic" })
+}
+
+pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": plain::<Condition>(generator).to_value() })
 }
 
 /// Its name and value are not required: Volcano's probes leave out the whole header.

@@ -13,6 +13,7 @@ mod lenient;
 pub mod names;
 mod resource;
 mod ring;
+pub mod topology;
 pub mod v1beta1;
 
 pub use crd::crds;

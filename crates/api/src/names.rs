@@ -89,6 +89,8 @@ pub const NETWORK_TOPOLOGY_MODE: &str = "volcano.sh/network-topology-mode";
 pub const NETWORK_TOPOLOGY_HIGHEST_TIER: &str = "volcano.sh/network-topology-highest-tier";
 /// PodGroup: the HyperNode that was chosen for it, written by the scheduler.
 pub const JOB_ALLOCATED_HYPERNODE: &str = "volcano.sh/job-allocated-hypernode";
+/// HyperNode, label: by what it was discovered, such as `label`. Those without it were made by hand.
+pub const NETWORK_TOPOLOGY_SOURCE: &str = "volcano.sh/network-topology-source";
 /// Pod: the NUMA policy it wants of its node.
 pub const NUMA_TOPOLOGY_POLICY: &str = "volcano.sh/numa-topology-policy";
 /// Pod: the NUMA nodes that were chosen for it, JSON.
@@ -205,6 +207,7 @@ pub const ALL: &[&str] = &[
     NETWORK_TOPOLOGY_MODE,
     NETWORK_TOPOLOGY_HIGHEST_TIER,
     JOB_ALLOCATED_HYPERNODE,
+    NETWORK_TOPOLOGY_SOURCE,
     NUMA_TOPOLOGY_POLICY,
     TOPOLOGY_DECISION,
     TASK_TOPOLOGY_AFFINITY,

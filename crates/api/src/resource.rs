@@ -13,6 +13,7 @@ use crate::batch::{CronJob, CronJobSpec, CronJobStatus, Job, JobSpec, JobStatus}
 use crate::bus::Command;
 use crate::crd;
 use crate::flow::{JobFlow, JobFlowSpec, JobFlowStatus, JobTemplate, JobTemplateStatus};
+use crate::topology::{HyperNode, HyperNodeSpec, HyperNodeStatus};
 use crate::v1beta1::{PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec, QueueStatus};
 
 /// The kind as a resource: its names, its scope, its metadata.
@@ -127,6 +128,7 @@ custom_resource!(Job, JobSpec, JobStatus, NamespaceResourceScope, crd::JOB);
 custom_resource!(CronJob, CronJobSpec, CronJobStatus, NamespaceResourceScope, crd::CRON_JOB);
 custom_resource!(JobFlow, JobFlowSpec, JobFlowStatus, NamespaceResourceScope, crd::JOB_FLOW);
 custom_resource!(JobTemplate, JobSpec, JobTemplateStatus, NamespaceResourceScope, crd::JOB_TEMPLATE);
+custom_resource!(HyperNode, HyperNodeSpec, HyperNodeStatus, ClusterResourceScope, crd::HYPER_NODE);
 resource!(Command, NamespaceResourceScope, crd::COMMAND);
 
 impl Serialize for Command {

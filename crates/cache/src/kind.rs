@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
+use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cluster::event::{Event, Key, PodInfo, PodPhase};
 
 use crate::{
-    Interner, Invalid, Names, group, namespace, node, pdb, pod, queue, quota, remarks, slim, volumes,
+    Interner, Invalid, Names, group, hyper_node, namespace, node, pdb, pod, queue, quota, remarks, slim,
+    volumes,
 };
 
 /// The identity of an object: its name, and its UID among objects of this name.
@@ -196,6 +198,36 @@ impl Kind for Queue {
         _: &mut Interner,
     ) -> Result<Option<Event>, Invalid> {
         Ok(Some(Event::Queue(Box::new(queue::undecodable(identity, invalid)))))
+    }
+}
+
+impl Kind for HyperNode {
+    const NAMESPACED: bool = false;
+    const CUSTOM: bool = true;
+
+    fn event(
+        &self,
+        identity: &Identity,
+        _: &Names,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Ok(Some(hyper_node::reduce(self, identity, interner).into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::HyperNodeGone(Arc::clone(&identity.key.name))
+    }
+
+    fn remarks(&self) -> Vec<Invalid> {
+        hyper_node::faults_of_hyper_node(self)
+    }
+
+    fn undecodable(
+        identity: &Identity,
+        invalid: &Invalid,
+        _: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Ok(Some(hyper_node::undecodable(identity, invalid).into()))
     }
 }
 

@@ -6,6 +6,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::batch::{CronJob, Job};
 use phalanx_api::flow::{JobFlow, JobTemplate};
+use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 
 /// What reconciling an object came to.
@@ -77,6 +78,7 @@ pub enum Object {
     ConfigMap(Box<ConfigMap>),
     NetworkPolicy(Box<NetworkPolicy>),
     Claim(Box<PersistentVolumeClaim>),
+    HyperNode(Box<HyperNode>),
 }
 
 /// The kind of an object.
@@ -96,6 +98,7 @@ pub enum Kind {
     NetworkPolicy,
     Claim,
     Command,
+    HyperNode,
 }
 
 /// An object that exists, by name and identity.
@@ -103,7 +106,7 @@ pub enum Kind {
 pub struct Target {
     /// Its kind.
     pub kind: Kind,
-    /// Its namespace; empty for a Queue.
+    /// Its namespace; empty for a Queue and a HyperNode.
     pub namespace: String,
     /// Its name.
     pub name: String,
@@ -141,6 +144,7 @@ impl Object {
             Self::ConfigMap(_) => Kind::ConfigMap,
             Self::NetworkPolicy(_) => Kind::NetworkPolicy,
             Self::Claim(_) => Kind::Claim,
+            Self::HyperNode(_) => Kind::HyperNode,
         }
     }
 
@@ -159,6 +163,7 @@ impl Object {
             Self::ConfigMap(object) => &object.metadata,
             Self::NetworkPolicy(object) => &object.metadata,
             Self::Claim(object) => &object.metadata,
+            Self::HyperNode(object) => &object.metadata,
         }
     }
 

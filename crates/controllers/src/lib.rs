@@ -7,6 +7,7 @@ mod change;
 pub mod command;
 pub mod cron;
 pub mod flow;
+pub mod hyper_node;
 pub mod job;
 mod meta;
 pub mod plugin;

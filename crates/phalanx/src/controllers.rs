@@ -60,6 +60,7 @@ impl Shared {
             rate,
             failures_max: u32::try_from(self.max_requeue_num).ok(),
             lease: elect.lease(|| Ok(NAME.to_owned()))?,
+            namespace: elect.namespace().to_owned(),
             ..ControllersOptions::new(scheduler_names)
         })
     }

@@ -233,7 +233,7 @@ pub(crate) struct Elect {
     /// The lease; unless it is given, the scheduler's name, or vc-controller-manager for the controllers
     #[arg(long, value_name = "NAME", value_parser = flag::name())]
     leader_elect_resource_name: Option<String>,
-    /// The lease's namespace
+    /// The lease's namespace, and that of the controllers' ConfigMap
     #[arg(long, alias = "lock-object-namespace", default_value = "volcano-system", value_name = "NAMESPACE", value_parser = flag::namespace())]
     leader_elect_resource_namespace: String,
 }
@@ -307,6 +307,11 @@ fn api(given: Option<String>) -> Option<ApiAddress> {
 const JITTER: f64 = 1.2;
 
 impl Elect {
+    /// Where the lease is, and the ConfigMap of the controllers.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.leader_elect_resource_namespace
+    }
+
     /// The lease, under a default name where the flag names none.
     pub(crate) fn lease(
         &self,

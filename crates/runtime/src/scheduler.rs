@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::scheduling::v1alpha2::PodGroup as KubernetesPodGroup;
 use kube::Client;
+use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Names, slim};
 use phalanx_cluster::event::Event;
@@ -375,6 +376,7 @@ fn watch_all(
     all(watch_one::<PodGroup>(tasks, client, sink));
     all(watch_one::<KubernetesPodGroup>(tasks, client, sink));
     all(watch_one::<Queue>(tasks, client, sink));
+    all(watch_one::<HyperNode>(tasks, client, sink));
     all(watch_one::<slim::Namespace>(tasks, client, sink));
     all(watch_one::<slim::PodDisruptionBudget>(tasks, client, sink));
     all(watch_one::<slim::ResourceQuota>(tasks, client, sink));

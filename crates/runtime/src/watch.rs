@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::scheduling::v1alpha2::PodGroup as KubernetesPodGroup;
 use kube::{Client, Resource};
+use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1::{PodGroup, Queue, is_made_for_pods};
 use phalanx_cache::{
     Change, Fold, Guarded, Identity, Interner, Invalid, Kind, Names, Rejected, WatchEvent, check_key,
@@ -212,6 +213,11 @@ impl Watched for PodGroup {
 
 impl Watched for KubernetesPodGroup {
     const PLURAL: &'static str = "podgroups.scheduling.k8s.io";
+    const OPTIONAL: bool = true;
+}
+
+impl Watched for HyperNode {
+    const PLURAL: &'static str = "hypernodes";
     const OPTIONAL: bool = true;
 }
 

@@ -9,6 +9,7 @@ pub(crate) enum Kind {
     PodGroup,
     KubernetesPodGroup,
     Queue,
+    HyperNode,
     PriorityClass,
     ResourceQuota,
     NodeMetrics,
@@ -28,12 +29,13 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 21] = [
+    const ALL: [(&str, Kind); 22] = [
         ("v1", Kind::Node),
         ("v1", Kind::Pod),
         ("scheduling.volcano.sh/v1beta1", Kind::PodGroup),
         ("scheduling.k8s.io/v1alpha2", Kind::KubernetesPodGroup),
         ("scheduling.volcano.sh/v1beta1", Kind::Queue),
+        (phalanx_api::topology::API_VERSION, Kind::HyperNode),
         ("scheduling.k8s.io/v1", Kind::PriorityClass),
         ("v1", Kind::ResourceQuota),
         ("metrics.k8s.io/v1beta1", Kind::NodeMetrics),
@@ -58,6 +60,7 @@ impl Kind {
             Kind::Pod => "Pod",
             Kind::PodGroup | Kind::KubernetesPodGroup => "PodGroup",
             Kind::Queue => "Queue",
+            Kind::HyperNode => "HyperNode",
             Kind::PriorityClass => "PriorityClass",
             Kind::ResourceQuota => "ResourceQuota",
             Kind::NodeMetrics => "NodeMetrics",
@@ -83,6 +86,7 @@ impl Kind {
             Kind::Node
                 | Kind::Namespace
                 | Kind::Queue
+                | Kind::HyperNode
                 | Kind::PriorityClass
                 | Kind::NodeMetrics
                 | Kind::PersistentVolume

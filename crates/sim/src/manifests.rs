@@ -11,9 +11,9 @@ use phalanx_api::bus::Command;
 use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_cache::Names;
 use phalanx_cluster::event::{
-    AttachmentInfo, ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, NamespaceInfo, NodeInfo,
-    NodeUsage, PdbInfo, PodGroupInfo, PvcInfo, QueueInfo, QuotaInfo, SliceInfo, StorageCapacityInfo,
-    StorageClassInfo, Time, VolumeInfo,
+    AttachmentInfo, ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, HyperNodeInfo, NamespaceInfo,
+    NodeInfo, NodeUsage, PdbInfo, PodGroupInfo, PvcInfo, QueueInfo, QuotaInfo, SliceInfo,
+    StorageCapacityInfo, StorageClassInfo, Time, VolumeInfo,
 };
 use serde_json::Value;
 
@@ -36,6 +36,7 @@ const EPOCH: Time = Time(946_684_800_000);
 pub enum Object {
     Node(NodeInfo),
     Queue(QueueInfo),
+    HyperNode(HyperNodeInfo),
     PodGroup(PodGroupInfo),
     PriorityClass {
         name: Arc<str>,

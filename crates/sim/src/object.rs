@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate};
 use k8s_openapi::api::scheduling::v1alpha2::PodGroup as KubernetesPodGroup;
 use phalanx_api::names::{COOLDOWN_TIME, EXIT_CODES, JOB_RETRY_COUNT, RUN_SECONDS};
+use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, is_name, slim};
 use phalanx_cluster::event::{Event, NodeUsage, PodInfo, PodPhase, PodRef, PvcInfo, Time};
@@ -155,6 +156,11 @@ impl Converter {
                 let queue: v1beta1::Queue = decode(value)?;
                 self.remarks = phalanx_cache::remarks_of_queue(&queue);
                 phalanx_cache::sound_queue(&queue, interner).map(Object::Queue).map_err(Faults)
+            }
+            Kind::HyperNode => {
+                let hyper_node: HyperNode = decode(value)?;
+                self.remarks = phalanx_cache::faults_of_hyper_node(&hyper_node);
+                Ok(Object::HyperNode(phalanx_cache::hyper_node(&hyper_node, interner)))
             }
             Kind::PriorityClass => Ok(self.priority_class(value)?),
             Kind::ResourceQuota => {

@@ -534,6 +534,7 @@ fn add(
     match object {
         Object::Node(node) => api_server.add_node(node),
         Object::Queue(queue) => api_server.add_queue(queue),
+        Object::HyperNode(hyper_node) => api_server.announce(hyper_node.into()),
         Object::PodGroup(group) => api_server.add_group(group),
         Object::PriorityClass { name, value, global_default, .. } => {
             controllers.add_class(&name, value);

@@ -301,7 +301,32 @@ fn cluster_wide() -> Vec<Value> {
             json!({"capability": {"cpu": "-1"}, "guarantee": {"resource": {"cpu": "1e400"}}, "deserved": {"memory": "NaN"}}),
         ),
     ];
-    circle.chain(classes).chain(odd).collect()
+    circle.chain(classes).chain(odd).chain(hyper_nodes()).collect()
+}
+
+/// HyperNodes in circles, of more members than there are nodes, and with members that say nothing.
+fn hyper_nodes() -> Vec<Value> {
+    let of = |name: &str, tier: i64, members: Value| {
+        json!({"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode",
+            "metadata": {"name": name}, "spec": {"tier": tier, "members": members}})
+    };
+    let named = |kind: &str, name: String| json!({"type": kind, "selector": {"exactMatch": {"name": name}}});
+    let below = |name: String| json!([named("HyperNode", name)]);
+    let circle = (0..5).map(|at| of(&numbered("circle", at), 1, below(numbered("circle", (at + 1) % 5))));
+    let deep = (1..100_u8)
+        .map(|at| of(&format!("deep-{at}"), at.into(), below(format!("deep-{}", at.saturating_sub(1)))));
+    let odd = [
+        of("many", 2, list(10_000, |at| named("Node", numbered("n", at)))),
+        of("below-zero", i64::MIN, json!([])),
+        of("above-all", i64::MAX, json!([{"type": "Node", "selector": {"labelMatch": {}}}])),
+        of(
+            "slow",
+            1,
+            json!([{"type": "Node", "selector": {"regexMatch": {"pattern": "(((a{1000}){1000}){1000})"}}}]),
+        ),
+        of("torn", 1, json!([{"type": "Pod"}, {"selector": null}])),
+    ];
+    circle.chain(deep).chain(odd).collect()
 }
 
 fn devices() -> Vec<Value> {

@@ -12,6 +12,9 @@ const UNSIGNED: &str = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE]
 /// took it up to version 1.13.
 pub(crate) const OBJECT_NAME: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
 
+/// The text of a Kubernetes object name.
+pub(crate) const SOME_NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
 /// An enumeration of a status, in which "" stands for absent, and which Volcano's definitions did not bound up to
 /// version 1.13.
 pub(crate) fn or_empty<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

@@ -1,6 +1,7 @@
 //! Manifests and stored objects as Volcano's users and controllers write them.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1::{
     DequeueStrategy, NetworkTopologyMode, PodGroup, PodGroupConditionType, PodGroupPhase, PodGroupSpec,
     Queue, QueueSpec, QueueState,
@@ -91,6 +92,35 @@ status:
   allocated: {cpu: 1500m, memory: 3Gi, pods: "3"}
 "#;
 
+/// The API server takes one field of each selector; decoding takes them all.
+const HYPER_NODE: &str = r#"
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata:
+  name: rack-1
+  labels: {volcano.sh/network-topology-source: label}
+spec:
+  tier: 1
+  tierName: rack
+  members:
+  - type: Node
+    selector:
+      exactMatch: {name: node-1}
+      regexMatch: {pattern: "^node-[0-9]+$"}
+      labelMatch:
+        matchLabels: {rack: r1}
+        matchExpressions: [{key: zone, operator: In, values: [a, b]}]
+status:
+  nodeCount: 4
+  conditions:
+  - type: Ready
+    status: "True"
+    observedGeneration: 2
+    lastTransitionTime: "2026-02-03T04:06:00Z"
+    reason: Counted
+    message: all members exist
+"#;
+
 fn decode<T: DeserializeOwned>(yaml: &str) -> T {
     serde_yaml::from_str(yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"))
 }
@@ -131,8 +161,16 @@ fn every_field_of_a_queue_is_read_and_written() {
 }
 
 #[test]
+fn every_field_of_a_hyper_node_is_read_and_written() {
+    keeps_everything::<HyperNode>(HYPER_NODE);
+    let bare: HyperNode = decode("{spec: {tierName: '', members: [{type: '', selector: null}]}}");
+    assert_eq!((bare.spec.tier, bare.spec.tier_name), (None, None));
+    assert_eq!(bare.spec.members[0].type_, None);
+}
+
+#[test]
 fn the_samples_have_every_field_of_the_schemas() {
-    for (kind, sample) in [("PodGroup", POD_GROUP), ("Queue", QUEUE)] {
+    for (kind, sample) in [("PodGroup", POD_GROUP), ("Queue", QUEUE), ("HyperNode", HYPER_NODE)] {
         let version = crate::definitions::definition(kind)["spec"]["versions"][0].clone();
         let mut missing = Vec::new();
         let sample: Value = decode(sample);

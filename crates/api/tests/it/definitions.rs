@@ -56,11 +56,12 @@ fn names_and_scopes_equal_those_of_volcano() {
         ("Command", "commands.bus.volcano.sh", json!([])),
         ("JobFlow", "jobflows.flow.volcano.sh", json!(["jf"])),
         ("JobTemplate", "jobtemplates.flow.volcano.sh", json!(["jt"])),
+        ("HyperNode", "hypernodes.topology.volcano.sh", json!(["hn"])),
     ] {
         let definition = definition(kind);
         assert_eq!(
             (&definition["metadata"]["name"], &definition["spec"]["scope"]),
-            (&json!(plural), &json!("Namespaced"))
+            (&json!(plural), &json!(if kind == "HyperNode" { "Cluster" } else { "Namespaced" }))
         );
         assert_eq!(definition["spec"]["names"]["shortNames"], short, "{kind}");
         assert_eq!(definition["spec"]["versions"][0]["name"], "v1alpha1", "{kind}");
@@ -75,7 +76,7 @@ fn all_but_podgroups_and_commands_have_a_status_subresource() {
     for kind in ["PodGroup", "Command"] {
         assert_eq!(subresources(kind), json!({}), "{kind}");
     }
-    for kind in ["Job", "CronJob", "JobFlow", "JobTemplate"] {
+    for kind in ["Job", "CronJob", "JobFlow", "JobTemplate", "HyperNode"] {
         assert_eq!(subresources(kind), json!({ "status": {} }), "{kind}");
     }
     assert_eq!(subresources("Queue"), json!({ "status": {} }));
@@ -112,6 +113,36 @@ fn printer_columns_begin_with_those_of_volcano() {
             r#""AGE" ".metadata.creationTimestamp" null"#,
         ]
     );
+}
+
+/// A HyperNode without a tier, or without members, has no place in the tree.
+#[test]
+fn a_hyper_node_has_the_columns_rules_and_required_fields_of_volcano() {
+    let version = definition("HyperNode")["spec"]["versions"][0].clone();
+    let columns = version["additionalPrinterColumns"].as_array().unwrap().clone();
+    let columns: Vec<String> = columns.iter().map(|c| format!("{} {}", c["name"], c["jsonPath"])).collect();
+    assert_eq!(
+        columns,
+        [
+            r#""Tier" ".spec.tier""#,
+            r#""TierName" ".spec.tierName""#,
+            r#""NodeCount" ".status.nodeCount""#,
+            r#""Age" ".metadata.creationTimestamp""#,
+        ]
+    );
+    let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    assert_eq!(spec["required"], json!(["tier", "members"]));
+    assert_eq!(spec["properties"]["tier"]["minimum"], 0);
+    let members = &spec["properties"]["members"];
+    assert_eq!(
+        (&members["minItems"], &members["items"]["required"]),
+        (&json!(1), &json!(["type", "selector"]))
+    );
+    assert_eq!(members["items"]["properties"]["type"]["enum"], json!(["Node", "HyperNode"]));
+    let selector = &members["items"]["properties"]["selector"];
+    assert_eq!(selector["x-kubernetes-validations"].as_array().unwrap().len(), 2);
+    assert_eq!(selector["properties"]["exactMatch"]["required"], json!(["name"]));
+    assert_eq!(selector["properties"]["regexMatch"]["properties"]["pattern"]["minLength"], 1);
 }
 
 /// Volcano's tools look for these words in what the API server answers.
@@ -160,7 +191,7 @@ fn collect_messages(part: &Value, messages: &mut Vec<String>) {
 
 #[test]
 fn helm_uninstall_keeps_the_crds() {
-    for kind in ["PodGroup", "Queue", "Job", "CronJob", "Command", "JobFlow", "JobTemplate"] {
+    for kind in ["PodGroup", "Queue", "Job", "CronJob", "Command", "JobFlow", "JobTemplate", "HyperNode"] {
         let metadata = &definition(kind)["metadata"];
         assert_eq!(metadata["annotations"]["helm.sh/resource-policy"], "keep");
     }

@@ -34,7 +34,7 @@ const KNOWN: [&str; 23] = [
 
 #[test]
 fn the_schemas_are_structural() {
-    for kind in ["PodGroup", "Queue", "Job", "CronJob", "Command", "JobFlow", "JobTemplate"] {
+    for kind in ["PodGroup", "Queue", "Job", "CronJob", "Command", "JobFlow", "JobTemplate", "HyperNode"] {
         check(&root(kind), "");
     }
 }

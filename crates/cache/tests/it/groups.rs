@@ -2,7 +2,9 @@
 
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Interner, Names};
-use phalanx_cluster::event::{Dequeue, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
+use phalanx_cluster::event::{
+    Dequeue, NetworkTopology, Phase, PodGroupInfo, QueueInfo, QueueState, SubGroupPolicy, TierLimit, Time,
+};
 
 use crate::{object, shown};
 
@@ -207,23 +209,61 @@ fn annotations_that_plugins_read_are_kept() {
 }
 
 #[test]
-fn a_group_that_requires_a_network_topology_waits_with_a_reason() {
-    let hard = "mode hard is not supported, for HyperNodes are not read; expected mode soft or none";
+fn a_network_topology_is_read() {
+    let named = |name: &str| Some(NetworkTopology::Hard(TierLimit::Name(name.into())));
+    let numbered = |tier| Some(NetworkTopology::Hard(TierLimit::Number(tier)));
     for (spec, expected) in [
-        ("networkTopology: {highestTierAllowed: 1}", Some(format!("spec.networkTopology: {hard}"))),
-        (
-            "networkTopology: {mode: hard, highestTierName: rack}",
-            Some(format!("spec.networkTopology: {hard}")),
-        ),
-        ("networkTopology: {mode: hard}", None),
-        ("networkTopology: {mode: soft, highestTierAllowed: 1}", None),
-        ("subGroupPolicy: [{subGroupSize: 2, matchLabelKeys: [replica]}]", None),
-        (
-            "subGroupPolicy: [{}, {minSubGroups: 2, networkTopology: {highestTierAllowed: 1}}]",
-            Some(format!("spec.subGroupPolicy[1].networkTopology: {hard}")),
-        ),
+        ("{highestTierAllowed: 1}", numbered(1)),
+        ("{mode: hard, highestTierAllowed: 0}", numbered(0)),
+        ("{mode: hard, highestTierName: rack}", named("rack")),
+        ("{mode: hard, highestTierAllowed: 2, highestTierName: rack}", numbered(2)),
+        ("{mode: hard}", None),
+        ("{mode: soft}", Some(NetworkTopology::Soft)),
+        ("{mode: soft, highestTierAllowed: 1}", Some(NetworkTopology::Soft)),
     ] {
-        let info = group(&format!("{{metadata: {{name: g}}, spec: {{{spec}}}}}"));
-        assert_eq!(info.unsupported.as_deref(), expected.as_deref(), "{spec}");
+        let info = group(&format!("{{metadata: {{name: g}}, spec: {{networkTopology: {spec}}}}}"));
+        assert_eq!((info.topology, info.invalid, info.unsupported), (expected, None, None), "{spec}");
     }
+}
+
+#[test]
+fn all_fields_of_a_sub_group_policy_are_read() {
+    let info = group(
+        "
+metadata: {name: g}
+spec:
+  subGroupPolicy:
+  - name: workers
+    networkTopology: {highestTierName: rack}
+    subGroupSize: 2
+    minSubGroups: 3
+    labelSelector: {matchLabels: {role: worker}, matchExpressions: [{key: zone, operator: Exists}]}
+    matchLabelKeys: [volcano.sh/partition-id]
+  - {}",
+    );
+    assert_eq!((&info.invalid, &info.unsupported, info.sub_groups.len()), (&None, &None, 2));
+    let policy = &info.sub_groups[0];
+    assert_eq!((&*policy.name, policy.size, policy.min), ("workers", 2, 3));
+    assert_eq!(policy.keys, ["volcano.sh/partition-id".into()]);
+    assert_eq!(policy.topology, Some(NetworkTopology::Hard(TierLimit::Name("rack".into()))));
+    let label = |key: &str, value: &str| (key.into(), value.into());
+    let zoned = |role: &str| [label("role", role), label("zone", "a")].into_iter().collect();
+    assert_eq!(["worker", "ps"].map(|role| policy.selector.matches(&zoned(role))), [true, false]);
+    assert_eq!(info.sub_groups[1], SubGroupPolicy { size: 1, ..SubGroupPolicy::default() });
+}
+
+#[test]
+fn a_selector_of_a_sub_group_policy_that_cannot_be_read_is_named() {
+    let info = group(
+        "{metadata: {name: g}, spec: {minMember: 2, subGroupPolicy: [{}, {subGroupSize: 2, labelSelector: \
+          {matchExpressions: [{key: zone, operator: Near}]}}]}}",
+    );
+    assert_eq!((info.min_member, info.sub_groups[1].size), (2, 2));
+    assert_eq!(
+        info.invalid.as_deref(),
+        Some(
+            "spec.subGroupPolicy[1].labelSelector.matchExpressions[0].operator: \"Near\" is unknown, \
+             expected In, NotIn, Exists or DoesNotExist"
+        )
+    );
 }

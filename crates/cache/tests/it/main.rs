@@ -5,6 +5,7 @@ mod decoding;
 mod devices;
 mod folding;
 mod groups;
+mod hyper_nodes;
 mod nodes;
 mod pod_rules;
 mod pods;

@@ -1,7 +1,7 @@
 //! The PodGroup of a Job.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use phalanx_api::batch::{API_VERSION, JobPhase, JobSpec, TaskSpec};
+use phalanx_api::batch::{API_VERSION, JobPhase, TaskSpec};
 use phalanx_api::names;
 use phalanx_api::v1beta1::{
     PodGroup, PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupSpec, SubGroupPolicySpec,
@@ -10,7 +10,7 @@ use phalanx_api::v1beta1::{
 
 use super::JobView;
 use super::requests::min_resources;
-use super::status::{is_live, replicas};
+use super::status::is_live;
 use crate::change::{Change, Kind, Object, Outcome, Target};
 use crate::meta::{annotation, controller, map, text};
 
@@ -130,20 +130,18 @@ fn spec(view: &JobView<'_>) -> PodGroupSpec {
         priority_class_name: spec.priority_class_name.clone(),
         min_resources: Some(min_resources(&view.job, view.seen.priorities)),
         network_topology: spec.network_topology.clone(),
-        sub_group_policy: spec.tasks.iter().filter_map(|task| sub_group(spec, task)).collect(),
+        sub_group_policy: spec.tasks.iter().filter_map(sub_group).collect(),
     }
 }
 
-/// The scheduler refuses optional pods beside `minSubGroups`; without, any of the pods are the required ones.
-fn sub_group(job: &JobSpec, task: &TaskSpec) -> Option<SubGroupPolicySpec> {
+fn sub_group(task: &TaskSpec) -> Option<SubGroupPolicySpec> {
     let policy = task.partition_policy.as_ref()?;
-    let all_required = job.min_available >= replicas(job);
     let labels = map([(names::TASK_SPEC, &task.name)]);
     Some(SubGroupPolicySpec {
         name: Some(task.name.clone()),
         network_topology: policy.network_topology.clone(),
         sub_group_size: policy.partition_size,
-        min_sub_groups: if all_required { policy.min_partitions } else { 0 },
+        min_sub_groups: policy.min_partitions,
         label_selector: Some(LabelSelector { match_labels: Some(labels), match_expressions: None }),
         match_label_keys: vec![names::PARTITION_ID.to_owned()],
     })

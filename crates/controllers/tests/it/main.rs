@@ -4,6 +4,7 @@
 mod cluster;
 mod cron;
 mod flow;
+mod hyper_nodes;
 mod job;
 mod page;
 mod podgroups;

@@ -8,6 +8,7 @@ use phalanx_api::v1beta1::is_made_for_pods;
 use phalanx_cluster::event::Key;
 use phalanx_controllers::{Kind, command};
 
+use super::hyper_nodes;
 use super::queue::Subject;
 use super::store::{Fact, Seen, Store};
 use super::table::Identity;
@@ -51,6 +52,10 @@ impl Store {
                 };
                 self.jobs.in_namespace(namespace).filter_map(with_volumes).collect()
             }
+            Fact::HyperNode(_) | Fact::ConfigMap(_) => vec![hyper_nodes::all()],
+            // Kubelets write the status of nodes every few minutes.
+            Fact::Node(labels) if self.nodes.get(&id.key) == Some(labels) => Vec::new(),
+            Fact::Node(_) => vec![hyper_nodes::all()],
             // Which PodGroups a pod or an owner concerns depends on the other owners.
             Fact::PlainPod(_) | Fact::Owner(_) | Fact::Namespace(_) | Fact::PriorityClass(_) => Vec::new(),
         }

@@ -116,9 +116,8 @@ impl Store {
         }
     }
 
-    /// The API server has a kind, or has it not: pods that no PodGroup has yet are looked at again.
-    pub(super) fn serves(&mut self, kind: Watched, serves: bool) -> Vec<Subject> {
-        let Watched::Owner(row) = kind else { return Vec::new() };
+    /// The API server has a kind of owners, or has it not: pods that no PodGroup has yet are looked at again.
+    pub(super) fn serves_owner(&mut self, row: usize, serves: bool) -> Vec<Subject> {
         if self.owners.served.insert(row, serves) == Some(serves) {
             return Vec::new();
         }

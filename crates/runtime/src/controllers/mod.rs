@@ -11,6 +11,7 @@ mod concern;
 mod driver;
 mod errand;
 mod gangs;
+mod hyper_nodes;
 mod machine;
 mod probe;
 mod queue;
@@ -73,6 +74,8 @@ pub struct ControllersOptions {
     pub failures_max: Option<u32>,
     /// `--leader-elect*`; `None` to lead without a lease.
     pub lease: Option<LeaseOptions>,
+    /// `--leader-elect-resource-namespace`: the namespace of the controllers' ConfigMap.
+    pub namespace: String,
 }
 
 impl ControllersOptions {
@@ -80,7 +83,8 @@ impl ControllersOptions {
     pub fn new(scheduler_names: &[String]) -> Self {
         let MachineOptions { in_flight, failures_max, owners, .. } = MachineOptions::default();
         let scheduler_names = scheduler_names.to_vec();
-        Self { scheduler_names, owners, rate: None, in_flight, failures_max, lease: None }
+        let namespace = "volcano-system".to_owned();
+        Self { scheduler_names, owners, rate: None, in_flight, failures_max, lease: None, namespace }
     }
 }
 
@@ -216,6 +220,7 @@ async fn work(options: ControllersOptions, parts: Parts) {
     let mut watches = JoinSet::new();
     let sink = watch::Sink { inputs, metrics: Arc::clone(&metrics), faults };
     watch::all(&mut watches, &client, &sink, &options.scheduler_names);
+    watch::hyper_nodes(&mut watches, &client, &sink, &options.namespace);
     watch::owners(&mut watches, &client, &sink, &options.owners);
     let scheduler_name = options.scheduler_names.first().cloned();
     let machine = Machine::new(MachineOptions {

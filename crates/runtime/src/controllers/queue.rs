@@ -11,7 +11,7 @@ use crate::backoff::wait_for;
 /// Waits after a failure; Volcano's begin with 5 ms too.
 const RETRY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mins(1));
 
-/// What is reconciled: a Job, a PodGroup, a Queue, a CronJob, a JobFlow or a JobTemplate.
+/// What is reconciled: a Job, a PodGroup, a Queue, a CronJob, a JobFlow, a JobTemplate, or all HyperNodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject {
     /// Its kind.

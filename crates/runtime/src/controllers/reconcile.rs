@@ -51,6 +51,7 @@ impl Store {
             Kind::JobFlow => self.flow(&subject.key, given, now),
             Kind::JobTemplate => self.template(&subject.key),
             Kind::PodGroup => self.pod_group(&subject.key, given),
+            Kind::HyperNode => self.reconcile_hyper_nodes(),
             Kind::Pod
             | Kind::Service
             | Kind::Secret
@@ -71,6 +72,7 @@ impl Store {
             }
             Kind::Queue => self.groups.len(),
             Kind::PodGroup => self.members.of(&subject.key).count(),
+            Kind::HyperNode => self.nodes.len() + self.hyper_nodes.len(),
             _ => 0,
         }
     }

@@ -5,13 +5,16 @@ use std::net::IpAddr;
 use phalanx_api::batch::{CronJob, Job};
 use phalanx_api::bus::Command;
 use phalanx_api::flow::{JobFlow, JobTemplate};
+use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cluster::event::Key;
+use phalanx_controllers::hyper_node::{Labels, Settings};
 use phalanx_controllers::job::JobPod;
 use phalanx_controllers::podgroup::{Owner, OwnerTable, PlainPod};
 use phalanx_controllers::{Kind, Object};
 
 use super::gangs::{Members, Owners};
+use super::hyper_nodes;
 use super::queue::Subject;
 use super::table::{Gone, Identity, Table};
 
@@ -31,13 +34,16 @@ pub enum Watched {
     PriorityClass,
     PlainPod,
     Namespace,
+    HyperNode,
+    Node,
+    ConfigMap,
     /// Objects of a row of the table of owners.
     Owner(usize),
 }
 
 impl Watched {
     /// Those without which nothing is reconciled.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Job,
         Self::PodGroup,
         Self::Queue,
@@ -50,6 +56,9 @@ impl Watched {
         Self::PriorityClass,
         Self::PlainPod,
         Self::Namespace,
+        Self::HyperNode,
+        Self::Node,
+        Self::ConfigMap,
     ];
 
     /// Its name in paths, logs and metrics.
@@ -67,6 +76,9 @@ impl Watched {
             Self::PriorityClass => "priorityclasses",
             Self::PlainPod => "plainpods",
             Self::Namespace => "namespaces",
+            Self::HyperNode => "hypernodes",
+            Self::Node => "nodes",
+            Self::ConfigMap => "configmaps",
             Self::Owner(_) => "owners",
         }
     }
@@ -83,6 +95,8 @@ impl Watched {
             Kind::JobTemplate => &[Self::JobTemplate],
             Kind::Claim => &[Self::Claim],
             Kind::Command => &[Self::Command],
+            Kind::HyperNode => &[Self::HyperNode],
+            // Of ConfigMaps, that with the settings is watched, which is not written.
             Kind::Service | Kind::Secret | Kind::ConfigMap | Kind::NetworkPolicy => &[],
         }
     }
@@ -113,6 +127,9 @@ pub enum Fact {
     PriorityClass(ClassValue),
     PlainPod(Box<PlainPod>),
     Namespace(NamespaceQueue),
+    HyperNode(Box<HyperNode>),
+    Node(Labels),
+    ConfigMap(Option<Settings>),
     Owner(Box<SeenOwner>),
 }
 
@@ -160,6 +177,9 @@ facts! {
     PriorityClass(ClassValue),
     PlainPod(PlainPod),
     Namespace(NamespaceQueue),
+    HyperNode(HyperNode),
+    Node(Labels),
+    ConfigMap(Option<Settings>),
     Owner(SeenOwner),
 }
 
@@ -179,6 +199,9 @@ impl Fact {
             Self::PriorityClass(_) => Watched::PriorityClass,
             Self::PlainPod(_) => Watched::PlainPod,
             Self::Namespace(_) => Watched::Namespace,
+            Self::HyperNode(_) => Watched::HyperNode,
+            Self::Node(_) => Watched::Node,
+            Self::ConfigMap(_) => Watched::ConfigMap,
             Self::Owner(seen) => Watched::Owner(seen.row),
         }
     }
@@ -216,6 +239,12 @@ pub(super) struct Store {
     /// Pods that no Job of Volcano made.
     pub(super) plain: Table<PlainPod>,
     pub(super) namespaces: Table<NamespaceQueue>,
+    pub(super) hyper_nodes: Table<HyperNode>,
+    pub(super) nodes: Table<Labels>,
+    /// What the ConfigMap of the controllers says of the discovery of HyperNodes.
+    pub(super) settings: Table<Option<Settings>>,
+    /// Kinds that the API server does not have, or that may not be read.
+    pub(super) absent: BTreeSet<Watched>,
     pub(super) owners: Owners,
     pub(super) members: Members,
     /// What plugins made for a job, by its UID. Absent until it was read.
@@ -275,6 +304,18 @@ macro_rules! each_table {
                 let $table = &mut $store.namespaces;
                 $do
             }
+            Watched::HyperNode => {
+                let $table = &mut $store.hyper_nodes;
+                $do
+            }
+            Watched::Node => {
+                let $table = &mut $store.nodes;
+                $do
+            }
+            Watched::ConfigMap => {
+                let $table = &mut $store.settings;
+                $do
+            }
             Watched::Owner(row) => {
                 let $table = $store.owners.of(row);
                 $do
@@ -309,6 +350,9 @@ impl Store {
             Fact::PriorityClass(value) => self.classes.take(id, value, gone),
             Fact::PlainPod(pod) => self.plain.take(id, *pod, gone),
             Fact::Namespace(queue) => self.namespaces.take(id, queue, gone),
+            Fact::HyperNode(hyper_node) => self.hyper_nodes.take(id, *hyper_node, gone),
+            Fact::Node(labels) => self.nodes.take(id, labels, gone),
+            Fact::ConfigMap(settings) => self.settings.take(id, settings, gone),
             Fact::Owner(seen) => self.owners.of(seen.row).take(id, *seen, gone),
         };
         if !new {
@@ -363,6 +407,16 @@ impl Store {
         concerned
     }
 
+    /// The API server has a kind, or has it not; returns the subjects that this concerns.
+    pub(super) fn serves(&mut self, kind: Watched, serves: bool) -> Vec<Subject> {
+        let changed = if serves { self.absent.remove(&kind) } else { self.absent.insert(kind) };
+        match kind {
+            Watched::Owner(row) => self.serves_owner(row, serves),
+            Watched::HyperNode | Watched::Node | Watched::ConfigMap if changed => vec![hyper_nodes::all()],
+            _ => Vec::new(),
+        }
+    }
+
     pub(super) fn has(&mut self, kind: Watched, key: &Key) -> bool {
         each_table!(self, kind, table => table.get(key).is_some())
     }
@@ -411,6 +465,7 @@ impl Store {
             Kind::JobFlow => self.flows.uid(&subject.key),
             Kind::JobTemplate => self.templates.uid(&subject.key),
             Kind::PodGroup => self.groups.uid(&subject.key),
+            Kind::HyperNode => self.hyper_nodes.uid(&subject.key),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::PartialObjectMeta;
@@ -15,8 +15,10 @@ use phalanx_api::batch::{CronJob, Job};
 use phalanx_api::bus::Command;
 use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_api::names::{JOB_NAME, QUEUE_NAME_ANNOTATION};
+use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Guarded, Invalid};
+use phalanx_controllers::hyper_node::{KEY, Settings};
 use phalanx_controllers::podgroup::{Owner, OwnerTable, PlainPod};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::UnboundedSender;
@@ -30,6 +32,9 @@ use crate::metrics::Metrics;
 use crate::outbox::driver::chain;
 use crate::recorder::Regarding;
 use crate::watch::unavailable_for;
+
+/// Volcano's name of the ConfigMap of the controllers.
+const CONFIG_MAP: &str = "volcano-controller-configmap";
 
 /// What a watch says.
 #[derive(Debug)]
@@ -74,7 +79,7 @@ macro_rules! kept_whole {
     };
 }
 
-kept_whole!(Job PodGroup Queue Command CronJob JobFlow JobTemplate);
+kept_whole!(Job PodGroup Queue Command CronJob JobFlow JobTemplate HyperNode);
 
 impl Kept for Pod {
     fn fact(self) -> Fact {
@@ -140,6 +145,26 @@ fn plain(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink, schedulers: &[St
     };
     let pods = Api::<Guarded<Pod>>::all(client.clone());
     start(tasks, Watched::PlainPod, watcher(pods, config), read, sink);
+}
+
+/// Watches HyperNodes and what they depend on: labels of nodes, and the ConfigMap that says what is to be discovered.
+pub(super) fn hyper_nodes(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink, namespace: &str) {
+    one::<HyperNode>(tasks, Watched::HyperNode, client, watcher::Config::default(), sink);
+    let nodes = Api::<PartialObjectMeta<Node>>::all(client.clone());
+    let labels = |node: PartialObjectMeta<Node>| node.metadata.labels.unwrap_or_default().into();
+    let read = move |node| Some(applied(Watched::Node, Guarded::Read(node), &(), labels));
+    start(tasks, Watched::Node, watcher(nodes, watcher::Config::default()), read, sink);
+    let config = watcher::Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
+    let config_maps = Api::<Guarded<ConfigMap>>::namespaced(client.clone(), namespace);
+    let read = |found| Some(applied(Watched::ConfigMap, found, &(), |found| settings(&found).into()));
+    start(tasks, Watched::ConfigMap, watcher(config_maps, config), read, sink);
+}
+
+fn settings(found: &ConfigMap) -> Option<Settings> {
+    let text = found.data.as_ref()?.get(KEY)?;
+    let (settings, faults) = Settings::read(text);
+    faults.iter().for_each(|fault| warn!("ConfigMap {CONFIG_MAP}, {KEY}: {fault}"));
+    settings
 }
 
 fn namespace(found: &PartialObjectMeta<Namespace>) -> Input {
@@ -265,6 +290,11 @@ impl Health {
         }
     }
 
+    /// What depends on these is told when there are none.
+    fn may_be_absent(&self) -> bool {
+        matches!(self.kind, Watched::Owner(_) | Watched::HyperNode | Watched::Node | Watched::ConfigMap)
+    }
+
     fn seen(&self) {
         self.sink.metrics.seen(self.kind.plural(), 1);
     }
@@ -300,9 +330,11 @@ impl Health {
                 }
                 return (!std::mem::replace(&mut self.listed, true)).then_some(Input::Listed(self.kind));
             }
-            // Each kind of owners by itself: neither holds up the others.
-            _ if matches!(self.kind, Watched::Owner(_)) && matches!(code, 403 | 404) => {
-                if first && code == 403 {
+            // Each kind by itself: neither holds up the others.
+            _ if self.may_be_absent() && matches!(code, 403 | 404) => {
+                if first && !matches!(self.kind, Watched::Owner(_)) {
+                    info!("{kind} {}", unavailable_for(Some(code)));
+                } else if first && code == 403 {
                     warn!(
                         "pods of owners that may not be read get PodGroups without these: {}",
                         chain(error)

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names::{GROUP_NAME_ANNOTATION, JOB_NAME};
-use phalanx_api::{batch, bus, flow, v1beta1};
+use phalanx_api::{batch, bus, flow, topology, v1beta1};
 use phalanx_cache::decode;
 use phalanx_cluster::event::Key;
 use phalanx_controllers::job::JobPod;
@@ -40,6 +40,7 @@ fn place(kind: Kind) -> (&'static str, &'static str, &'static str) {
         Kind::JobFlow => (flow::GROUP, flow::VERSION, "jobflows"),
         Kind::JobTemplate => (flow::GROUP, flow::VERSION, "jobtemplates"),
         Kind::Command => (bus::GROUP, bus::VERSION, "commands"),
+        Kind::HyperNode => (topology::GROUP, topology::VERSION, "hypernodes"),
     }
 }
 
@@ -59,6 +60,7 @@ pub(super) fn type_of(kind: Kind) -> (String, &'static str) {
         Kind::JobFlow => "JobFlow",
         Kind::JobTemplate => "JobTemplate",
         Kind::Command => "Command",
+        Kind::HyperNode => "HyperNode",
     };
     let (group, version, _) = place(kind);
     (if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }, name)
@@ -67,7 +69,7 @@ pub(super) fn type_of(kind: Kind) -> (String, &'static str) {
 fn collection(kind: Kind, namespace: &str) -> String {
     let (group, version, plural) = place(kind);
     let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-    if kind == Kind::Queue {
+    if matches!(kind, Kind::Queue | Kind::HyperNode) {
         format!("{root}/{plural}")
     } else {
         format!("{root}/namespaces/{namespace}/{plural}")
@@ -136,6 +138,7 @@ fn body(object: &Object) -> Value {
         Object::ConfigMap(object) => json!(object),
         Object::NetworkPolicy(object) => json!(object),
         Object::Claim(object) => json!(object),
+        Object::HyperNode(object) => json!(object),
     }
 }
 
@@ -265,6 +268,7 @@ fn read_object(kind: Kind, mut value: Value) -> Option<Brought> {
         Kind::JobFlow => seen::<flow::JobFlow>(value),
         Kind::JobTemplate => seen::<flow::JobTemplate>(value),
         Kind::Command => seen::<bus::Command>(value),
+        Kind::HyperNode => seen::<topology::HyperNode>(value),
         Kind::Service => made::<Service>(value, Object::Service),
         Kind::Secret => made::<Secret>(value, Object::Secret),
         Kind::ConfigMap => made::<ConfigMap>(value, Object::ConfigMap),

@@ -11,6 +11,7 @@ mod engine;
 mod extender;
 mod fake;
 mod fence;
+mod hyper_nodes;
 mod journal;
 mod lease;
 mod loopback;

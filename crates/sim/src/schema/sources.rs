@@ -61,6 +61,7 @@ pub(super) fn of(kind: Kind) -> Value {
         Kind::PodGroup => of_definition("podgroups"),
         Kind::KubernetesPodGroup => schema_for!(KubernetesPodGroup).to_value(),
         Kind::Queue => of_definition("queues"),
+        Kind::HyperNode => of_definition("hypernodes"),
         Kind::ResourceQuota => schema_for!(ResourceQuota).to_value(),
         Kind::NodeMetrics => node_metrics(),
         Kind::Namespace => schema_for!(Namespace).to_value(),

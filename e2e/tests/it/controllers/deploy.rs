@@ -8,20 +8,21 @@ use kube::api::ListParams;
 use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
 use serde_json::{Value, json};
 
-use super::{Cluster, SOON, World, task};
+use super::{Cluster, SOON, World, hyper_nodes, task};
 use crate::scheduler::cluster::PodSpec;
 use crate::scheduler::deploy::{apply, as_service_account, granted, lacks_a_right, manifests, manifests_in};
 
 const ACCOUNT: &str = "system:serviceaccount:volcano-system:phalanx-controllers";
 
 /// What the controllers ask for in situations that the test does not bring about.
-const SOMETIMES: [(&str, &str); 33] = [
+const SOMETIMES: [(&str, &str); 34] = [
     ("get batch.volcano.sh/jobs", "after a conflict"),
     ("get batch.volcano.sh/cronjobs", "after a conflict"),
     ("get flow.volcano.sh/jobflows", "after a conflict"),
     ("get flow.volcano.sh/jobtemplates", "after a conflict"),
     ("get scheduling.volcano.sh/podgroups", "after a conflict"),
     ("get scheduling.volcano.sh/queues", "after a conflict"),
+    ("get topology.volcano.sh/hypernodes", "after a conflict"),
     ("get /pods", "where one of this name is there already"),
     ("get /persistentvolumeclaims", "where one of this name is there already"),
     ("get /services", "of jobs that an earlier process began"),
@@ -131,6 +132,7 @@ async fn do_everything(world: &World) -> Result<()> {
     world.cluster.until_status("JobTemplate", "step", "its job", names).await?;
     world.cluster.queue("batch", json!({"weight": 1})).await?;
     world.command("CloseQueue", "Queue", "batch").await?;
+    hyper_nodes::discover_two_racks(world).await?;
     wait::until(SOON, "no commands", async || {
         let left = world.cluster.volcano("Command").list(&ListParams::default()).await?.items.len();
         ensure!(left == 0, "{left} are left");

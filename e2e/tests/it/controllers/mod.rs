@@ -8,6 +8,7 @@ mod costs;
 mod crashes;
 mod deploy;
 mod examples;
+mod hyper_nodes;
 mod jobs;
 mod kills;
 mod owners;

@@ -297,11 +297,11 @@ impl Cluster {
     }
 }
 
-/// PodGroups (of namespace default) or Queues as plain JSON.
+/// Volcano's objects (of namespace default, where they have one) as plain JSON.
 pub(crate) fn volcano(client: &Client, kind: &str) -> Api<DynamicObject> {
     let (group, version) = api_version(kind).split_once('/').unwrap_or_default();
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    if kind == "Queue" {
+    if matches!(kind, "Queue" | "HyperNode") {
         Api::all_with(client.clone(), &resource)
     } else {
         Api::default_namespaced_with(client.clone(), &resource)
@@ -314,6 +314,7 @@ pub(crate) fn api_version(kind: &str) -> &'static str {
         "Job" | "CronJob" => "batch.volcano.sh/v1alpha1",
         "Command" => "bus.volcano.sh/v1alpha1",
         "JobFlow" | "JobTemplate" => "flow.volcano.sh/v1alpha1",
+        "HyperNode" => "topology.volcano.sh/v1alpha1",
         _ => "scheduling.volcano.sh/v1beta1",
     }
 }

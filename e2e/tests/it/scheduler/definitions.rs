@@ -1,4 +1,4 @@
-//! Validation of PodGroups and Queues on the API server by the CRDs in `crds/`.
+//! Validation of PodGroups, Queues and HyperNodes on the API server by the CRDs in `crds/`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -226,16 +226,46 @@ fn schema() -> Vec<Case> {
     cases
 }
 
+fn hyper_nodes() -> Vec<Case> {
+    let of = |tier: Value, members: Value| json!({"spec": {"tier": tier, "members": members}});
+    let one = |selector: Value| of(json!(1), json!([{"type": "Node", "selector": selector}]));
+    let node = json!({"exactMatch": {"name": "n"}});
+    let mut cases: Vec<Case> = [
+        (json!({"spec": {"tier": 1}}), "spec.members: Required value"),
+        (json!({"spec": {"members": [{"type": "Node", "selector": node}]}}), "spec.tier: Required value"),
+        (of(json!(1), json!([])), "spec.members in body should have at least 1 items"),
+        (of(json!(-1), json!([])), "spec.tier in body should be greater than or equal to 0"),
+        (of(json!(1), json!([{"type": "Node"}])), "spec.members[0].selector: Required value"),
+        (of(json!(1), json!([{"selector": node}])), "spec.members[0].type: Required value"),
+        (
+            of(json!(1), json!([{"type": "Pod", "selector": node}])),
+            "supported values: \"Node\", \"HyperNode\"",
+        ),
+        (one(json!({})), "Either ExactMatch or RegexMatch or LabelMatch must be specified"),
+        (
+            one(json!({"exactMatch": {"name": "n"}, "labelMatch": {}})),
+            "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified",
+        ),
+        (one(json!({"exactMatch": {"name": "N"}})), "selector.exactMatch.name in body should match"),
+        (one(json!({"regexMatch": {"pattern": ""}})), "should be at least 1 chars long"),
+    ]
+    .map(|(object, words)| Case::bad("HyperNode", object, words))
+    .into();
+    let good =
+        [node, json!({"regexMatch": {"pattern": "^n"}}), json!({"labelMatch": {"matchLabels": {"a": "b"}}})];
+    cases.extend(good.map(|selector| Case::good("HyperNode", one(selector))));
+    cases
+}
+
 #[tokio::test]
 async fn the_api_server_refuses_contradictory_objects_with_a_reason() -> Result<()> {
     let plane = Plane::start(PlaneOptions::default()).await?;
     let client = plane.client();
     crds::apply(&client, &crds::dir()).await?;
     let jobs = job_definitions::cases();
-    let cases: Vec<Case> = [amounts_in_order(), whole_numbers(), parents(), highest_tiers(), schema(), jobs]
-        .into_iter()
-        .flatten()
-        .collect();
+    let lists =
+        [amounts_in_order(), whole_numbers(), parents(), highest_tiers(), schema(), hyper_nodes(), jobs];
+    let cases: Vec<Case> = lists.into_iter().flatten().collect();
     for case in &cases {
         case.check(&client).await?;
     }

@@ -30,10 +30,9 @@ fn the_group_says_what_the_job_needs() {
     );
 }
 
-/// The scheduler keeps `minSubGroups` of a gang all of whose pods are required, and of no other.
 #[test]
 fn partitions_are_subgroups() {
-    for (minimum, members, sub_groups) in [(2, 4, json!(2)), (1, 2, json!(0))] {
+    for (minimum, members, sub_groups) in [(2, 4, json!(2)), (1, 2, json!(1)), (0, 4, json!(0))] {
         let mut cluster = Cluster::new(&format!(
             "tasks: [{{name: w, replicas: 4, partitionPolicy: {{totalPartitions: 2, partitionSize: 2, minPartitions: \
              {minimum}, networkTopology: {{highestTierName: rack}}}}}}]"

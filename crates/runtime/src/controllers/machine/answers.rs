@@ -5,6 +5,7 @@ use phalanx_cluster::event::Key;
 use phalanx_controllers::{Change, Kind, Object, Target};
 
 use super::super::errand::{Ask, Failure};
+use super::super::hyper_nodes::regarded;
 use super::super::queue::Subject;
 use super::super::store::Watched;
 use super::super::table::Identity;
@@ -120,7 +121,7 @@ impl Machine {
     }
 
     /// Where an object was to be made stands another one: as good, if the same object controls it. Claims are shared,
-    /// and, as in Volcano, somebody's Service or NetworkPolicy does for the pods.
+    /// of a HyperNode its label tells who made it, and, as in Volcano, somebody's Service or NetworkPolicy does for the pods.
     fn compare(&mut self, subject: &Subject, wanted: &Object, brought: Brought, now: Moment) {
         let wanted_id = Identity::of(wanted.metadata());
         let id = match &brought {
@@ -129,7 +130,7 @@ impl Machine {
             Brought::Nothing => return self.fail(subject, Failure::Passing, None),
         };
         let ours = id.controller_uid().is_some() && id.controller_uid() == wanted_id.controller_uid();
-        if ours || wanted.kind() == Kind::Claim {
+        if ours || matches!(wanted.kind(), Kind::Claim | Kind::HyperNode) {
             return self.bring(subject, brought, now);
         }
         let (_, kind) = type_of(wanted.kind());
@@ -159,14 +160,15 @@ impl Machine {
             Change::Delete(_) => "FailedDelete",
             Change::Replace(_) | Change::Status { .. } | Change::Join(..) | Change::Note(_) => "FailedUpdate",
         };
-        self.warn(subject, reason, message.to_owned(), now.instant);
+        self.warn(&regarded(subject, change), reason, message.to_owned(), now.instant);
         self.stumble(subject, Failure::Refused);
     }
 
-    /// One change failed for what stands in it. The others of a JobFlow go on: its steps need not wait for each other.
+    /// One change failed for what stands in it. The others of a JobFlow, and those of other HyperNodes, go on: they need
+    /// not wait for each other.
     fn stumble(&mut self, subject: &Subject, failure: Failure) {
         match self.errands.get_mut(subject) {
-            Some(errand) if subject.kind == Kind::JobFlow => {
+            Some(errand) if matches!(subject.kind, Kind::JobFlow | Kind::HyperNode) => {
                 errand.failure = errand.failure.max(Some(failure));
             }
             Some(errand) => errand.fail(failure),
