@@ -113,6 +113,7 @@ impl NetworkOrder for NetworkTopologyAware {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_cluster::event::Event;
     use phalanx_framework::testing::cluster_of;
 
     /// Computed by hand: (4/8 + 6/16) / 2 * 100 = 43.75.
@@ -126,7 +127,7 @@ mod tests {
             eviction_domains: 8,
         };
         let sums = NodeSums { allocatable: amounts(8000, 16), used: amounts(3000, 4) };
-        let cluster = cluster_of([]);
+        let cluster = cluster_of([] as [Event; 0]);
         let score = |weights, request: &Amounts| plugin(weights).score(&cluster, &sums, request);
         assert_eq!(score([1, 1], &amounts(1000, 2)), 43.75);
         assert_eq!(score([1, 0], &amounts(1000, 2)), 50.0);
