@@ -36,7 +36,7 @@ impl Priorities {
         self.default = self.classes.values().filter(|(_, default)| *default).map(|(value, _)| *value).max();
     }
 
-    fn value(&self, name: &str) -> Option<i32> {
+    pub(super) fn value(&self, name: &str) -> Option<i32> {
         // Kubernetes has these two built in.
         match name {
             "system-node-critical" => Some(2_000_001_000),

@@ -12,8 +12,8 @@ use phalanx_core::decision::{Binding, Cause, Decision};
 use crate::agenda::{Agenda, Step};
 use crate::claims::Claims;
 use crate::echoes::{Echoes, Held, Pods};
-use crate::remedy::Other;
 use crate::replacement::{Maker, Makers};
+use crate::run_time::Other;
 use crate::run_time::{AssumedEnd, RunTime};
 use crate::storage::Storage;
 
@@ -229,21 +229,6 @@ impl ApiServer {
     /// A PodGroup by its name.
     pub(crate) fn group(&self, key: &Key) -> Option<&PodGroupInfo> {
         self.groups.get(key)
-    }
-
-    /// A PersistentVolumeClaim as it is now.
-    pub(crate) fn pvc(&self, key: &Key) -> Option<&PvcInfo> {
-        self.storage.claim(key)
-    }
-
-    /// Whether a StorageClass exists.
-    pub(crate) fn has_storage_class(&self, name: &str) -> bool {
-        self.storage.has_class(name)
-    }
-
-    /// PodDisruptionBudgets as they are now.
-    pub(crate) fn pdbs(&self) -> &[PdbInfo] {
-        &self.pdbs
     }
 
     /// Pods as they are now.

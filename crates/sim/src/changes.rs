@@ -1,6 +1,5 @@
 //! Changes to a cluster before it is simulated: what if nodes were drained or added, or objects were others?
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use phalanx_cluster::event::{NodeInfo, PodLife, PodPhase};
 use serde_json::{Value, json};
@@ -31,9 +30,6 @@ pub struct AddedNodes {
 #[error("node {0} is not in the input")]
 pub struct NoSuchNode(pub String);
 
-/// The label that holds the name of a node.
-pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
-
 impl Manifests {
     /// Changes nodes. ResourceClaims and volumes of the pods of a drained node stay as they are.
     pub fn change(&mut self, changes: &Changes) -> Result<(), NoSuchNode> {
@@ -58,7 +54,7 @@ impl Manifests {
 
     fn add_nodes(&mut self, added: &AddedNodes) -> Result<(), NoSuchNode> {
         let like = self.node(&added.like)?.clone();
-        let new = (1..=added.count).map(|number| Object::Node(alike(&like, number)));
+        let new = (1..=added.count).map(|number| Object::Node(like.alike(number)));
         self.objects.extend(new.collect::<Vec<_>>());
         Ok(())
     }
@@ -71,18 +67,6 @@ impl Manifests {
         let mut named = nodes.filter(|node| *node.name == *name);
         named.next().ok_or_else(|| NoSuchNode(name.to_owned()))
     }
-}
-
-/// An empty and ready node that is like another one in all but its name.
-pub(crate) fn alike(like: &NodeInfo, number: u32) -> NodeInfo {
-    let name: Arc<str> = format!("{}-added-{number}", like.name).into();
-    let mut labels = like.labels.clone();
-    for (key, value) in &mut labels {
-        if &**key == HOSTNAME {
-            *value = name.clone();
-        }
-    }
-    NodeInfo { name, labels, unschedulable: false, ready: true, ..like.clone() }
 }
 
 /// Objects that stand in place of others of the same apiVersion, kind, namespace and name.

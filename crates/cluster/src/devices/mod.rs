@@ -36,7 +36,7 @@ pub(crate) use shapes::{ShapeId, Shapes};
 pub(crate) use stock::Stock;
 
 use crate::Fit;
-use crate::event::{DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
+use crate::event::{ClaimInfo, DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
 use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
 use crate::marks::Dirty;
 
@@ -144,6 +144,16 @@ impl Devices {
     /// Drops the log of changed claims.
     pub(crate) fn forget_history(&mut self) {
         self.changed_claims = Dirty::default();
+    }
+
+    /// A ResourceClaim that exists.
+    pub(crate) fn claim_named(&self, key: &Key) -> Option<&ClaimInfo> {
+        let claim = &self.claims[*self.claim_ids.get(key)?];
+        claim.exists.then_some(&claim.info)
+    }
+
+    pub(crate) fn slice_infos(&self) -> impl Iterator<Item = &SliceInfo> {
+        self.slices.values().map(|slice| &slice.info)
     }
 
     fn shape(&self, id: ShapeId) -> &Shape {

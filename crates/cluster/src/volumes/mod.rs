@@ -172,6 +172,16 @@ impl Volumes {
         &self.pvcs[id]
     }
 
+    /// A claim that exists.
+    pub(super) fn named(&self, key: &Key) -> Option<&PvcInfo> {
+        self.pvcs[*self.ids.get(key)?].info.as_ref()
+    }
+
+    /// Whether a StorageClass exists.
+    pub(super) fn has_class(&self, name: &str) -> bool {
+        self.classes.contains_key(name)
+    }
+
     /// Has claims bound to these volumes first, in this order, where they match. Feasible nodes stay the same.
     pub fn prefer(&mut self, volumes: Vec<Arc<str>>) {
         self.preferred = volumes;
