@@ -3,7 +3,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use phalanx_sim::{AddedNodes, Changes, Comparison, Options};
+use phalanx_framework::conf::Conf;
+use phalanx_sim::{AddedNodes, Changes, Manifests, Options};
 
 use crate::exit::{BadInput, print};
 use crate::flag;
@@ -64,15 +65,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         default_queue: args.cluster.names.default_queue.as_str().into(),
         ..Options::default()
     };
-    let source = args.cluster.source()?;
-    let new_conf = args.new_conf.as_deref().or(args.scheduler_conf.as_deref());
-    let (new_conf, mut changed) = source.clone().with(&args.with).read(new_conf)?;
-    let (conf, manifests) = source.silent().read(args.scheduler_conf.as_deref())?;
+    let [(conf, manifests), (new_conf, mut changed)] = read(args)?;
     changed.change(&changes).map_err(|missing| BadInput(missing.to_string()))?;
     inputs::tell_unasked(&new_conf, &changed);
-    let before = runs::report(conf, manifests, &options, args.run.cycles)?;
-    let after = runs::report(new_conf.clone(), changed.clone(), &options, args.run.cycles)?;
-    let mut comparison = Comparison::of(&before, &after);
+    let sides = [(conf, manifests), (new_conf.clone(), changed.clone())];
+    let mut comparison = runs::compare(sides, &options, args.run.cycles)?;
     if changed.has_run_times() {
         comparison.expected_starts = runs::expected_starts(new_conf, changed, &options);
     }
@@ -80,4 +77,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Format::Table => comparison.to_table(["NOW", "AFTER"]),
         Format::Json => comparison.to_json(),
     })
+}
+
+/// The configuration and the manifests before and after the change.
+fn read(args: &Args) -> Result<[(Conf, Manifests); 2]> {
+    let source = args.cluster.source()?;
+    let new_conf = args.new_conf.as_deref().or(args.scheduler_conf.as_deref());
+    let (new, manifests) = if args.with.is_empty() {
+        let new = source.read(new_conf)?;
+        let manifests = new.1.clone();
+        (new, manifests)
+    } else {
+        let (old, new) = (source.clone().silent(), source.with(&args.with));
+        let (old, new) = runs::at_once(|| old.manifests(), || new.read(new_conf));
+        (new?, old?)
+    };
+    Ok([(inputs::conf(args.scheduler_conf.as_deref())?, manifests), new])
 }

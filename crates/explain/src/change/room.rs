@@ -57,10 +57,6 @@ impl Waiting<'_> {
             let uid = |task: &TaskId| self.cluster.tasks[*task].pod.uid.clone();
             tasks.iter().map(|task| Event::PodGone(uid(task))).collect::<Vec<_>>()
         };
-        let all: Vec<TaskId> = running.iter().flat_map(|one| one.tasks.iter().copied()).collect();
-        if all.is_empty() || !self.helps(None, gone(&all)) {
-            return None;
-        }
         running.sort_by(|a, b| (a.tasks.len(), a.kind, &a.key).cmp(&(b.tasks.len(), b.kind, &b.key)));
         let finished = |Running { kind, key, tasks }: &Running| {
             let kind = if *kind == JobKind::Group { "PodGroup" } else { "pod" };
