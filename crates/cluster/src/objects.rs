@@ -4,12 +4,13 @@ use std::sync::Arc;
 use phalanx_resource::DimId;
 
 use crate::event::{
-    ClaimInfo, GroupLimits, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodLife, PodPhase, PodRef,
-    PodRequests, PvcInfo, QueueInfo, QuotaInfo, Resources, SliceInfo, SliceNodes,
+    ClaimInfo, Event, GroupLimits, Key, NamespaceInfo, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodLife,
+    PodPhase, PodRef, PodRequests, PvcInfo, QueueInfo, QuotaInfo, Resources, SliceInfo, SliceNodes,
 };
 use crate::id::{JobId, NodeId, QueueId, TaskId};
+use crate::label::Labels;
 use crate::usage::MEASURED;
-use crate::{Cluster, Hold, Job, JobKind, Node, PodDetails, Status, Task};
+use crate::{Cluster, Hold, Job, JobKind, NamespaceQuota, Node, PodDetails, Status, Task};
 
 /// The label that holds the name of a node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -168,15 +169,46 @@ impl Cluster {
         Some(list)
     }
 
+    /// All objects, as events that make an equal Cluster. What pods use that came since the usage of their node was
+    /// measured is lost.
+    pub fn objects(&self) -> Vec<Event> {
+        let namespace = |(name, labels): (&Arc<str>, &Labels)| {
+            NamespaceInfo { name: name.clone(), labels: labels.clone() }.into()
+        };
+        let class = |(name, (value, global_default)): (&Arc<str>, &(i32, bool))| Event::PriorityClass {
+            name: name.clone(),
+            value: *value,
+            global_default: *global_default,
+        };
+        let mut all: Vec<Event> = self.terms.namespaces().map(namespace).collect();
+        all.extend(self.indexes.priorities.classes().map(class));
+        for (id, node) in self.nodes.iter().filter(|(_, node)| node.exists) {
+            all.push(self.node_info(id).into());
+            all.extend(node.usage.iter().map(|usage| usage.measured(&node.name).into()));
+        }
+        let queues = self.queues.iter().filter(|(_, queue)| queue.object.exists);
+        all.extend(queues.map(|(id, _)| self.queue_info(id).into()));
+        all.extend(self.volumes.objects());
+        all.extend(self.devices.objects());
+        all.extend(self.resource_quotas.iter().map(|(key, quota)| self.quota_info(key, quota).into()));
+        all.extend(self.pdb_infos().map(Event::from));
+        all.extend(self.jobs.ids().filter_map(|id| self.group_info(id)).map(Event::from));
+        let pods = self.tasks.iter().filter(|(_, task)| task.is_pod());
+        all.extend(pods.map(|(id, _)| self.pod_info(id).into()));
+        all
+    }
+
     /// All ResourceQuotas of a namespace.
     pub fn quota_infos(&self, namespace: &Arc<str>) -> impl Iterator<Item = QuotaInfo> {
-        let named =
-            |list: Resources| list.into_iter().map(|(name, amount)| (of_quota(&name), amount)).collect();
-        self.quotas_of(namespace).map(move |(key, quota)| QuotaInfo {
-            key: key.clone(),
-            hard: named(self.list(quota.hard.iter())),
-            used: named(self.list(quota.used.iter())),
-        })
+        self.quotas_of(namespace).map(|(key, quota)| self.quota_info(key, quota))
+    }
+
+    fn quota_info(&self, key: &Key, quota: &NamespaceQuota) -> QuotaInfo {
+        let named = |list: Resources| -> Resources {
+            list.into_iter().map(|(name, amount)| (of_quota(&name), amount)).collect()
+        };
+        let (hard, used) = (self.list(quota.hard.iter()), self.list(quota.used.iter()));
+        QuotaInfo { key: key.clone(), hard: named(hard), used: named(used) }
     }
 
     /// All PodDisruptionBudgets, by name.
@@ -256,5 +288,88 @@ impl Node {
     /// The labels that nodes alike have in common: all but the name.
     pub fn labels_alike(&self) -> impl Iterator<Item = &(Arc<str>, Arc<str>)> {
         self.labels.iter().filter(|(key, _)| **key != *HOSTNAME)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_resource::Quantity;
+
+    use super::*;
+    use crate::event::{Condition, GroupStatus, NodeUsage, Phase, StorageClassInfo, Time};
+    use crate::testing::{cluster_of, group, member, node, pod, queue, resources, running};
+
+    /// Objects of most kinds.
+    fn all_kinds() -> Cluster {
+        let condition = Condition { kind: "Unschedulable".into(), status: true, ..Condition::default() };
+        let status =
+            GroupStatus { phase: Phase::Inqueue, conditions: vec![condition], ..GroupStatus::default() };
+        let min = "cpu=2 requests.cpu=3 limits.memory=4 pods=2";
+        let gang = PodGroupInfo {
+            min_task_member: vec![("worker".into(), 2)],
+            min_resources: Some(resources(min)),
+            priority_class: Some("high".into()),
+            status,
+            ..group("g", 2)
+        };
+        let worker =
+            PodInfo { role: "worker".into(), priority: Some(7), ..member("g", 0, "cpu=500m memory=3") };
+        let unoffered = member("g", 1, "cpu=1 example.com/none=2");
+        let quota = QuotaInfo {
+            key: Key::new("ns", "team"),
+            hard: resources("requests.cpu=9 limits.memory=8 pods=4"),
+            used: resources("requests.cpu=1"),
+        };
+        let limited = QueueInfo { capability: resources("cpu=4 memory=8"), ..queue("q", 3) };
+        let claim =
+            PvcInfo { key: Key::new("ns", "data"), uid: "data".into(), size: 5, ..PvcInfo::default() };
+        let class = StorageClassInfo {
+            name: "fast".into(),
+            provisioner: Some("csi".into()),
+            waits: true,
+            topologies: Vec::new(),
+        };
+        let part = crate::event::Measure::Amount(Quantity::default());
+        let usage =
+            NodeUsage { node: "n".into(), cpu: part, memory: part, since: Time(5), at: Some(Time(5)) };
+        let high = Event::PriorityClass { name: "high".into(), value: 9, global_default: false };
+        let mut cluster = cluster_of([node("n", "cpu=8 memory=64"), node("o", "cpu=1")]);
+        let events: [Event; 11] = [
+            high,
+            limited.into(),
+            class.into(),
+            claim.into(),
+            quota.into(),
+            usage.into(),
+            gang.into(),
+            worker.into(),
+            unoffered.into(),
+            running(pod("single", "cpu=1"), "n").into(),
+            PodInfo { ours: false, ..running(pod("foreign", "cpu=2"), "o") }.into(),
+        ];
+        for event in events {
+            cluster.apply(event);
+        }
+        cluster
+    }
+
+    #[test]
+    fn objects_say_what_is_known_and_make_an_equal_cluster() {
+        let mut cluster = all_kinds();
+        let objects = cluster.objects();
+        assert!(objects.len() >= 13, "{objects:#?}");
+        for object in &objects {
+            assert!(!cluster.apply(object.clone()), "changes something: {object:#?}");
+        }
+        let mut again = Cluster::new(crate::ClusterOptions::default());
+        for object in &objects {
+            again.apply(object.clone());
+        }
+        assert_eq!(again.objects(), objects);
+        assert_eq!(again.check(), [""; 0]);
+        let sums = |cluster: &Cluster| {
+            (cluster.render(&cluster.sums.used), cluster.render(&cluster.sums.allocatable))
+        };
+        assert_eq!(sums(&again), sums(&cluster));
     }
 }
