@@ -140,6 +140,7 @@ impl Cluster {
             queue: self.queues[job.queue].name.clone(),
             min_member: job.min_member,
             min_task_member: minimums.map(|role| (role.name.clone(), role.min)).collect(),
+            topology: job.topology.clone(),
             sub_groups: job.sub_groups.clone(),
             min_resources: self.min_resources(job),
             priority_class: job.priority_class.clone(),
@@ -186,6 +187,7 @@ impl Cluster {
             all.push(self.node_info(id).into());
             all.extend(node.usage.iter().map(|usage| usage.measured(&node.name).into()));
         }
+        all.extend(self.hyper_nodes.objects().cloned().map(Event::from));
         let queues = self.queues.iter().filter(|(_, queue)| queue.object.exists);
         all.extend(queues.map(|(id, _)| self.queue_info(id).into()));
         all.extend(self.volumes.objects());

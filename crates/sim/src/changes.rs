@@ -2,13 +2,15 @@
 use std::collections::BTreeSet;
 
 use phalanx_cluster::event::{NodeInfo, PodLife, PodPhase};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::manifests::{Manifests, Object};
 
 /// Changes of nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Changes {
     /// Nodes that are cordoned, and whose pods of this scheduler wait again. Pods of other schedulers on them are gone.
     pub drained: Vec<String>,
@@ -17,7 +19,8 @@ pub struct Changes {
 }
 
 /// Nodes that are added, empty and ready.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AddedNodes {
     /// The node that they resemble in all but their names.
     pub like: String,

@@ -45,6 +45,7 @@ pub mod trace;
 mod unasked;
 mod unread;
 mod volcano;
+mod whatif;
 mod workload;
 
 pub use api_server::{START_DELAY_MS, SimulatedPod};
@@ -58,3 +59,4 @@ pub use report::{Comparison, GroupEnd, Report, Sides};
 pub use run_time::{ExpectedStart, RunTime};
 pub use simulation::{Options, PERIOD_MS, Restless, RunTimes, Simulation, counting_clock};
 pub use unasked::unasked;
+pub use whatif::WhatIf;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use phalanx_cluster::event::{Key, PodInfo, PodPhase, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api_server::SimulatedPod;
@@ -70,7 +70,7 @@ pub(crate) struct AssumedEnd {
 }
 
 /// When a gang starts, if pods end as assumed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExpectedStart {
     /// Seconds from now.
