@@ -23,6 +23,11 @@ impl Pdbs {
         self.known.is_empty()
     }
 
+    /// All of them, by name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Pdb)> {
+        self.known.iter()
+    }
+
     /// Takes one in. True when it differs from what was known.
     pub(super) fn insert(&mut self, key: Key, pdb: Pdb) -> bool {
         if self.known.get(&key) == Some(&pdb) {

@@ -36,7 +36,14 @@ impl Priorities {
         self.default = self.classes.values().filter(|(_, default)| *default).map(|(value, _)| *value).max();
     }
 
-    fn value(&self, name: &str) -> Option<i32> {
+    /// All classes, with their values and whether they are a default, by name.
+    pub(super) fn classes(&self) -> impl Iterator<Item = (&Arc<str>, &(i32, bool))> {
+        let mut classes: Vec<_> = self.classes.iter().collect();
+        classes.sort_unstable();
+        classes.into_iter()
+    }
+
+    pub(super) fn value(&self, name: &str) -> Option<i32> {
         // Kubernetes has these two built in.
         match name {
             "system-node-critical" => Some(2_000_001_000),

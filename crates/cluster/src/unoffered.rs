@@ -41,6 +41,11 @@ pub struct Unoffered {
 }
 
 impl Unoffered {
+    /// What the containers request.
+    pub(crate) fn requests(&self) -> &PodRequests {
+        &self.requests
+    }
+
     fn names_any(&self, names: &[Box<str>]) -> bool {
         names.iter().any(|name| self.names.binary_search_by(|known| (**known).cmp(name)).is_ok())
     }

@@ -1,4 +1,6 @@
 //! Measured usage of nodes, and pods that came since it was measured.
+use std::sync::Arc;
+
 use phalanx_resource::DimId;
 
 use super::count::Count;
@@ -29,6 +31,12 @@ impl Usage {
     /// Usage of cpu and memory as a part of the allocatable amount: from 0, seldom above 1.
     pub fn parts(&self) -> [f64; 2] {
         self.parts.map(|part| f64::from(part) / WHOLE as f64)
+    }
+
+    /// The usage of the node of this name, as it was measured.
+    pub(super) fn measured(&self, node: &Arc<str>) -> NodeUsage {
+        let [cpu, memory] = self.parts.map(Measure::Part);
+        NodeUsage { node: node.clone(), cpu, memory, since: self.at.unwrap_or_default(), at: self.at }
     }
 
     /// When it was measured.

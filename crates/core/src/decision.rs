@@ -138,7 +138,15 @@ pub enum Decision {
         group: Key,
         /// Its UID.
         uid: Arc<str>,
+        /// The reason of the condition.
+        reason: &'static str,
         /// Why it waits.
         message: Arc<str>,
+        /// Its queue.
+        queue: Arc<str>,
+        /// The UID of the queue; empty while there is no such Queue.
+        queue_uid: Arc<str>,
+        /// Why it waits, equal for gangs that wait for the same: without names of pods.
+        cause: Arc<str>,
     },
 }

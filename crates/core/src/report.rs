@@ -21,7 +21,7 @@ use phalanx_resource::{DimId, Dims};
 
 pub use crate::reservation::ReservationReport;
 pub use excluded::{ExcludedNodes, Fragments};
-pub use gate::{Constraint, Constraints, Gate};
+pub use gate::Gate;
 pub use holders::{Held, Holders};
 pub use snapshot::{Inspection, NodeScores, Place, Snapshot};
 

@@ -118,7 +118,7 @@ fn message_of(reasons: &str, lack: Option<&str>) -> Arc<str> {
 // ---------------------------------------------------------------- PodGroups
 
 fn update_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, clock: &mut ConditionClock) {
-    let Session { cluster, decisions, .. } = session;
+    let Session { cluster, decisions, state, .. } = session;
     let job = &cluster.jobs[id];
     if !job.object.exists {
         return;
@@ -126,7 +126,7 @@ fn update_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, clock: 
     let unschedulable =
         verdict.gang == GangState::Short && verdict.message.is_some() && job.phase != Phase::Pending;
     cluster.set_phase(id, next_phase(job, terminating(cluster, job), unschedulable));
-    let job = &mut cluster.jobs[id];
+    let job = &cluster.jobs[id];
     let change = StatusWrite::of(job, verdict);
     if job.kind == JobKind::Solo
         || (same_counts(&counts(job), &job.object.written)
@@ -139,14 +139,33 @@ fn update_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, clock: 
     if let Some(message) = verdict.message.as_ref().filter(|_| verdict.gang == GangState::Short)
         && told.is_none_or(|told| !says_the_same(&told.message, message))
     {
-        let (group, uid) = (group.clone(), uid.clone());
-        decisions.push(Decision::PodGroupUnschedulable { group, uid, message: message.clone() });
+        let queue = &cluster.queues[job.queue];
+        decisions.push(Decision::PodGroupUnschedulable {
+            group: group.clone(),
+            uid: uid.clone(),
+            reason: verdict.reason,
+            message: message.clone(),
+            queue: queue.name.clone(),
+            queue_uid: queue.object.uid.clone(),
+            cause: cause(cluster, id, state.backlog.refusals.of(id)),
+        });
     }
+    let job = &mut cluster.jobs[id];
     let conditions = change.make(&job.object.written.conditions, clock);
     let status = GroupStatus { conditions, ..counts(job) };
     job.object.replaced = Some(std::mem::replace(&mut job.object.written, status.clone()));
     let version = job.object.version.clone();
     decisions.push(Decision::PodGroupStatus { group, uid, version, status });
+}
+
+/// Why a gang waits, without names of pods.
+fn cause(cluster: &Cluster, id: JobId, refusals: &[Refusal]) -> Arc<str> {
+    let dims = &cluster.dims_told(id);
+    let text = |refusal: &Refusal| match refusal {
+        Refusal::Nodes { error, .. } => error.text(dims),
+        other => without_lack(&other.text(dims)).to_owned(),
+    };
+    refusals.iter().map(text).collect::<Vec<_>>().join("; ").into()
 }
 
 /// Records an event, once, about annotations that plugins reject.

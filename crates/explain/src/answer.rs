@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use phalanx_api::names::KUBERNETES_POD_GROUP_PREFIX;
-use phalanx_cluster::event::{Key, Phase, Time};
+use phalanx_cluster::event::{Key, Phase, PodInfo, Time};
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, JobKind, Status, Task};
 use phalanx_core::report::{self, Figures, GroupReport, Inspection, Snapshot};
 
+use crate::change::{self, Patience, Remedies, Remedy};
 use crate::facts::{
-    Amounts, Chosen, Constraint, Evicted, Explanation, Gate, HeldBy, Holders, JobFacts, Lack, Members,
-    NodeScores, Place, PodFacts, PodState, QueueFacts, Reservation, Why,
+    Amounts, Chosen, Constraint, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts, Lack,
+    Members, NodeScores, Place, PodFacts, PodState, QueueFacts, Reservation, Why,
 };
-use crate::remedy::{Patience, Remedies, Trials};
 
 /// The best nodes that are shown of those that a pod could have.
 const NODES_SHOWN: usize = 5;
+
+/// The nodes that are named for a reason.
+const NAMES_MAX: usize = 5;
 
 /// Evictions that are shown.
 const EVICTIONS_SHOWN: usize = 10;
@@ -164,13 +167,24 @@ impl Question {
 
     fn gone(&self) -> PodFacts {
         let name = format!("{}/{}", self.namespace, self.name);
-        PodFacts { name, state: PodState::Gone, pod_group: None, chosen: None }
+        PodFacts { name, state: PodState::Gone, pod_group: None, chosen: None, remedies: Remedies::default() }
     }
+}
+
+/// What is told of a pod that has another scheduler's name and no node: the scheduler does not know it.
+pub fn of_other_scheduler(snapshot: &Snapshot, pod: PodInfo, own_name: &str) -> Explanation {
+    let name = pod.pod.to_string();
+    let pod_group = pod.group.as_ref().map(|group| Key::new(&pod.pod.namespace, group).to_string());
+    let remedy = || Remedy::new(format!("with spec.schedulerName {own_name}"));
+    let found = change::would_run(snapshot, pod).then(remedy).into_iter().collect();
+    let remedies = Remedies { found, ..Remedies::default() };
+    let pod = PodFacts { name, state: PodState::Foreign, pod_group, chosen: None, remedies };
+    Explanation { pod: Some(pod), ..Explanation::default() }
 }
 
 /// Whether a PodGroup is that of a Job, by its name: `NAME-UID`, or `NAME` as Volcano made it before 1.5. In
 /// simulations the UID is `job-NAME`.
-pub fn is_of_job(group: &str, job: &str) -> bool {
+fn is_of_job(group: &str, job: &str) -> bool {
     let is_uid = |text: &str| {
         let hexadecimal = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
         text.strip_prefix("job-") == Some(job) || (text.len() == 36 && text.split('-').all(hexadecimal))
@@ -194,6 +208,7 @@ fn pod_facts(cluster: &Cluster, inspection: &Inspection<'_>, id: TaskId) -> PodF
         name: task.pod.to_string(),
         pod_group: job.filter(|job| job.kind == JobKind::Group).map(|job| job.key.to_string()),
         chosen: placed.then(|| chosen(inspection, id, &state)).flatten(),
+        remedies: Remedies::default(),
         state,
     }
 }
@@ -220,9 +235,7 @@ fn job_facts(
     patience: &Patience<'_>,
 ) -> JobFacts {
     let (job, told) = (&snapshot.cluster.jobs[id], inspection.job(id));
-    let waits = !told.reasons.is_empty() || told.waiting > 0;
-    let remedies =
-        if waits { Trials { snapshot, job: &told }.remedies(patience) } else { Remedies::default() };
+    let remedies = change::remedies(snapshot, id, &told, patience);
     let reservation = inspection.reservation(id).map(|kept| Reservation {
         repair: kept.repair,
         since: timestamp(kept.since),
@@ -238,7 +251,7 @@ fn job_facts(
         priority: told.priority.to_string(),
         queue: queue_facts(&snapshot.cluster, inspection, id),
         place: inspection.place_in_queue(id).map(place),
-        why: why(inspection, id, told),
+        why: why(inspection, &snapshot.cluster, id, told),
         reservation,
         remedies,
     }
@@ -273,14 +286,14 @@ fn queue_facts(cluster: &Cluster, inspection: &Inspection<'_>, job: JobId) -> Qu
     }
 }
 
-fn why(inspection: &Inspection<'_>, id: JobId, told: GroupReport) -> Why {
-    let constraints = inspection.constraints(id).unwrap_or_default();
-    let each = constraints.each.into_iter();
+fn why(inspection: &Inspection<'_>, cluster: &Cluster, id: JobId, told: GroupReport) -> Why {
+    let excluded = inspection.excluded_nodes(id);
+    let exist = cluster.nodes.iter().filter(|(_, node)| node.exists);
     Why {
         gate: inspection.gate(id).map(Gate::from),
         reasons: told.reasons,
-        nodes: constraints.nodes,
-        constraints: each.map(|one| Constraint { text: one.text, nodes: one.nodes }).collect(),
+        nodes: if excluded.is_empty() { 0 } else { exist.count() },
+        constraints: excluded.into_iter().map(constraint).collect(),
         lack: told.lack.map(|lack| Lack {
             node: lack.node.to_string(),
             missing: amounts(&lack.missing),
@@ -290,6 +303,19 @@ fn why(inspection: &Inspection<'_>, id: JobId, told: GroupReport) -> Why {
         back_off_until: inspection.back_off(id).map(timestamp),
         holders: inspection.holders(id).into_iter().map(holders).collect(),
     }
+}
+
+fn constraint(of: report::ExcludedNodes) -> Constraint {
+    let nodes = of.nodes.len();
+    let fragments = of.fragments.map(|of| Fragments {
+        resource: of.resource,
+        free: of.free,
+        nodes: of.nodes,
+        largest: of.largest,
+        on: of.on.to_string(),
+        requested: of.requested,
+    });
+    Constraint { text: of.text, nodes, names: texts(&of.nodes[..nodes.min(NAMES_MAX)]), fragments }
 }
 
 fn holders(of: report::Holders) -> Holders {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::remedy::Remedies;
+use crate::change::Remedies;
 
 /// Resources and canonical quantities.
 pub(crate) type Amounts = BTreeMap<String, String>;
@@ -33,6 +33,8 @@ pub struct PodFacts {
     pub pod_group: Option<String>,
     /// Why it is on its node.
     pub chosen: Option<Chosen>,
+    /// Changes of the pod itself with which it would run, where it is another scheduler's.
+    pub remedies: Remedies,
 }
 
 /// Where a pod is.
@@ -166,8 +168,8 @@ pub struct Why {
     /// The reasons, as in conditions.
     pub reasons: Vec<String>,
     /// How many nodes there are, where nodes were looked at.
-    pub nodes: u32,
-    /// How many of them each rule excludes; a node counts once for each rule.
+    pub nodes: usize,
+    /// What each rule excludes, the one that excludes the most nodes first; a node counts once for each rule.
     pub constraints: Vec<Constraint>,
     /// What the nearest node lacks.
     pub lack: Option<Lack>,
@@ -200,7 +202,29 @@ pub struct Constraint {
     /// The rule, in kube-scheduler's words.
     pub text: String,
     /// How many nodes.
+    pub nodes: usize,
+    /// The first of them, by name.
+    pub names: Vec<String>,
+    /// What is free on them, where they lack a resource.
+    pub fragments: Option<Fragments>,
+}
+
+/// What is free of a resource on nodes each of which has too little.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fragments {
+    /// The resource.
+    pub resource: String,
+    /// The sum of what is free.
+    pub free: String,
+    /// How many nodes have some.
     pub nodes: u32,
+    /// The most that one node has.
+    pub largest: String,
+    /// That node.
+    pub on: String,
+    /// What the pod requests.
+    pub requested: String,
 }
 
 /// What the nearest node lacks.
@@ -287,7 +311,7 @@ impl Explanation {
                 holders.jobs.retain(|held| own(&held.name));
                 holders.others += all - holders.jobs.len();
             }
-            job.remedies.found.retain(|remedy| remedy.pod_group().is_none_or(own));
+            job.remedies.found.retain(|it| it.namespace.as_deref().is_none_or(|of| of == namespace));
         }
     }
 }

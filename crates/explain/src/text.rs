@@ -1,10 +1,12 @@
 //! Answers as text: a fact a line.
 use std::fmt;
 
+use crate::change::Remedies;
 use crate::facts::{
-    Amounts, Chosen, Evicted, Explanation, Gate, HeldBy, Holders, JobFacts, NodeScores, Place, PodFacts,
-    PodState, QueueFacts, Reservation, Why,
+    Amounts, Chosen, Constraint, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts,
+    NodeScores, Place, PodFacts, PodState, QueueFacts, Reservation, Why,
 };
+use crate::people::for_people;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -14,6 +16,11 @@ const DAY: i64 = 24 * HOUR;
 pub fn amounts(of: &Amounts) -> String {
     let each: Vec<String> = of.iter().map(|(name, amount)| format!("{name} {amount}")).collect();
     if each.is_empty() { "nothing".to_owned() } else { each.join(", ") }
+}
+
+/// The same with quantities for people.
+fn rounded(of: &Amounts) -> String {
+    amounts(&of.iter().map(|(name, amount)| (name.clone(), for_people(name, amount))).collect())
 }
 
 /// How long something took, in its two largest units: `45s`, `3m10s`, `5h7m`, `2d3h`.
@@ -62,7 +69,8 @@ fn pod_lines(pod: &PodFacts) -> Vec<String> {
     let head = format!("Pod {}: {state}", pod.name);
     let group = pod.pod_group.as_ref().map(|group| format!("  member of PodGroup {group}"));
     let chosen = pod.chosen.iter().flat_map(chosen);
-    std::iter::once(head).chain(group).chain(chosen).collect()
+    let remedies = remedies("It would run", &pod.remedies);
+    std::iter::once(head).chain(group).chain(chosen).chain(remedies).collect()
 }
 
 /// Why a pod is on its node.
@@ -101,11 +109,22 @@ fn job_lines(job: &JobFacts) -> Vec<String> {
     lines.extend(job.place.map(|place| standing(place, &job.queue)));
     lines.extend(job.reservation.iter().map(reservation));
     lines.extend(why(&job.why));
-    if !job.remedies.found.is_empty() {
-        lines.push("It would run".to_owned());
-        lines.extend(job.remedies.found.iter().map(|remedy| format!("  {remedy}")));
+    let head = match (members.waiting, job.remedies.alone) {
+        (0, _) => "It would be admitted",
+        (_, true) => "It would run, if no other job waited,",
+        (_, false) => "It would run",
+    };
+    lines.extend(remedies(head, &job.remedies));
+    lines
+}
+
+fn remedies(head: &str, of: &Remedies) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !of.found.is_empty() {
+        lines.push(head.to_owned());
+        lines.extend(of.found.iter().map(|remedy| format!("  {remedy}")));
     }
-    if job.remedies.unfinished {
+    if of.unfinished {
         lines.push("Not all changes that might let it run were tried: the time for that was over".to_owned());
     }
     lines
@@ -117,7 +136,7 @@ fn queue(queue: &QueueFacts) -> String {
     }
     let facts =
         [("allocated", &queue.allocated), ("deserved", &queue.deserved), ("requested", &queue.requested)];
-    let facts: Vec<String> = facts.iter().map(|(what, of)| format!("{what} {}", amounts(of))).collect();
+    let facts: Vec<String> = facts.iter().map(|(what, of)| format!("{what} {}", rounded(of))).collect();
     let parent = queue.parent.as_ref().map(|parent| format!("; below {parent}")).unwrap_or_default();
     format!("  queue {}: weight {}; {}{parent}", queue.name, queue.weight, facts.join("; "))
 }
@@ -165,11 +184,33 @@ fn why(why: &Why) -> Vec<String> {
     lines.extend(why.lack.iter().map(|lack| format!("  {}", lack.text)));
     lines.extend(why.gate.map(|gate| format!("  stopped at: {gate}")));
     lines.extend(why.back_off_until.map(|until| format!("  back-off until {until}")));
+    if !why.constraints.is_empty() {
+        lines.push("Nodes that it cannot use:".to_owned());
+        lines.extend(why.constraints.iter().map(constraint));
+    }
     if !why.holders.is_empty() {
         lines.push("What it lacks is held by".to_owned());
         lines.extend(why.holders.iter().flat_map(holders));
     }
     lines
+}
+
+/// `  n1, n2 and 3 more: Insufficient nvidia.com/gpu (6 free on 3 nodes, at most 2 on one, n1; a pod needs 4)`.
+fn constraint(of: &Constraint) -> String {
+    let more = of.nodes - of.names.len().min(of.nodes);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let fragments = of.fragments.as_ref().map(fragments).unwrap_or_default();
+    format!("  {}{more}: {}{fragments}", of.names.join(", "), of.text)
+}
+
+fn fragments(of: &Fragments) -> String {
+    let Fragments { free, nodes, largest, on, requested, .. } = of;
+    match nodes {
+        1 => format!(" ({free} free on {on}; a pod needs {requested})"),
+        _ => format!(
+            " ({free} free in fragments on {nodes} nodes, at most {largest} on one, {on}; a pod needs {requested})"
+        ),
+    }
 }
 
 /// `  cpu: queue a 4, queue b 2`, and the jobs of these queues.

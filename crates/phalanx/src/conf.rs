@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use phalanx_conf::{Known, Parsed, Problem, Severity};
 use phalanx_framework::conf::Conf;
-use phalanx_sim::{Comparison, Options};
+use phalanx_sim::Options;
 
 use crate::exit::{BadInput, counted, print};
 use crate::inputs::{self, ClusterArgs};
@@ -74,10 +74,9 @@ fn diff(args: &Diff) -> Result<()> {
     let manifests = args.cluster.source()?.manifests()?;
     let default_queue = args.cluster.names.default_queue.as_str().into();
     let options = Options { default_queue, ..Options::default() };
-    let before = runs::report(old, manifests.clone(), &options, None)?;
-    let after = runs::report(new, manifests, &options, None)?;
+    let comparison = runs::compare([(old, manifests.clone()), (new, manifests)], &options, None)?;
     let [old, new] = [&args.old, &args.new].map(|file| inputs::shown(file));
-    print(&format!("\n{}", Comparison::of(&before, &after).to_table([&old, &new])))
+    print(&format!("\n{}", comparison.to_table([&old, &new])))
 }
 
 fn check(file: &Path, strict: bool) -> Result<()> {

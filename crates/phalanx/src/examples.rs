@@ -35,6 +35,7 @@ const EXAMPLES: [(&str, &[&str]); 38] = [
             "phalanx whatif --drain gpu-7",
             "phalanx whatif -f config/examples/too-small --add-nodes node-1=2",
             "phalanx whatif --scheduler-conf today.conf --new-conf tomorrow.conf",
+            "phalanx whatif --with job.yaml --scheduler http://127.0.0.1:8082",
         ],
     ),
     ("top", &["phalanx top", "phalanx top -n ml --token-file token"]),

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_cluster::event::Key;
-use phalanx_explain::Question;
+use phalanx_explain::{Explanation, Question, Subject};
 use phalanx_runtime::journal::{self, Happened, Line, Reader, history};
-use phalanx_sim::{Options, Simulation, Subject, counting_clock};
+use phalanx_sim::{Options, Simulation, counting_clock};
 
 use crate::exit::{BadInput, counted, print};
 use crate::flag;
@@ -40,9 +40,9 @@ pub(crate) struct Args {
     scheduler_conf: Option<PathBuf>,
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// How to show the answer of a live scheduler: text unless it is given
-    #[arg(short, long, value_enum, requires = "scheduler")]
-    output: Option<Format>,
+    /// How to show the answer
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,9 +68,9 @@ enum Format {
 impl Args {
     fn question(&self) -> Question {
         let subject = match self.kind {
-            Kind::Job => phalanx_explain::Subject::Job,
-            Kind::PodGroup => phalanx_explain::Subject::PodGroup,
-            Kind::Pod => phalanx_explain::Subject::Pod,
+            Kind::Job => Subject::Job,
+            Kind::PodGroup => Subject::PodGroup,
+            Kind::Pod => Subject::Pod,
         };
         Question { subject, namespace: self.namespace.clone(), name: self.name.clone() }
     }
@@ -80,38 +80,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(journal) = &args.journal {
         return past(args, journal);
     }
-    match &args.scheduler.url {
-        Some(url) => live(args, url),
-        None => print(&simulated(args)?),
-    }
+    let answer = match &args.scheduler.url {
+        Some(url) => live(args, url)?,
+        None => simulated(args)?,
+    };
+    print(&match args.output {
+        Format::Text => answer.to_string(),
+        Format::Json => serde_json::to_string_pretty(&answer)? + "\n",
+    })
 }
 
 /// What the live scheduler tells.
-fn live(args: &Args, url: &str) -> Result<()> {
-    let answer = remote::run("explain", async {
+fn live(args: &Args, url: &str) -> Result<Explanation> {
+    remote::run("explain", async {
         let kubeconfig = args.cluster.connection.kubeconfig();
         args.scheduler.open(url, kubeconfig.as_deref()).await?.explain(&args.question()).await
-    })?;
-    match args.output {
-        None | Some(Format::Text) => print(&answer.to_string()),
-        Some(Format::Json) => print(&(serde_json::to_string_pretty(&answer)? + "\n")),
-    }
+    })
 }
 
-fn simulated(args: &Args) -> Result<String> {
+fn simulated(args: &Args) -> Result<Explanation> {
     let (conf, manifests) = args.cluster.source()?.read(args.scheduler_conf.as_deref())?;
     inputs::tell_unasked(&conf, &manifests);
     let default_queue = args.cluster.names.default_queue.as_str().into();
     let options = Options { default_queue, ..Options::default() };
     let mut simulation = Simulation::new(manifests, conf, &options);
     simulation.run_cycles(CYCLES, &mut counting_clock());
-    let subject = match args.kind {
-        Kind::Job => Subject::Job,
-        Kind::PodGroup => Subject::PodGroup,
-        Kind::Pod => Subject::Pod,
-    };
-    let text = simulation.explain(subject, &args.namespace, &args.name);
-    Ok(text.ok_or_else(|| missing(&simulation, subject, args))?)
+    let question = args.question();
+    Ok(simulation.explain(&question).ok_or_else(|| missing(&simulation, &question))?)
 }
 
 /// What a journal tells, a line for each decision.
@@ -152,12 +147,13 @@ fn past(args: &Args, journal: &Path) -> Result<()> {
     print(&told.concat())
 }
 
-fn missing(simulation: &Simulation, subject: Subject, args: &Args) -> BadInput {
-    let elsewhere: Vec<String> = simulation.namespaces_of(subject, &args.name).into_iter().collect();
+fn missing(simulation: &Simulation, question: &Question) -> BadInput {
+    let Question { subject, namespace, name } = question;
+    let elsewhere: Vec<String> = simulation.namespaces_of(question).into_iter().collect();
     let hint = match elsewhere.as_slice() {
         [] => String::new(),
         [only] => format!("; there is one in namespace {only} (-n {only})"),
         several => format!("; there are some in namespaces {}", several.join(", ")),
     };
-    BadInput(format!("{subject} {}/{} is not in the input{hint}", args.namespace, args.name))
+    BadInput(format!("{subject} {namespace}/{name} is not in the input{hint}"))
 }

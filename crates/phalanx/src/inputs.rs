@@ -161,6 +161,12 @@ impl Source<'_> {
     }
 }
 
+/// The texts of files and folders, by name.
+pub(crate) fn named_texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, BadInput> {
+    let Texts { files, faults } = texts(paths);
+    if faults.is_empty() { Ok(files) } else { Err(all_of(&faults)) }
+}
+
 /// Prints notes on extenders, metrics and quotas that a simulation does not ask for.
 pub(crate) fn tell_unasked(conf: &Conf, manifests: &Manifests) {
     for note in phalanx_sim::unasked(conf, manifests) {

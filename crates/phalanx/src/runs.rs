@@ -1,10 +1,14 @@
 //! Runs of a simulation.
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::Instant;
 
 use anyhow::Result;
 use phalanx_framework::conf::Conf;
-use phalanx_sim::{ExpectedStart, Manifests, Options, Report, RunTimes, Simulation, counting_clock};
+use phalanx_sim::{
+    Comparison, ExpectedStart, Manifests, Options, Report, RunTimes, Simulation, counting_clock,
+};
 
 use crate::flag;
 
@@ -19,14 +23,24 @@ pub(crate) struct RunArgs {
     pub(crate) seed: u64,
 }
 
-/// The report of a run: so many cycles with no kubelet acting, or until nothing changes.
-pub(crate) fn report(
-    conf: Conf,
-    manifests: Manifests,
+/// Both at the same time.
+pub(crate) fn at_once<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
+    thread::scope(|scope| {
+        let a = scope.spawn(a);
+        let b = b();
+        (a.join().unwrap_or_else(|panic| resume_unwind(panic)), b)
+    })
+}
+
+/// How two runs differ, each of so many cycles with no kubelet acting, or until nothing changes.
+pub(crate) fn compare(
+    [before, after]: [(Conf, Manifests); 2],
     options: &Options,
     cycles: Option<u32>,
-) -> Result<Report> {
-    Ok(run(conf, manifests, options, cycles)?.report())
+) -> Result<Comparison> {
+    let side = |(conf, manifests)| Ok(run(conf, manifests, options, cycles)?.report());
+    let (before, after): (Result<Report>, Result<Report>) = at_once(|| side(before), || side(after));
+    Ok(Comparison::of(&before?, &after?))
 }
 
 /// A run: so many cycles with no kubelet acting, or until nothing changes.

@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_framework::conf::Conf;
 use phalanx_sim::trace::{self, TraceReport};
-use phalanx_sim::{Comparison, Manifests, Options, Report};
+use phalanx_sim::{Manifests, Options};
 
 use crate::bar::Bar;
 use crate::exit::{BadInput, print, tell};
@@ -107,10 +107,6 @@ impl Args {
     }
 }
 
-fn report(args: &Args, conf: Conf, manifests: Manifests) -> Result<Report> {
-    runs::report(conf, manifests, &args.options(), args.run.cycles)
-}
-
 /// Plays a trace under each configuration.
 fn play(args: &Args, file: &Path) -> Result<()> {
     let names = args.manifests.names.read_options();
@@ -156,10 +152,9 @@ fn confs(files: &[PathBuf]) -> Result<Vec<(String, Conf)>, BadInput> {
 fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> Result<()> {
     let other = inputs::conf(Some(files[1]))?;
     inputs::tell_unasked(&other, &manifests);
-    let before = report(args, conf, manifests.clone())?;
-    let after = report(args, other, manifests)?;
+    let sides = [(conf, manifests.clone()), (other, manifests)];
+    let comparison = runs::compare(sides, &args.options(), args.run.cycles)?;
     let [first, second] = files.map(inputs::shown);
-    let comparison = Comparison::of(&before, &after);
     print(&match args.output {
         Format::Table => comparison.to_table([&first, &second]),
         Format::Json => comparison.to_json(),

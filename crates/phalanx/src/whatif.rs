@@ -3,12 +3,15 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use phalanx_sim::{AddedNodes, Changes, Comparison, Options};
+use phalanx_framework::conf::Conf;
+use phalanx_sim::{AddedNodes, Changes, Comparison, Manifests, Options, WhatIf};
 
 use crate::exit::{BadInput, print};
 use crate::flag;
 use crate::inputs::{self, ClusterArgs};
+use crate::remote;
 use crate::runs::{self, RunArgs};
+use crate::scheduler_api::SchedulerArgs;
 
 /// Flags of `whatif`.
 #[derive(Debug, clap::Args)]
@@ -32,6 +35,8 @@ pub(crate) struct Args {
     new_conf: Option<PathBuf>,
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
     /// How to show the result
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -59,25 +64,56 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let expected = "expected --with, --drain, --add-nodes or --new-conf";
         return Err(BadInput(format!("found no change, {expected}")).into());
     }
+    let comparison = match &args.scheduler.url {
+        Some(url) => live(args, changes, url)?,
+        None => simulated(args, &changes)?,
+    };
+    print(&match args.output {
+        Format::Table => comparison.to_table(["NOW", "AFTER"]),
+        Format::Json => comparison.to_json(),
+    })
+}
+
+/// What the live scheduler tells.
+fn live(args: &Args, nodes: Changes, url: &str) -> Result<Comparison> {
+    let with = inputs::named_texts(&args.with)?;
+    let new_conf = args.new_conf.as_deref().map(inputs::text).transpose()?;
+    let question = WhatIf { with, nodes, new_conf, cycles: args.run.cycles, seed: args.run.seed };
+    remote::run("ask what would change", async {
+        let kubeconfig = args.cluster.connection.kubeconfig();
+        args.scheduler.open(url, kubeconfig.as_deref()).await?.what_if(&question).await
+    })
+}
+
+fn simulated(args: &Args, changes: &Changes) -> Result<Comparison> {
     let options = Options {
         seed: args.run.seed,
         default_queue: args.cluster.names.default_queue.as_str().into(),
         ..Options::default()
     };
-    let source = args.cluster.source()?;
-    let new_conf = args.new_conf.as_deref().or(args.scheduler_conf.as_deref());
-    let (new_conf, mut changed) = source.clone().with(&args.with).read(new_conf)?;
-    let (conf, manifests) = source.silent().read(args.scheduler_conf.as_deref())?;
-    changed.change(&changes).map_err(|missing| BadInput(missing.to_string()))?;
+    let [(conf, manifests), (new_conf, mut changed)] = read(args)?;
+    changed.change(changes).map_err(|missing| BadInput(missing.to_string()))?;
     inputs::tell_unasked(&new_conf, &changed);
-    let before = runs::report(conf, manifests, &options, args.run.cycles)?;
-    let after = runs::report(new_conf.clone(), changed.clone(), &options, args.run.cycles)?;
-    let mut comparison = Comparison::of(&before, &after);
+    let sides = [(conf, manifests), (new_conf.clone(), changed.clone())];
+    let mut comparison = runs::compare(sides, &options, args.run.cycles)?;
     if changed.has_run_times() {
         comparison.expected_starts = runs::expected_starts(new_conf, changed, &options);
     }
-    print(&match args.output {
-        Format::Table => comparison.to_table(["NOW", "AFTER"]),
-        Format::Json => comparison.to_json(),
-    })
+    Ok(comparison)
+}
+
+/// The configuration and the manifests before and after the change.
+fn read(args: &Args) -> Result<[(Conf, Manifests); 2]> {
+    let source = args.cluster.source()?;
+    let new_conf = args.new_conf.as_deref().or(args.scheduler_conf.as_deref());
+    let (new, manifests) = if args.with.is_empty() {
+        let new = source.read(new_conf)?;
+        let manifests = new.1.clone();
+        (new, manifests)
+    } else {
+        let (old, new) = (source.clone().silent(), source.with(&args.with));
+        let (old, new) = runs::at_once(|| old.manifests(), || new.read(new_conf));
+        (new?, old?)
+    };
+    Ok([(inputs::conf(args.scheduler_conf.as_deref())?, manifests), new])
 }

@@ -119,6 +119,11 @@ impl Note {
         Self::warning(Regarding::pod_group(group, uid), UNSCHEDULABLE, "Scheduling", text, at)
     }
 
+    /// Many gangs of a queue wait for the same.
+    pub fn queue_waits(queue: &Arc<str>, uid: &Arc<str>, text: &str, at: Instant) -> Self {
+        Self::warning(Regarding::queue(queue, uid), UNSCHEDULABLE, "Scheduling", text, at)
+    }
+
     /// A queue's jobs wait for it, or its quotas do not add up.
     pub fn queue_invalid(queue: &Arc<str>, uid: &Arc<str>, text: &str, at: Instant) -> Self {
         Self::warning(Regarding::queue(queue, uid), "QueueInvalid", "Scheduling", text, at)

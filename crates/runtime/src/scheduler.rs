@@ -163,6 +163,13 @@ struct Process {
     faults: Arc<Faults>,
 }
 
+impl SchedulerOptions {
+    /// What objects are read with.
+    fn names(&self) -> Names {
+        Names { schedulers: self.scheduler_names.clone(), default_queue: self.default_queue.clone() }
+    }
+}
+
 /// Serves the API, if it is on; the evictions of which it tells.
 async fn answer(
     options: &SchedulerOptions,
@@ -172,7 +179,7 @@ async fn answer(
     let evictions = Arc::<Evictions>::default();
     if let Some(address) = &options.addresses.api {
         let api = Api::new(client.clone(), engine.clone(), Arc::clone(&evictions));
-        serve_api(address, Arc::new(api)).await?;
+        serve_api(address, Arc::new(api.with_names(options.names()))).await?;
     }
     Ok(evictions)
 }
@@ -198,10 +205,7 @@ impl Process {
         let (outbox, outputs) = mpsc::unbounded_channel();
         let (owners, seen) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
-        let names = Names {
-            schedulers: options.scheduler_names.clone(),
-            default_queue: options.default_queue.clone(),
-        };
+        let names = options.names();
         let sink = Sink {
             engine: engine.clone(),
             outbox: outbox.clone(),

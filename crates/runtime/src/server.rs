@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use http::{Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tracing::{debug, info, warn};
 
-use crate::api::Api;
+use crate::api::{Api, whatif};
 use crate::client::BadFlag;
 use crate::engine::Input;
 use crate::metrics::Metrics;
@@ -231,6 +231,10 @@ async fn converse(stream: TcpStream, pages: Pages) -> hyper::Result<()> {
         let pages = pages.clone();
         async move {
             if let Some(api) = &pages.api {
+                if request.method() == Method::POST && request.uri().path() == whatif::PATH {
+                    let (head, question) = request.into_parts();
+                    return Ok(api.what_if(&head.headers, question).await);
+                }
                 return Ok(api.respond(request.method(), request.uri(), request.headers()).await);
             }
             let path = request.uri().path();

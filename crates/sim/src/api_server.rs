@@ -12,8 +12,9 @@ use phalanx_core::decision::{Binding, Cause, Decision};
 use crate::agenda::{Agenda, Step};
 use crate::claims::Claims;
 use crate::echoes::{Echoes, Held, Pods};
-use crate::remedy::Other;
+use crate::object::GRACE_SECONDS;
 use crate::replacement::{Maker, Makers};
+use crate::run_time::Other;
 use crate::run_time::{AssumedEnd, RunTime};
 use crate::storage::Storage;
 
@@ -41,6 +42,22 @@ pub struct SimulatedPod {
     pub templates: Vec<(Arc<str>, Arc<str>)>,
     /// The controller that created the pod and replaces it after an eviction.
     pub maker: Option<Maker>,
+}
+
+impl SimulatedPod {
+    /// A pod of which only its object for the scheduler is known.
+    pub(crate) fn known(info: PodInfo) -> Self {
+        Self {
+            info,
+            run_ms: None,
+            run: RunTime::default(),
+            exit_code: 0,
+            pvcs: Vec::new(),
+            grace_ms: GRACE_SECONDS * 1_000,
+            templates: Vec::new(),
+            maker: None,
+        }
+    }
 }
 
 /// The API server with its objects and the kubelets with their plans.
@@ -229,21 +246,6 @@ impl ApiServer {
     /// A PodGroup by its name.
     pub(crate) fn group(&self, key: &Key) -> Option<&PodGroupInfo> {
         self.groups.get(key)
-    }
-
-    /// A PersistentVolumeClaim as it is now.
-    pub(crate) fn pvc(&self, key: &Key) -> Option<&PvcInfo> {
-        self.storage.claim(key)
-    }
-
-    /// Whether a StorageClass exists.
-    pub(crate) fn has_storage_class(&self, name: &str) -> bool {
-        self.storage.has_class(name)
-    }
-
-    /// PodDisruptionBudgets as they are now.
-    pub(crate) fn pdbs(&self) -> &[PdbInfo] {
-        &self.pdbs
     }
 
     /// Pods as they are now.

@@ -1,15 +1,16 @@
 //! Changes to a cluster before it is simulated: what if nodes were drained or added, or objects were others?
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use phalanx_cluster::event::{NodeInfo, PodLife, PodPhase};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::manifests::{Manifests, Object};
 
 /// Changes of nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Changes {
     /// Nodes that are cordoned, and whose pods of this scheduler wait again. Pods of other schedulers on them are gone.
     pub drained: Vec<String>,
@@ -18,7 +19,8 @@ pub struct Changes {
 }
 
 /// Nodes that are added, empty and ready.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AddedNodes {
     /// The node that they resemble in all but their names.
     pub like: String,
@@ -30,9 +32,6 @@ pub struct AddedNodes {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("node {0} is not in the input")]
 pub struct NoSuchNode(pub String);
-
-/// The label that holds the name of a node.
-pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl Manifests {
     /// Changes nodes. ResourceClaims and volumes of the pods of a drained node stay as they are.
@@ -58,7 +57,7 @@ impl Manifests {
 
     fn add_nodes(&mut self, added: &AddedNodes) -> Result<(), NoSuchNode> {
         let like = self.node(&added.like)?.clone();
-        let new = (1..=added.count).map(|number| Object::Node(alike(&like, number)));
+        let new = (1..=added.count).map(|number| Object::Node(like.alike(number)));
         self.objects.extend(new.collect::<Vec<_>>());
         Ok(())
     }
@@ -71,18 +70,6 @@ impl Manifests {
         let mut named = nodes.filter(|node| *node.name == *name);
         named.next().ok_or_else(|| NoSuchNode(name.to_owned()))
     }
-}
-
-/// An empty and ready node that is like another one in all but its name.
-pub(crate) fn alike(like: &NodeInfo, number: u32) -> NodeInfo {
-    let name: Arc<str> = format!("{}-added-{number}", like.name).into();
-    let mut labels = like.labels.clone();
-    for (key, value) in &mut labels {
-        if &**key == HOSTNAME {
-            *value = name.clone();
-        }
-    }
-    NodeInfo { name, labels, unschedulable: false, ready: true, ..like.clone() }
 }
 
 /// Objects that stand in place of others of the same apiVersion, kind, namespace and name.

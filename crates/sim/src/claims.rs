@@ -78,11 +78,6 @@ impl Claims {
         }
     }
 
-    /// A claim.
-    pub(crate) fn get(&self, key: &Key) -> Option<&ClaimInfo> {
-        self.0.get(key).map(|claim| &claim.info)
-    }
-
     /// All claims, for watches.
     pub(crate) fn events(&self) -> impl Iterator<Item = Event> + '_ {
         self.0.values().map(|claim| claim.info.clone().into())

@@ -133,12 +133,26 @@ pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manif
     read_with(sources, &[], options)
 }
 
+/// As [`read`], without the queues that the scheduler creates at its start.
+pub(crate) fn read_only(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Refused> {
+    read_all(sources, &[], options, &[])
+}
+
 /// As [`read`], with further manifests, whose objects come last: each in place of that of the same kind and name, or as
 /// a new one.
 pub fn read_with(
     sources: &[(String, String)],
     instead: &[(String, String)],
     options: &ReadOptions,
+) -> Result<Manifests, Refused> {
+    read_all(sources, instead, options, &["root", "default", &options.default_queue])
+}
+
+fn read_all(
+    sources: &[(String, String)],
+    instead: &[(String, String)],
+    options: &ReadOptions,
+    queues: &[&str],
 ) -> Result<Manifests, Refused> {
     let [mut sources, mut instead]: [Vec<&(String, String)>; 2] =
         [sources, instead].map(|files| files.iter().collect());
@@ -163,7 +177,7 @@ pub fn read_with(
     });
     let Read { mut entries, notes, left } = read?;
     let notes = empty.into_iter().chain(notes).collect();
-    add_queues(&mut entries, &options.default_queue);
+    add_queues(&mut entries, queues);
     let (dated_until, end) = settle_times(&mut entries);
     Ok(Manifests {
         objects: entries.into_iter().map(|entry| entry.object).collect(),
@@ -281,10 +295,8 @@ pub(crate) struct Entry {
 }
 
 /// Adds the queues that the scheduler creates at its start.
-fn add_queues(entries: &mut Vec<Entry>, default_queue: &str) {
-    let mut wanted = vec!["root", "default", default_queue];
-    wanted.dedup();
-    for name in wanted {
+fn add_queues(entries: &mut Vec<Entry>, queues: &[&str]) {
+    for name in queues.iter().copied() {
         let exists =
             entries.iter().any(|entry| matches!(&entry.object, Object::Queue(queue) if *queue.name == *name));
         if !exists {

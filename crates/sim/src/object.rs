@@ -21,7 +21,7 @@ use crate::schema::YAML_BOOL;
 use crate::{names_check, pod_check, pod_whole_check};
 
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
-const GRACE_SECONDS: i64 = 30;
+pub(crate) const GRACE_SECONDS: i64 = 30;
 
 /// The longest run time and grace period: some 30,000 years.
 const SECONDS_MAX: f64 = 1e12;

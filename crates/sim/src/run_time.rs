@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use phalanx_cluster::event::{PodInfo, PodPhase, Time};
-use serde::Serialize;
+use phalanx_cluster::event::{Key, PodInfo, PodPhase, Time};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api_server::SimulatedPod;
 use crate::manifests::{Manifests, Object};
-use crate::remedy::Other;
 
 /// Pods whose end is told as an assumption.
 const ASSUMPTIONS_MAX: usize = 3;
@@ -37,6 +36,31 @@ pub(crate) enum Assumption {
     Deadline,
 }
 
+/// A PodGroup, or a pod without one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Other {
+    /// A PodGroup.
+    PodGroup(Key),
+    /// A pod without a PodGroup.
+    Pod(Key),
+}
+
+impl Other {
+    pub(crate) fn of(pod: &PodInfo) -> Self {
+        let key = |name: &Arc<str>| Key { namespace: pod.pod.namespace.clone(), name: name.clone() };
+        pod.group.as_ref().map_or_else(|| Self::Pod(key(&pod.pod.name)), |group| Self::PodGroup(key(group)))
+    }
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PodGroup(key) => write!(f, "PodGroup {key}"),
+            Self::Pod(key) => write!(f, "pod {key}"),
+        }
+    }
+}
+
 /// The end of a pod that was assumed.
 #[derive(Clone, Debug)]
 pub(crate) struct AssumedEnd {
@@ -46,7 +70,7 @@ pub(crate) struct AssumedEnd {
 }
 
 /// When a gang starts, if pods end as assumed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExpectedStart {
     /// Seconds from now.

@@ -2,10 +2,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cluster::event::{Event, Key, Phase, PodInfo, PvcInfo, Time};
-use phalanx_cluster::{Cluster, ClusterOptions, JobKind};
+use phalanx_cluster::event::{Event, Key, PvcInfo, Time};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::decision::Decision;
-use phalanx_core::report::{ExcludedNodes, GroupReport, Report as CoreReport};
+use phalanx_core::report::Report as CoreReport;
 use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::Sampling;
@@ -17,12 +17,10 @@ use crate::api_server::ApiServer;
 use crate::arrivals::{self, Arrivals};
 use crate::budget;
 use crate::claims::Claims;
-use crate::fix::{Objects, Waiting};
 use crate::manifests::{Manifests, Object};
 use crate::outcome;
 use crate::past::{Busiest, Past};
 use crate::quota;
-use crate::remedy::{Other, Trials};
 use crate::report::{BusiestQueues, Report};
 use crate::run_time::{self, ExpectedStart};
 use crate::volcano::Controllers;
@@ -97,21 +95,12 @@ pub struct Restless {
     pub last: String,
 }
 
-/// Changes that would let a job run, a line each.
-#[derive(Default)]
-pub(crate) struct Remedies {
-    /// They were tried without the other jobs that wait.
-    pub(crate) alone: bool,
-    pub(crate) lines: Vec<String>,
-}
-
 /// A cluster and its scheduler.
 pub struct Simulation {
     scheduler: Scheduler,
     cluster: Cluster,
     api_server: ApiServer,
     controllers: Controllers,
-    objects: Objects,
     /// The scheduler name that a pod gets.
     scheduler_name: String,
     arrivals: Arrivals,
@@ -136,7 +125,6 @@ impl Simulation {
         let admission = Admission::admit_all(&mut manifests.objects);
         quota::count_used(&mut manifests.objects);
         budget::count_allowed(&mut manifests.objects);
-        let objects = Objects::of(&manifests.objects);
         if options.run_times == RunTimes::Assumed {
             run_time::assume(&mut manifests.objects);
         }
@@ -170,7 +158,6 @@ impl Simulation {
             }),
             api_server,
             controllers,
-            objects,
             scheduler_name,
             arrivals,
             arrived: 0,
@@ -329,96 +316,6 @@ impl Simulation {
 
     pub(crate) fn core_report(&self) -> CoreReport {
         self.scheduler.report(&self.cluster)
-    }
-
-    /// What would let a job run that waits. Where very many jobs wait, or nothing helps beside those that wait, the other
-    /// waiting jobs are left out.
-    pub(crate) fn remedies(&self, core: &CoreReport, job: &GroupReport) -> Remedies {
-        let waits =
-            |other: &&GroupReport| other.waiting > 0 && (&other.key, other.solo) != (&job.key, job.solo);
-        let others = core.groups.iter().filter(waits).count();
-        if job.waiting == 0 && job.phase != Phase::Pending {
-            return Remedies::default();
-        }
-        if others <= LOOKED_AT {
-            match self.tried(core, job, &self.cluster) {
-                None => return Remedies::default(),
-                Some(lines) if others == 0 || !lines.is_empty() => return Remedies { alone: false, lines },
-                Some(_) => {}
-            }
-        }
-        match self.tried(core, job, &self.without_other_waiting(core, job)) {
-            None => Remedies { alone: true, lines: vec!["with no other change".to_owned()] },
-            Some(lines) => Remedies { alone: true, lines },
-        }
-    }
-
-    /// The cluster without the waiting pods of other jobs, and without their PodGroups where no pod has a node.
-    fn without_other_waiting(&self, core: &CoreReport, job: &GroupReport) -> Cluster {
-        let mut cluster = self.cluster.clone();
-        let waits = |pod: &&PodInfo| pod.life.node.is_none() && !Other::of(pod).is(job);
-        for pod in self.api_server.pods().filter(waits) {
-            cluster.apply(Event::PodGone(pod.pod.uid.clone()));
-        }
-        let idle = |other: &&GroupReport| !other.solo && other.placed == 0 && other.key != job.key;
-        for other in core.groups.iter().filter(idle) {
-            cluster.apply(Event::PodGroupGone(other.key.clone()));
-        }
-        cluster
-    }
-
-    /// The changes of objects that help, and then the room that does; `None` where the job runs without any.
-    fn tried(&self, core: &CoreReport, job: &GroupReport, cluster: &Cluster) -> Option<Vec<String>> {
-        let trials = Trials {
-            cluster,
-            conf: self.scheduler.conf(),
-            now: later(self.now, PERIOD_MS),
-            objects: &self.objects,
-            queues: self.api_server.queues().collect(),
-            others: self.others(job),
-            job,
-        };
-        if trials.helps(None, Vec::new()) {
-            return None;
-        }
-        let helps = |conf: Option<&Conf>, events: Vec<Event>| trials.helps(conf, events);
-        let (conf, objects, api_server) = (self.scheduler.conf(), &self.objects, &self.api_server);
-        let waiting = Waiting { job, core, cluster, api_server, objects, conf, helps: &helps };
-        let mut found = waiting.fixes();
-        found.extend(trials.remedies().iter().map(ToString::to_string));
-        if found.is_empty() {
-            found = waiting.relaxations();
-        }
-        Some(found)
-    }
-
-    /// What runs besides a job.
-    fn others(&self, job: &GroupReport) -> Vec<(Other, Vec<Arc<str>>)> {
-        let mut others: BTreeMap<Other, Vec<Arc<str>>> = BTreeMap::new();
-        for pod in self.api_server.pods().filter(|pod| pod.life.node.is_some()) {
-            let other = Other::of(pod);
-            if !other.is(job) {
-                others.entry(other).or_default().push(pod.pod.uid.clone());
-            }
-        }
-        others.into_iter().collect()
-    }
-
-    /// Whether a pod of another scheduler would get a node of this one.
-    pub(crate) fn would_place(&self, pod: &PodInfo) -> bool {
-        let mut cluster = self.cluster.clone();
-        cluster.apply(PodInfo { ours: true, ..pod.clone() }.into());
-        let mut scheduler = Scheduler::new(self.scheduler.conf().clone(), 0);
-        for cycle in 1..=2 {
-            scheduler.run(&mut cluster, later(self.now, cycle * PERIOD_MS));
-        }
-        cluster.task_of(&pod.pod.uid).is_some_and(|task| cluster.tasks[task].node.is_some())
-    }
-
-    /// The nodes that are infeasible for a job, by reason.
-    pub(crate) fn excluded_nodes(&self, job: &GroupReport) -> Vec<ExcludedNodes> {
-        let kind = if job.solo { JobKind::Solo } else { JobKind::Group };
-        self.scheduler.excluded_nodes(&self.cluster, kind, &job.key)
     }
 
     pub(crate) fn scheduler_name(&self) -> &str {

@@ -31,14 +31,6 @@ impl Storage {
         new
     }
 
-    pub(crate) fn claim(&self, key: &Key) -> Option<&PvcInfo> {
-        self.claims.get(key)
-    }
-
-    pub(crate) fn has_class(&self, name: &str) -> bool {
-        self.classes.contains_key(name)
-    }
-
     pub(crate) fn add_class(&mut self, class: StorageClassInfo) {
         self.classes.insert(class.name.clone(), class);
     }

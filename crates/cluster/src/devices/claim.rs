@@ -82,6 +82,10 @@ pub struct Linked {
 }
 
 impl Linked {
+    pub fn named(&self) -> &Arc<[PodClaim]> {
+        &self.named
+    }
+
     pub fn ids(&self) -> &[ClaimId] {
         &self.ids
     }

@@ -36,7 +36,7 @@ pub(crate) use shapes::{ShapeId, Shapes};
 pub(crate) use stock::Stock;
 
 use crate::Fit;
-use crate::event::{DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
+use crate::event::{ClaimInfo, DeviceClassInfo, DeviceName, Event, Key, LeftOut, NodeTerm, SliceInfo};
 use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
 use crate::marks::Dirty;
 
@@ -144,6 +144,30 @@ impl Devices {
     /// Drops the log of changed claims.
     pub(crate) fn forget_history(&mut self) {
         self.changed_claims = Dirty::default();
+    }
+
+    /// A ResourceClaim that exists.
+    pub(crate) fn claim_named(&self, key: &Key) -> Option<&ClaimInfo> {
+        let claim = &self.claims[*self.claim_ids.get(key)?];
+        claim.exists.then_some(&claim.info)
+    }
+
+    pub(crate) fn slice_infos(&self) -> impl Iterator<Item = &SliceInfo> {
+        self.slices.values().map(|slice| &slice.info)
+    }
+
+    /// All objects. Allocations that are decided and not seen yet are on their claims.
+    pub(crate) fn objects(&self) -> Vec<Event> {
+        let claim = |claim: &Claim| {
+            let allocation = claim.allocation.as_deref().cloned();
+            Event::from(ClaimInfo { allocation, ..claim.info.clone() })
+        };
+        let mut claims: Vec<&Claim> =
+            self.claims.iter().map(|(_, claim)| claim).filter(|claim| claim.exists).collect();
+        claims.sort_unstable_by_key(|claim| &claim.info.key);
+        let classes = self.classes.values().cloned().map(Event::from);
+        let slices = self.slice_infos().cloned().map(Event::from);
+        classes.chain(slices).chain(claims.into_iter().map(claim)).collect()
     }
 
     fn shape(&self, id: ShapeId) -> &Shape {

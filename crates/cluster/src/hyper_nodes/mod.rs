@@ -75,6 +75,11 @@ impl HyperNodes {
         known
     }
 
+    /// The objects, by name.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &HyperNodeInfo> {
+        self.objects.values()
+    }
+
     /// HyperNodes by tier and name.
     pub fn iter(&self) -> impl Iterator<Item = (HyperNodeId, &HyperNode)> {
         (0..).map(HyperNodeId).zip(&self.tree.all)

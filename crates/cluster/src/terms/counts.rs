@@ -76,6 +76,13 @@ impl Terms {
         }
     }
 
+    /// The labels of namespaces, by name.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = (&Arc<str>, &Labels)> {
+        let mut namespaces: Vec<_> = self.namespaces.iter().collect();
+        namespaces.sort_unstable_by_key(|(name, _)| *name);
+        namespaces.into_iter()
+    }
+
     /// Sets or removes the labels of a namespace. True when any selector reads them.
     pub fn set_namespace(&mut self, name: &Arc<str>, labels: Option<Labels>) -> bool {
         let before = self.namespaces.get(name).cloned();

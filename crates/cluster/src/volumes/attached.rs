@@ -46,6 +46,10 @@ impl Attachments {
         self.known.insert(name, Attachment { info, counted: None });
     }
 
+    pub(super) fn infos(&self) -> impl Iterator<Item = &AttachmentInfo> {
+        self.known.values().map(|attachment| &attachment.info)
+    }
+
     fn remove(&mut self, name: &str) {
         let Some(Attachment { info, .. }) = self.known.remove(name) else { return };
         self.by_node.remove(&info.node, name);

@@ -21,7 +21,10 @@ pub use wants::{ClaimDemand, Problem, Want, reaches, solve};
 use super::node::Stamp;
 use super::task::Hold;
 use crate::count::Count;
-use crate::event::{AccessModes, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo};
+use crate::event::{
+    AccessModes, CsiDriverInfo, CsiNodeInfo, Event, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo,
+    VolumeInfo,
+};
 use crate::fingerprint::Fingerprint;
 use crate::id::{NodeId, PvcId, Slots, TaskId};
 use crate::marks::Dirty;
@@ -158,6 +161,12 @@ pub struct Volumes {
     preferred: Vec<Arc<str>>,
 }
 
+fn by_name<K: Ord, V>(map: &FxHashMap<K, V>) -> impl Iterator<Item = (&K, &V)> {
+    let mut all: Vec<(&K, &V)> = map.iter().collect();
+    all.sort_unstable_by_key(|(name, _)| *name);
+    all.into_iter()
+}
+
 impl Volumes {
     /// Drops stamps and the log of changed claims.
     pub(crate) fn forget_history(&mut self) {
@@ -170,6 +179,31 @@ impl Volumes {
     /// The claim of an id.
     pub fn pvc(&self, id: PvcId) -> &Pvc {
         &self.pvcs[id]
+    }
+
+    /// A claim that exists.
+    pub(super) fn named(&self, key: &Key) -> Option<&PvcInfo> {
+        self.pvcs[*self.ids.get(key)?].info.as_ref()
+    }
+
+    /// All objects.
+    pub(super) fn objects(&self) -> Vec<Event> {
+        let classes = by_name(&self.classes).map(|(_, class)| Event::from(class.clone()));
+        let drivers: BTreeSet<&Arc<str>> = self.tellers.iter().collect();
+        let driver = |name: &Arc<str>| CsiDriverInfo { name: name.clone(), tells_capacity: true }.into();
+        let limits = by_name(&self.limits)
+            .map(|(node, limits)| CsiNodeInfo { node: node.clone(), limits: limits.clone() }.into());
+        let capacities = by_name(&self.capacities).map(|(_, capacity)| capacity.clone().into());
+        let volumes = self.volumes.values().map(|volume| VolumeInfo::clone(&volume.info).into());
+        let claims = by_name(&self.ids).filter_map(|(_, id)| Some(self.pvcs[*id].info.clone()?.into()));
+        let attachments = self.attachments.infos().cloned().map(Event::from);
+        let first = classes.chain(drivers.into_iter().map(driver)).chain(limits).chain(capacities);
+        first.chain(volumes).chain(claims).chain(attachments).collect()
+    }
+
+    /// Whether a StorageClass exists.
+    pub(super) fn has_class(&self, name: &str) -> bool {
+        self.classes.contains_key(name)
     }
 
     /// Has claims bound to these volumes first, in this order, where they match. Feasible nodes stay the same.

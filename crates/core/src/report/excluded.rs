@@ -2,16 +2,13 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::{Refusal, Unfit};
-use phalanx_cluster::event::Key;
-use phalanx_cluster::id::{NodeId, TaskId};
-use phalanx_cluster::{Cluster, JobKind};
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_framework::placement::NodeRanking;
-use phalanx_framework::tiers::Tiers;
-use phalanx_plugins::PLUGINS;
 use phalanx_resource::DimId;
 
-use crate::cycle::Scheduler;
+use super::Inspection;
 
 /// Nodes that one reason excludes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,26 +38,27 @@ pub struct Fragments {
     pub requested: String,
 }
 
-impl Scheduler {
+impl Inspection<'_> {
     /// The nodes that are infeasible for the first pod of a job that found none, those of the most frequent reason
-    /// first.
-    pub fn excluded_nodes(&self, cluster: &Cluster, kind: JobKind, job: &Key) -> Vec<ExcludedNodes> {
-        let Some(task) = self.first_without_node(cluster, kind, job) else { return Vec::new() };
-        let tiers = Tiers::open(PLUGINS, self.conf(), cluster, self.now());
-        let excluded = NodeRanking::new(0).excluded(cluster, &tiers, tiers.scoped_class(cluster, task));
+    /// first; a node counts once for each of its reasons.
+    pub fn excluded_nodes(&self, job: JobId) -> Vec<ExcludedNodes> {
+        let Some(task) = self.first_without_node(job) else { return Vec::new() };
+        let cluster = self.cluster();
+        let scoped = self.tiers.scoped_class(cluster, task);
+        let excluded = NodeRanking::new(0).excluded(cluster, &self.tiers, scoped);
         let told = |(unfit, ids): (Unfit, Vec<NodeId>)| of_reason(cluster, task, &unfit, &ids);
         let mut told: Vec<ExcludedNodes> = excluded.into_iter().map(told).collect();
         told.sort_by(|a, b| b.nodes.len().cmp(&a.nodes.len()).then_with(|| a.text.cmp(&b.text)));
         told
     }
 
-    fn first_without_node(&self, cluster: &Cluster, kind: JobKind, job: &Key) -> Option<TaskId> {
-        let id = cluster.job_named(kind, job)?;
-        let name = self.refusals().of(id).iter().find_map(|refusal| match refusal {
+    fn first_without_node(&self, job: JobId) -> Option<TaskId> {
+        let name = self.refusals(job).iter().find_map(|refusal| match refusal {
             Refusal::Nodes { task, .. } => Some(task),
             _ => None,
         })?;
-        cluster.jobs[id].tasks.iter().copied().find(|task| cluster.tasks[*task].pod.name == *name)
+        let cluster = self.cluster();
+        cluster.jobs[job].tasks.iter().copied().find(|task| cluster.tasks[*task].pod.name == *name)
     }
 }
 

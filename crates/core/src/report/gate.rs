@@ -1,5 +1,5 @@
-//! Which gate stopped a waiting job, and what each rule excludes.
-use phalanx_cluster::diagnosis::{Refusal, Unfit};
+//! Which gate stopped a waiting job.
+use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::JobId;
 
 use super::Inspection;
@@ -25,24 +25,6 @@ pub enum Gate {
     BackOff,
     /// No action of the configuration serves it.
     Configuration,
-}
-
-/// How many nodes a rule excludes for a pod of the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Constraint {
-    /// What the nodes lack, in kube-scheduler's words.
-    pub text: String,
-    /// How many nodes it excludes.
-    pub nodes: u32,
-}
-
-/// What nodes lack for a pod of a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Constraints {
-    /// How many nodes there are.
-    pub nodes: u32,
-    /// By rule, the one that excludes the most nodes first; a node counts once for each of its reasons.
-    pub each: Vec<Constraint>,
 }
 
 impl Gate {
@@ -80,19 +62,5 @@ impl Inspection<'_> {
     pub fn gate(&self, job: JobId) -> Option<Gate> {
         let told = self.refusals(job).iter().filter_map(Gate::of).min();
         told.or_else(|| self.back_off(job).map(|_| Gate::BackOff))
-    }
-
-    /// What nodes lack for the first pod of the job that found none.
-    pub fn constraints(&self, job: JobId) -> Option<Constraints> {
-        let dims = self.cluster().dims_told(job);
-        let error = self.refusals(job).iter().find_map(|refusal| match refusal {
-            Refusal::Nodes { error, .. } => Some(error),
-            _ => None,
-        })?;
-        let constraint =
-            |(unfit, nodes): (&Unfit, &u32)| Constraint { text: unfit.text(&dims), nodes: *nodes };
-        let mut each: Vec<Constraint> = error.reasons.iter().map(constraint).collect();
-        each.sort_by(|a, b| b.nodes.cmp(&a.nodes).then_with(|| a.text.cmp(&b.text)));
-        Some(Constraints { nodes: error.nodes, each })
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The crate of the table that does IO; all others are pure.
 const RUNTIME: &str = "phalanx-runtime";
 
-/// Crates that the simulator and the live scheduler may depend on.
+/// Crates that the simulator and the live scheduler may depend on, which answers what-if questions by simulation.
 const AROUND_CORE: &[&str] = &[
     "phalanx-api",
     "phalanx-cache",
@@ -19,6 +19,7 @@ const AROUND_CORE: &[&str] = &[
     "phalanx-explain",
     "phalanx-framework",
     "phalanx-resource",
+    "phalanx-sim",
     "phalanx-view",
 ];
 

@@ -6,9 +6,11 @@ use http::{Request, Uri};
 use kube::config::AuthInfo;
 use kube::{Client, Config};
 use phalanx_explain::{Explanation, Question, Top};
+use phalanx_sim::{Comparison, WhatIf};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use super::whatif;
 use crate::client::{self, BadFlag};
 use crate::outbox::driver::chain;
 
@@ -45,8 +47,16 @@ impl SchedulerClient {
         self.get(&format!("/api/v1/top{query}")).await
     }
 
+    /// How the cluster would differ after a change.
+    pub async fn what_if(&self, question: &WhatIf) -> Result<Comparison> {
+        self.ask(Request::post(whatif::PATH).body(serde_json::to_vec(question)?)?).await
+    }
+
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        let request = Request::get(path).body(Vec::new())?;
+        self.ask(Request::get(path).body(Vec::new())?).await
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, request: Request<Vec<u8>>) -> Result<T> {
         let answer = self.client.request_text(request).await.map_err(|error| match error {
             kube::Error::Api(status) => anyhow!("{}", status.message),
             error => anyhow!("cannot ask the scheduler at {}: {}", self.server, chain(&error)),

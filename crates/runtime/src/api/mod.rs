@@ -7,6 +7,7 @@ pub mod client;
 mod evictions;
 mod page;
 mod snapshots;
+pub(crate) mod whatif;
 
 use std::fmt;
 use std::sync::{Arc, mpsc as std_mpsc};
@@ -16,6 +17,7 @@ use http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use kube::Client;
+use phalanx_cache::Names;
 use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_core::report::Snapshot;
 use phalanx_explain::{Patience, Question, Subject, Top};
@@ -73,6 +75,8 @@ pub struct Api {
     auth: Auth,
     snapshots: Snapshots,
     evictions: Arc<Evictions>,
+    /// What manifests are read with.
+    names: Names,
     /// Answers are made one at a time.
     turn: Semaphore,
 }
@@ -90,8 +94,14 @@ impl Api {
             auth: Auth::new(client),
             snapshots: Snapshots::new(engine),
             evictions,
+            names: Names::default(),
             turn: Semaphore::new(1),
         }
+    }
+
+    /// The same, for a scheduler of these names.
+    pub fn with_names(self, names: Names) -> Self {
+        Self { names, ..self }
     }
 
     /// The answer to a request.
@@ -104,18 +114,7 @@ impl Api {
         if let Some(page) = page::at(uri.path()) {
             return page;
         }
-        match self.data(method, uri, headers).await {
-            Ok(body) => response(StatusCode::OK, body),
-            Err(Refused { status, why }) => {
-                debug!(%status, why, path = uri.path(), "refused");
-                let body = json!({
-                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": why,
-                    "reason": status.canonical_reason().unwrap_or_default().replace(' ', ""),
-                    "code": status.as_u16(),
-                });
-                response(status, body.to_string().into_bytes())
-            }
-        }
+        told(uri.path(), self.data(method, uri, headers).await)
     }
 
     async fn data(
@@ -132,17 +131,40 @@ impl Api {
         let user = self.auth.user(headers).await?;
         self.auth.may_list(&user, asked.namespace()).await?;
         let sees_all = asked.namespace().is_none() || self.auth.may_list(&user, None).await.is_ok();
+        let evictions = Arc::clone(&self.evictions);
+        self.made(move |snapshot| asked.answer(snapshot, &evictions, sees_all)).await
+    }
+
+    /// Makes an answer on another thread, once those before it are made.
+    async fn made(
+        &self,
+        make: impl FnOnce(&Snapshot) -> Result<Vec<u8>, Refused> + Send + 'static,
+    ) -> Result<Vec<u8>, Refused> {
         let late = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests before this one");
         let turn = tokio::time::timeout(TURN, self.turn.acquire()).await.map_err(|_| late())?;
         let _turn = turn.map_err(|_| late())?;
         let snapshot = self.snapshots.get(TURN).await?;
-        let evictions = Arc::clone(&self.evictions);
-        let made = tokio::task::spawn_blocking(move || asked.answer(&snapshot, &evictions, sees_all)).await;
+        let made = tokio::task::spawn_blocking(move || make(&snapshot)).await;
         made.unwrap_or_else(|error| {
             warn!(%error, "an answer of the API failed");
             Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made"))
         })
     }
+}
+
+/// An answer, or why there is none.
+fn told(path: &str, answer: Result<Vec<u8>, Refused>) -> Response<Full<Bytes>> {
+    let Refused { status, why } = match answer {
+        Ok(body) => return response(StatusCode::OK, body),
+        Err(refused) => refused,
+    };
+    debug!(%status, why, path, "refused");
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": why,
+        "reason": status.canonical_reason().unwrap_or_default().replace(' ', ""),
+        "code": status.as_u16(),
+    });
+    response(status, body.to_string().into_bytes())
 }
 
 impl Asked {

@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-use phalanx_cluster::event::{Condition, Key};
+use phalanx_cluster::event::Key;
 use rustc_hash::FxHashMap;
 
 use super::lane::Due;
@@ -14,9 +14,9 @@ const STILL: Duration = Duration::from_secs(5);
 /// The longest wait while the number of missing pods keeps changing.
 const MOST: Duration = Duration::from_mins(1);
 
-/// Whether a condition says that members are missing, rather than places for them.
-pub(super) fn is_lack(condition: &Condition) -> bool {
-    matches!(&*condition.reason, "NotEnoughTasks" | "NotEnoughPodsOfTask")
+/// Whether the reason of a condition says that members are missing, rather than places for them.
+pub(super) fn is_lack(reason: &str) -> bool {
+    matches!(reason, "NotEnoughTasks" | "NotEnoughPodsOfTask")
 }
 
 #[derive(Debug)]

@@ -15,6 +15,7 @@
 //!   once are dropped, and the others told later. How many are in flight follows their own answers too, and never the
 //!   binds'.
 
+mod alike;
 mod bound;
 pub mod driver;
 mod gone;
@@ -47,6 +48,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backoff;
 use crate::recorder::{Note, Recorder, Regarding};
+use alike::Alike;
 use lacking::{Lacking, is_lack};
 use lane::{Due, Lane};
 use reply::Reply;
@@ -123,12 +125,14 @@ impl Outbox {
 
     /// Takes in what a cycle decided.
     pub fn decide(&mut self, decisions: Vec<Decision>, now: Instant) {
+        let Alike { notes, untold } = Alike::of(&decisions, now);
+        notes.into_iter().for_each(|note| self.note(note, now));
         for decision in decisions {
-            self.take_in(decision, now);
+            self.take_in(decision, &untold, now);
         }
     }
 
-    fn take_in(&mut self, decision: Decision, now: Instant) {
+    fn take_in(&mut self, decision: Decision, untold: &FxHashSet<Arc<str>>, now: Instant) {
         match decision {
             Decision::Bind { pods, .. } => pods.into_iter().for_each(|binding| self.bind(binding, now)),
             Decision::Evict { pod, group, cause } => {
@@ -138,7 +142,7 @@ impl Outbox {
             Decision::Nominate { pod, node } => self.writes.nominate(pod, node, now),
             Decision::PodGroupStatus { group, uid, version, status } => {
                 match unschedulable(&status) {
-                    Some(condition) if is_lack(condition) => self.lacking.changed(&group, now),
+                    Some(condition) if is_lack(&condition.reason) => self.lacking.changed(&group, now),
                     Some(_) => self.lacking.forget(&group),
                     None => {
                         self.lacking.forget(&group);
@@ -146,7 +150,9 @@ impl Outbox {
                     }
                 }
                 let stands = Arc::clone(&version);
-                self.writes.group(GroupWrite { group, uid, version, stands, status, decided: now }, now);
+                let told = !untold.contains(&uid);
+                self.writes
+                    .group(GroupWrite { group, uid, version, stands, status, told, decided: now }, now);
             }
             Decision::QueueStatus { queue, allocated } => self.writes.queue(queue, allocated, now),
             Decision::PodUnscheduled { pod, reason, message } => {
@@ -155,7 +161,7 @@ impl Outbox {
             Decision::PodUngrouped { pod, message } => {
                 self.note(Note::no_pod_group(&pod, &message, now), now);
             }
-            // Sent when the status with the same message is written: see `tell`.
+            // Sent when the status with the same message is written, see `tell`; or once for many, see `Alike`.
             Decision::PodGroupUnschedulable { .. } => {}
             Decision::PodGroupInvalid { group, uid, message } => {
                 self.note(Note::invalid(Regarding::pod_group(&group, &uid), &message, now), now);
@@ -390,12 +396,16 @@ impl Outbox {
             Write::Pod(pod, PodPatch { condition: Some((_, message)), decided, .. }) => {
                 self.note(Note::failed_scheduling(pod, message, decided.unwrap_or(now)), now);
             }
-            Write::PodGroup(GroupWrite { group, uid, status, decided, .. }) => {
+            Write::PodGroup(GroupWrite { group, uid, status, told: true, decided, .. }) => {
                 let Some(condition) = unschedulable(status) else { return };
                 let note = Note::unschedulable(group, uid, &condition.message, *decided);
-                if is_lack(condition) { self.lacking.tell(group, note, now) } else { self.note(note, now) }
+                if is_lack(&condition.reason) {
+                    self.lacking.tell(group, note, now)
+                } else {
+                    self.note(note, now)
+                }
             }
-            Write::Pod(..) | Write::Queue(..) => {}
+            Write::Pod(..) | Write::PodGroup(..) | Write::Queue(..) => {}
         }
     }
 

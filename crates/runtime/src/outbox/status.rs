@@ -93,6 +93,8 @@ pub struct GroupWrite {
     pub stands: Arc<str>,
     /// The status.
     pub status: GroupStatus,
+    /// Whether an event on the PodGroup says why it waits.
+    pub told: bool,
     /// When it was decided.
     pub decided: Instant,
 }

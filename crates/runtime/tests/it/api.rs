@@ -19,6 +19,7 @@ use phalanx_runtime::api::client::SchedulerClient;
 use phalanx_runtime::api::{Api, Evictions};
 use phalanx_runtime::engine::Input;
 use phalanx_runtime::server::{Pages, serve};
+use phalanx_sim::{AddedNodes, Changes, Comparison, WhatIf};
 use serde_json::{Value, json};
 
 use crate::fake::{Answer, Log, Seen, api as api_server, fails, ok};
@@ -213,4 +214,56 @@ async fn an_evicted_pod_is_explained_by_the_client_when_it_is_gone() {
     let refused = SchedulerClient::of(&format!("http://{address}"), None, Some("eve")).await.unwrap();
     let error = refused.explain(&question).await.unwrap_err().to_string();
     assert_eq!(error, "the API server does not know this token");
+}
+
+/// The answers of a client that asks over a connection.
+async fn asked(running: &Running, token: &str, question: &WhatIf) -> Result<Comparison, String> {
+    let pages = Pages { api: Some(Arc::clone(&running.api)), ..Pages::default() };
+    let address = serve("--api-address", "127.0.0.1:0", pages).await.unwrap();
+    let client = SchedulerClient::of(&format!("http://{address}"), None, Some(token)).await.unwrap();
+    client.what_if(question).await.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn what_a_change_would_do_is_told_and_nothing_is_done() {
+    let running = start(true);
+    let added = AddedNodes { like: "n1".into(), count: 1 };
+    let more = WhatIf { nodes: Changes { added: vec![added], ..Changes::default() }, ..WhatIf::default() };
+    for _ in 0..2 {
+        let told = asked(&running, "root", &more).await.unwrap();
+        let of = &told.pod_groups["ns/new"];
+        assert_eq!((of.before.placed, of.after.placed), (0, 1), "{told:?}");
+        assert_eq!(of.after.nodes.keys().collect::<Vec<_>>(), ["n1-added-1"]);
+    }
+    let gang = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: small}\nspec: {minMember: 1}\n---\n\
+         apiVersion: v1\nkind: Pod\nmetadata: {name: small-0, annotations: {scheduling.k8s.io/group-name: small}}\n\
+         spec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 1}}}]}\n";
+    let fits = WhatIf { with: vec![("new.yaml".into(), gang.into())], ..WhatIf::default() };
+    let told = asked(&running, "root", &fits).await.unwrap();
+    assert_eq!(told.pod_groups["default/small"].after.placed, 1, "{told:?}");
+    assert_eq!(told.pod_groups.len(), 1, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_change_that_cannot_be_tried_is_refused_in_one_line() {
+    let running = start(true);
+    let drain = |node: &str| WhatIf {
+        nodes: Changes { drained: vec![node.into()], ..Changes::default() },
+        ..WhatIf::default()
+    };
+    let with = |text: String| WhatIf { with: vec![("new.yaml".into(), text)], ..WhatIf::default() };
+    for (token, question, expected) in [
+        ("ann", drain("n1"), "ann may not list podgroups.scheduling.volcano.sh in all namespaces"),
+        ("root", drain("n9"), "node n9 is not in the input"),
+        ("root", with("kind: Pod".into()), "new.yaml:1"),
+        ("root", with("#".repeat(2 << 20)), "the question is cut short, or larger than 1048576 bytes"),
+        (
+            "root",
+            WhatIf { new_conf: Some("actions: \"none\"".into()), ..WhatIf::default() },
+            "scheduler.conf:1",
+        ),
+    ] {
+        let told = asked(&running, token, &question).await.unwrap_err();
+        assert!(told.starts_with(expected), "{told}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Kubernetes events: when they are sent, their times, and that important ones are sent in the end.
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{Condition, Event, GroupStatus, Key, Phase};
@@ -76,22 +77,68 @@ fn event_time(job: &Job, moment: Moment) -> String {
     body["eventTime"].as_str().unwrap().to_owned()
 }
 
+/// The status of a PodGroup that waits.
+fn waits(name: &str, reason: &str) -> Decision {
+    let (kind, reason) = ("Unschedulable".into(), reason.into());
+    let condition = Condition { kind, status: true, reason, ..Condition::default() };
+    let status = GroupStatus { phase: Phase::Inqueue, conditions: vec![condition], ..GroupStatus::default() };
+    Decision::PodGroupStatus { group: Key::new("ns", name), uid: name.into(), version: "".into(), status }
+}
+
+/// So many gangs of a queue wait for the same.
+fn wait_alike(count: usize, queue: &str, reason: &'static str) -> Vec<Decision> {
+    let both = |index| {
+        let name = format!("{queue}-{index:02}");
+        let told = Decision::PodGroupUnschedulable {
+            group: Key::new("ns", &name),
+            uid: Arc::from(&*name),
+            reason,
+            message: format!("{name}-0: no room").into(),
+            queue: queue.into(),
+            queue_uid: format!("uid-{queue}").into(),
+            cause: "no room".into(),
+        };
+        [told, waits(&name, reason)]
+    };
+    (0..count).flat_map(both).collect()
+}
+
+#[test]
+fn gangs_that_wait_for_the_same_are_counted_on_their_queue_beyond_the_first_few() {
+    let start = Instant::now();
+    let mut outbox = Outbox::new(OutboxOptions { in_flight: 64, ..options() });
+    let lack = wait_alike(12, "new", "NotEnoughTasks");
+    let decisions = [wait_alike(12, "full", "NotEnoughResources"), wait_alike(10, "small", "Any"), lack];
+    outbox.decide(decisions.concat(), start);
+    let (mut groups, mut texts, mut now) = (0, BTreeSet::new(), start);
+    while now < start + Duration::from_secs(10) {
+        while let Some(job) = outbox.next(now) {
+            match &job.work {
+                Work::Post(Posting::Create(_, note)) => {
+                    texts.insert((note.regarding.key.name.to_string(), note.text.clone()));
+                }
+                other => groups += usize::from(matches!(other, Work::Write(_))),
+            }
+            outbox.done(job, Reply::Done, now);
+        }
+        let Some(next) = outbox.wake(now) else { break };
+        now = next;
+    }
+    assert_eq!(groups, 34, "each PodGroup has its condition");
+    let of = |queue: &str| texts.iter().filter(|(name, _)| name.starts_with(&format!("{queue}-"))).count();
+    assert_eq!((of("full"), of("small"), of("new")), (10, 10, 12), "{texts:?}");
+    let text = "12 gangs wait, such as ns/full-00, ns/full-01, ns/full-02: no room";
+    assert!(texts.contains(&("full".to_owned(), text.to_owned())), "{texts:?}");
+    assert!(!texts.iter().any(|(name, _)| name == "small" || name == "new"), "{texts:?}");
+}
+
 #[test]
 fn an_event_has_the_time_at_which_it_happened() {
     let start = Instant::now();
     let moment = Moment { instant: start, wall: "2026-01-01T00:00:00Z".parse().unwrap() };
     let secs = |seconds| start + Duration::from_secs(seconds);
     let mut outbox = Outbox::new(options());
-    let condition = Condition {
-        kind: "Unschedulable".into(),
-        status: true,
-        reason: "NotEnoughResources".into(),
-        ..Condition::default()
-    };
-    let status = GroupStatus { phase: Phase::Inqueue, conditions: vec![condition], ..GroupStatus::default() };
-    let group =
-        Decision::PodGroupStatus { group: Key::new("ns", "g"), uid: "g".into(), version: "".into(), status };
-    outbox.decide(vec![unscheduled("p", "0/3 nodes"), group], secs(1));
+    outbox.decide(vec![unscheduled("p", "0/3 nodes"), waits("g", "NotEnoughResources")], secs(1));
     outbox.decide(vec![gang("a", 1)], secs(3));
     let bind = outbox.next(secs(4)).unwrap();
     outbox.done(bind, Reply::Done, secs(5));

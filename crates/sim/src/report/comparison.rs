@@ -1,7 +1,7 @@
 //! How two runs of a cluster differ.
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::printable::printable;
 use crate::run_time::ExpectedStart;
@@ -13,7 +13,7 @@ use super::{GroupOutcome, Report, people};
 const NAMES_MAX: usize = 5;
 
 /// How two runs of a cluster differ. Serialised, it is the object that `-o json` prints.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
     /// PodGroups that come to another end, by `namespace/name`.
@@ -27,14 +27,14 @@ pub struct Comparison {
     /// Allocated resources of queues where they differ.
     pub queues: BTreeMap<String, Sides<BTreeMap<String, String>>>,
     /// When PodGroups that wait after the change would start, where run times are known.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expected_starts: BTreeMap<String, ExpectedStart>,
     /// Each run in one line.
     pub summaries: Sides<String>,
 }
 
 /// The same of both runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sides<T> {
     /// Of the first run.
     pub before: T,
@@ -49,7 +49,7 @@ impl<T> Sides<T> {
 }
 
 /// How a PodGroup ends.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupEnd {
     /// The phase; empty where it does not exist.

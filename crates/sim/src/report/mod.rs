@@ -2,7 +2,6 @@
 mod comparison;
 mod json;
 mod page;
-mod people;
 pub(crate) mod table;
 
 use std::collections::BTreeMap;
@@ -11,7 +10,7 @@ use std::fmt;
 use phalanx_view::shape;
 use serde::Serialize;
 
-pub(crate) use people::for_people;
+use phalanx_explain::for_people;
 
 pub use comparison::{Comparison, GroupEnd, Sides};
 

@@ -25,7 +25,6 @@ use flow::Flows;
 use job::Jobs;
 use queue::Queues;
 
-pub(crate) use job::simulated_uid;
 pub(crate) use read::{numa_policies, read, samples};
 
 /// Objects that take more reconciliations than this at one time would never come to rest.

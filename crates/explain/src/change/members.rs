@@ -2,14 +2,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cluster::event::{Dequeue, Event, PodGroupInfo, PodInfo, PodLife, PodPhase, PodRef, QueueGate};
-use phalanx_core::report::GroupReport;
+use phalanx_cluster::event::{Dequeue, Event, PodInfo, PodLife, PodPhase, PodRef, QueueGate};
+use phalanx_cluster::{Job, JobKind, Status};
 
-use super::{Fix, Waiting, such_as};
+use super::{Fix, Remedy, Waiting, such_as};
 
 impl Waiting<'_> {
     /// Members with which the job would run, or fewer that it needs.
-    pub(super) fn missing_members(&self) -> Vec<String> {
+    pub(super) fn missing_members(&self) -> Vec<Remedy> {
         let first = [self.gates(), self.more_pods(), self.fewer_needed()];
         let fixes = first.into_iter().flatten().chain(self.sub_groups());
         let mut found = self.helping(fixes);
@@ -18,9 +18,8 @@ impl Waiting<'_> {
     }
 
     fn gates(&self) -> Option<Fix> {
-        let pods = self.waiting_pods();
-        let gated: Vec<&&PodInfo> =
-            pods.iter().filter(|pod| pod.gated && pod.queue_gate == QueueGate::None).collect();
+        let gated: Vec<&PodInfo> =
+            self.waiting_pods().filter(|pod| pod.gated && pod.queue_gate == QueueGate::None).collect();
         let which = such_as("pod", gated.len(), &gated.first()?.pod.name);
         let events = self.with_pods(|pod| pod.gated = false);
         let gates = if gated.len() == 1 { "has no scheduling gate" } else { "have no scheduling gates" };
@@ -29,9 +28,8 @@ impl Waiting<'_> {
 
     /// As many pods as the minimum of the gang, or of its tasks, asks for.
     fn more_pods(&self) -> Option<Fix> {
-        let (group, pods) = (self.group()?, self.pods());
-        let like = *pods.first()?;
-        let exist = pods.iter().filter(|pod| pod.life.phase != PodPhase::Failed && !pod.life.deleting);
+        let (group, like) = (self.group.as_ref()?, self.pods.first()?);
+        let exist = self.pods.iter().filter(|pod| pod.life.phase != PodPhase::Failed && !pod.life.deleting);
         let mut found: BTreeMap<Arc<str>, u32> = BTreeMap::new();
         exist.for_each(|pod| *found.entry(pod.role.clone()).or_default() += 1);
         let count_of = |role: &Arc<str>| found.get(role).copied().unwrap_or_default();
@@ -63,55 +61,43 @@ impl Waiting<'_> {
     }
 
     fn fewer_needed(&self) -> Option<Fix> {
-        let group = self.group()?;
-        let found = self.pods().iter().filter(|pod| pod.life.phase != PodPhase::Failed).count() as u32;
+        let group = self.group.as_ref()?;
+        let found = self.pods.iter().filter(|pod| pod.life.phase != PodPhase::Failed).count() as u32;
         let events = self.with_group(|group| group.min_member = found);
         (found > 0 && found < group.min_member).then(|| Fix::new(format!("with minMember {found}"), events))
     }
 
     fn sub_groups(&self) -> Option<Fix> {
-        let policy = self.group()?.sub_groups.iter().find(|policy| policy.min > 0)?;
+        let policy = self.group.as_ref()?.sub_groups.iter().find(|policy| policy.min > 0)?;
         let events = self.with_group(|group| group.sub_groups.iter_mut().for_each(|policy| policy.min = 0));
         Some(Fix::new(format!("without minSubGroups of subGroupPolicy {}", policy.name), events))
     }
 
     /// `minResources` beyond what the pods request.
     pub(super) fn no_minimum_of_resources(&self) -> Option<Fix> {
-        self.group()?.min_resources.as_ref()?;
+        self.group.as_ref()?.min_resources.as_ref()?;
         let events = self.with_group(|group| group.min_resources = None);
         Some(Fix::new("without minResources", events))
     }
 
     /// Jobs that wait in the same queue, where it is fifo.
     fn jobs_before(&self) -> Vec<Fix> {
-        let queue = self.queue(&self.job.queue).filter(|queue| queue.dequeue == Dequeue::Fifo);
-        let Some(queue) = queue else { return Vec::new() };
-        let wait = |job: &&GroupReport| {
-            job.queue == self.job.queue && job.waiting > 0 && job.key != self.job.key && !job.solo
+        let Some(queue) = self.queue(&self.job.queue).filter(|queue| queue.dequeue == Dequeue::Fifo) else {
+            return Vec::new();
         };
-        let others = self.core.groups.iter().filter(wait);
-        let gone = |job: &GroupReport| {
+        let jobs = &self.cluster.jobs;
+        let waits = |job: &Job| job.kind == JobKind::Group && job.waiting() > 0;
+        let others = jobs.iter().filter(|(id, job)| *id != self.id && job.queue == jobs[self.id].queue);
+        let mut others: Vec<&Job> = others.map(|(_, job)| job).filter(|job| waits(job)).collect();
+        others.sort_by_key(|job| &job.key);
+        let gone = |job: &Job| {
+            let tasks = job.tasks.iter().map(|task| &self.cluster.tasks[*task]);
+            let waiting = tasks.filter(|task| matches!(task.status, Status::Pending | Status::Pipelined));
+            let pods = waiting.map(|task| Event::PodGone(task.pod.uid.clone()));
+            let group = job.object.exists.then(|| Event::PodGroupGone(job.key.clone()));
             let text = format!("if PodGroup {} did not wait in queue {}", job.key, queue.name);
-            let group: Option<&PodGroupInfo> = self.api_server.group(&job.key);
-            Fix::new(
-                text,
-                group
-                    .map(|group| Event::PodGroupGone(group.key.clone()))
-                    .into_iter()
-                    .chain(self.gone(job))
-                    .collect(),
-            )
+            Fix::of(&job.key, text, group.into_iter().chain(pods).collect())
         };
-        others.map(gone).collect()
-    }
-
-    /// The waiting pods of another job end.
-    fn gone(&self, job: &GroupReport) -> Vec<Event> {
-        let own = |pod: &&phalanx_cluster::event::PodInfo| {
-            pod.pod.namespace == job.key.namespace
-                && pod.group.as_ref() == Some(&job.key.name)
-                && pod.life.node.is_none()
-        };
-        self.api_server.pods().filter(own).map(|pod| Event::PodGone(pod.pod.uid.clone())).collect()
+        others.into_iter().map(gone).collect()
     }
 }

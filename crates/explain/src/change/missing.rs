@@ -2,19 +2,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use phalanx_cluster::ROOT;
 use phalanx_cluster::event::{
     AccessModes, ClaimInfo, Constraints, DeviceClassInfo, Event, Key, PodGroupInfo, PvcInfo, QueueInfo,
     QueueState, StorageClassInfo, VolumeInfo,
 };
 
-use super::{Fix, Waiting, key_of};
+use super::{Fix, Remedy, Waiting, key_of};
 
 /// Bytes of a volume for a claim that states no size.
 const SIZE: i64 = 1 << 30;
 
 impl Waiting<'_> {
     /// Objects with which the job would run.
-    pub(super) fn missing_objects(&self) -> Vec<String> {
+    pub(super) fn missing_objects(&self) -> Vec<Remedy> {
         let fixes = [
             self.missing_group(),
             self.missing_queues(),
@@ -27,7 +28,7 @@ impl Waiting<'_> {
     }
 
     fn missing_group(&self) -> Vec<Fix> {
-        if self.job.solo || self.group().is_some() {
+        if self.job.solo || self.group.is_some() {
             return Vec::new();
         }
         let key = self.job.key.clone();
@@ -41,7 +42,7 @@ impl Waiting<'_> {
     fn missing_queues(&self) -> Vec<Fix> {
         let path = self.queue_path();
         let named = path.last().map_or(&self.job.queue, |last| &last.parent);
-        let missing = (!named.is_empty() && self.queue(named).is_none()).then(|| {
+        let missing = (**named != *ROOT && self.queue(named).is_none()).then(|| {
             let queue = QueueInfo {
                 name: named.clone(),
                 uid: named.clone(),
@@ -51,7 +52,7 @@ impl Waiting<'_> {
             };
             Fix::new(format!("if queue {named} existed"), vec![queue.into()])
         });
-        let shut = path.into_iter().filter(|queue| queue.state != QueueState::Open);
+        let shut = path.iter().filter(|queue| queue.state != QueueState::Open);
         let open = |queue: &QueueInfo| {
             let text = format!("if queue {} were open", queue.name);
             Fix::new(text, vec![QueueInfo { state: QueueState::Open, ..queue.clone() }.into()])
@@ -61,8 +62,8 @@ impl Waiting<'_> {
 
     /// Jobs cannot be in a queue that has queues below it: those below.
     fn queues_below(&self) -> Vec<Fix> {
-        let below = self.api_server.queues().filter(|queue| queue.parent == self.job.queue);
-        let moved = |queue: &QueueInfo| {
+        let below = self.queues().into_iter().filter(|queue| queue.parent == self.job.queue);
+        let moved = |queue: QueueInfo| {
             let mut events = self.with_group(|group| group.queue = queue.name.clone());
             if self.job.solo {
                 events = self.with_pods(|pod| pod.queue = Some(queue.name.clone()));
@@ -74,11 +75,11 @@ impl Waiting<'_> {
 
     /// Fields of the job that cannot be read.
     fn faults(&self) -> Vec<Fix> {
-        let of_group = self.group().and_then(|group| group.invalid.clone()).map(|fault| {
+        let of_group = self.group.as_ref().and_then(|group| group.invalid.clone()).map(|fault| {
             let events = self.with_group(|group| group.invalid = None);
             Fix::new(format!("once this is put right: {fault}"), events)
         });
-        let unreadable = self.waiting_pods().iter().find_map(|pod| pod.constraints.unreadable.clone());
+        let unreadable = self.waiting_pods().find_map(|pod| pod.constraints.unreadable.clone());
         let of_pods = unreadable.map(|fault| {
             let events = self.with_pods(|pod| {
                 let constraints = Constraints::clone(&pod.constraints);
@@ -101,7 +102,7 @@ impl Waiting<'_> {
         }
         let mut classes: BTreeSet<Arc<str>> = BTreeSet::new();
         for key in named {
-            match self.api_server.claims.get(&key) {
+            match self.cluster.claim_info(&key) {
                 Some(claim) => classes.extend(claim.requests.iter().map(|request| request.class.clone())),
                 None => {
                     claims.insert(key);
@@ -112,27 +113,26 @@ impl Waiting<'_> {
             let info = DeviceClassInfo { name: name.clone(), ..DeviceClassInfo::default() };
             Fix::new(format!("if DeviceClass {name} existed"), vec![info.into()])
         };
-        let missing = classes.difference(&self.objects.device_classes).map(class);
+        let missing = classes.iter().filter(|name| !self.cluster.has_device_class(name)).map(class);
         missing.chain(claims.iter().map(claim_made)).collect()
     }
 
     /// The claims to volumes of the waiting pods.
     fn claimed(&self) -> BTreeSet<Key> {
-        let pods = self.waiting_pods();
-        let volumes = pods.iter().flat_map(|pod| pod.constraints.volumes.iter());
+        let volumes = self.waiting_pods().flat_map(|pod| pod.constraints.volumes.iter());
         volumes.map(|volume| volume.claim.clone()).collect()
     }
 
     /// Claims to volumes that are not bound, or their storage classes.
     fn claims(&self) -> Vec<Fix> {
         let mut keys = self.claimed();
-        keys.retain(|key| self.api_server.pvc(key).is_none_or(|claim| !claim.bound));
+        keys.retain(|key| self.cluster.pvc_info(key).is_none_or(|claim| !claim.bound));
         let classes: BTreeSet<Arc<str>> = keys
             .iter()
-            .filter_map(|key| self.api_server.pvc(key))
+            .filter_map(|key| self.cluster.pvc_info(key))
             .filter(|claim| !claim.bound && !claim.class.is_empty())
             .map(|claim| claim.class.clone())
-            .filter(|class| !self.api_server.has_storage_class(class))
+            .filter(|class| !self.cluster.has_storage_class(class))
             .collect();
         let mut fixes: Vec<Fix> = classes.iter().map(class_made).collect();
         if fixes.is_empty() {
@@ -144,13 +144,13 @@ impl Waiting<'_> {
     /// Claims to volumes that are bound, with other volumes.
     pub(super) fn other_volumes(&self) -> Vec<Fix> {
         let mut keys = self.claimed();
-        keys.retain(|key| self.api_server.pvc(key).is_some_and(|claim| claim.bound));
+        keys.retain(|key| self.cluster.pvc_info(key).is_some_and(|claim| claim.bound));
         keys.iter().map(|key| self.bound(key)).collect()
     }
 
     /// A claim that is bound to a volume that every node reaches.
     fn bound(&self, key: &Key) -> Fix {
-        let known = self.api_server.pvc(key);
+        let known = self.cluster.pvc_info(key);
         let state = match known {
             None => "existed and were bound",
             Some(claim) if claim.bound => "were bound to a volume that its pods can reach",

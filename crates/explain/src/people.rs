@@ -11,7 +11,7 @@ const THOUSANDS: [&str; 5] = ["", "k", "M", "G", "T"];
 const LARGE: f64 = 10_000.0;
 
 /// `22.5k` for 22500 CPUs, `56 Ti` for 57344Gi of memory.
-pub(crate) fn for_people(resource: &str, amount: &str) -> String {
+pub fn for_people(resource: &str, amount: &str) -> String {
     let Ok(quantity) = amount.parse::<Quantity>() else { return amount.to_owned() };
     if is_of_bytes(resource) {
         let (count, unit) = scaled(quantity.units() as f64, 1_024.0, 1_024.0, &BYTES);

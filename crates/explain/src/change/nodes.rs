@@ -2,14 +2,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use phalanx_cluster::Node;
 use phalanx_cluster::event::{
     Event, NodeInfo, Operator, PodInfo, Requirement, Taint, TaintEffect, Toleration, TolerationOperator,
 };
+use phalanx_cluster::id::NodeId;
 
 use super::limits::amounts;
-use super::{Fix, Waiting, such_as};
-use crate::changes::alike;
-use crate::report::figures;
+use super::{Fix, Remedy, Waiting, such_as};
+use crate::answer;
+use crate::text;
 
 /// Taints that are tried.
 const TAINTS_MAX: usize = 8;
@@ -22,13 +24,12 @@ const ANY: &str = "any";
 
 impl Waiting<'_> {
     /// States, taints and labels of nodes with which the job would run.
-    pub(super) fn states_of_nodes(&self) -> Vec<String> {
-        let usable = |change: fn(&mut NodeInfo)| move |node: &NodeInfo| changed(node, change);
-        let mut found: Vec<String> = Vec::new();
+    pub(super) fn states_of_nodes(&self) -> Vec<Remedy> {
+        let mut found: Vec<Remedy> = Vec::new();
         let cordoned = self.nodes_that(|node| node.unschedulable);
-        found.extend(self.nodes_changed(&cordoned, "uncordoned", usable(|node| node.unschedulable = false)));
+        found.extend(self.nodes_changed(&cordoned, "uncordoned", |node| node.unschedulable = false));
         let away = self.nodes_that(|node| !node.ready);
-        found.extend(self.nodes_changed(&away, "ready", usable(|node| node.ready = true)));
+        found.extend(self.nodes_changed(&away, "ready", |node| node.ready = true));
         found.extend(self.helping(self.tolerations()));
         found.extend(self.labels());
         found.extend(self.larger_node());
@@ -36,25 +37,25 @@ impl Waiting<'_> {
         found
     }
 
-    fn nodes_that(&self, is: fn(&NodeInfo) -> bool) -> Vec<&NodeInfo> {
-        self.objects.nodes.values().filter(|node| is(node)).collect()
+    fn nodes_that(&self, is: fn(&Node) -> bool) -> Vec<NodeId> {
+        self.nodes.iter().copied().filter(|id| is(&self.cluster.nodes[*id])).collect()
     }
 
-    fn nodes_changed(
-        &self,
-        nodes: &[&NodeInfo],
-        state: &str,
-        change: impl Fn(&NodeInfo) -> Event,
-    ) -> Option<String> {
-        let events = |count: usize| nodes[..count].iter().map(|node| change(node)).collect();
-        let count = self.fewest(nodes.len(), events)?;
+    fn nodes_changed(&self, nodes: &[NodeId], state: &str, change: fn(&mut NodeInfo)) -> Option<Remedy> {
+        let changed = |id: &NodeId| {
+            let mut node = self.cluster.node_info(*id);
+            change(&mut node);
+            Event::from(node)
+        };
+        let count = self.fewest(nodes.len(), |count| nodes[..count].iter().map(changed).collect())?;
         let were = if count == 1 { "were" } else { "were all" };
-        Some(format!("if {} {were} {state}", such_as("node", count, &nodes.first()?.name)))
+        let nodes = such_as("node", count, &self.cluster.nodes[*nodes.first()?].name);
+        Some(Remedy::new(format!("if {nodes} {were} {state}")))
     }
 
     /// Tolerations of the taints that keep pods off nodes.
     fn tolerations(&self) -> Vec<Fix> {
-        let taints = self.objects.nodes.values().flat_map(|node| &node.taints);
+        let taints = self.nodes.iter().flat_map(|id| &self.cluster.nodes[*id].taints);
         let taints: BTreeSet<&Taint> =
             taints.filter(|taint| taint.effect != TaintEffect::PreferNoSchedule).collect();
         let tolerated = |taint: &&Taint| {
@@ -70,35 +71,36 @@ impl Waiting<'_> {
     }
 
     /// Labels that the pods ask for, on as few nodes as possible.
-    fn labels(&self) -> Option<String> {
-        let pods = self.waiting_pods();
+    fn labels(&self) -> Option<Remedy> {
         let mut wanted: Vec<(Arc<str>, Option<Arc<str>>)> = Vec::new();
-        for pod in &pods {
-            for label in asked(pod) {
-                if !wanted.iter().any(|(key, _)| *key == label.0) {
-                    wanted.push(label);
-                }
+        for label in self.waiting_pods().flat_map(asked) {
+            if !wanted.iter().any(|(key, _)| *key == label.0) {
+                wanted.push(label);
             }
         }
-        let lacks = |node: &&NodeInfo| !missing(node, &wanted).is_empty();
-        let mut nodes: Vec<&NodeInfo> = self.objects.nodes.values().filter(lacks).collect();
-        nodes.sort_by_key(|node| (!self.has_room(node, &pods), missing(node, &wanted).len()));
-        let labelled = |count: usize| nodes[..count].iter().map(|node| with_labels(node, &wanted)).collect();
-        let count = self.fewest(nodes.len(), labelled)?;
+        let missing = |id: &NodeId| missing(&self.cluster.nodes[*id].labels, &wanted);
+        let mut nodes: Vec<NodeId> =
+            self.nodes.iter().copied().filter(|id| !missing(id).is_empty()).collect();
+        nodes.sort_by_cached_key(|id| (!self.has_room(*id), missing(id).len()));
+        let labelled = |id: &NodeId| with_labels(self.cluster.node_info(*id), &wanted);
+        let count = self.fewest(nodes.len(), |count| nodes[..count].iter().map(labelled).collect())?;
         let first = nodes.first()?;
-        let each = missing(first, &wanted).into_iter().map(|(key, value)| match value {
+        let each = missing(first).into_iter().map(|(key, value)| match value {
             Some(value) => format!("{key}={value}"),
             None => key.to_string(),
         });
         let each: Vec<String> = each.collect();
         let noun = if each.len() == 1 { "label" } else { "labels" };
-        Some(format!("if {} had {noun} {}", such_as("node", count, &first.name), each.join(", ")))
+        let nodes = such_as("node", count, &self.cluster.nodes[*first].name);
+        Some(Remedy::new(format!("if {nodes} had {noun} {}", each.join(", "))))
     }
 
     /// Where there is no node: one that is just large enough.
-    fn a_node(&self) -> Option<String> {
-        let requested = self.request().filter(|_| self.objects.nodes.is_empty())?;
-        let mut allocatable = requested.clone();
+    fn a_node(&self) -> Option<Remedy> {
+        if !self.nodes.is_empty() {
+            return None;
+        }
+        let mut allocatable = self.request();
         allocatable.retain(|(name, _)| **name != *PODS);
         let shown = amounts(&allocatable);
         allocatable.push((PODS.into(), "110".parse().ok()?));
@@ -107,18 +109,15 @@ impl Waiting<'_> {
     }
 
     /// Whether a node has room for one of the pods now.
-    fn has_room(&self, node: &NodeInfo, pods: &[&PodInfo]) -> bool {
-        let of_name = self.cluster.nodes.iter().find(|(_, it)| it.exists && it.name == node.name);
-        let task = pods.first().and_then(|pod| self.cluster.task_of(&pod.pod.uid));
-        let (Some((_, node)), Some(task)) = (of_name, task) else { return false };
-        self.cluster.classes[self.cluster.tasks[task].class].request.fits(&node.idle)
+    fn has_room(&self, node: NodeId) -> bool {
+        let pod = self.waiting_pods().next().and_then(|pod| self.cluster.task_of(&pod.pod.uid));
+        pod.is_some_and(|task| self.cluster.request_of(task).fits(&self.cluster.nodes[node].idle))
     }
 
     /// Where no node is large enough: the nearest one with as much as it lacks, or more nodes like that.
-    fn larger_node(&self) -> Option<String> {
+    fn larger_node(&self) -> Option<Remedy> {
         let lack = self.job.lack.as_ref().filter(|lack| lack.too_large)?;
-        let like = self.objects.nodes.get(&lack.node)?;
-        let mut larger = like.clone();
+        let mut larger = self.cluster.node_info(self.cluster.node_named(&lack.node)?);
         for (name, amount) in &lack.missing {
             let more: i64 = amount.parse::<phalanx_resource::Quantity>().ok()?.milli();
             let known = larger.allocatable.iter().position(|(known, _)| known == name);
@@ -129,23 +128,19 @@ impl Waiting<'_> {
                 None => larger.allocatable.push((name.clone(), sum)),
             }
         }
-        let missing = figures(lack.missing.iter().map(|(name, amount)| (name, amount)));
-        if (self.helps)(None, vec![larger.clone().into()]) {
-            return Some(format!("if node {} had {missing} more", like.name));
+        let missing = text::amounts(&answer::amounts(&lack.missing));
+        let with_more =
+            Fix::new(format!("if node {} had {missing} more", lack.node), vec![larger.clone().into()]);
+        if let Some(remedy) = self.tried(with_more) {
+            return Some(remedy);
         }
         let added = |count: usize| {
-            (1..=count).map(|number| Event::Node(alike(&larger, number as u32))).collect::<Vec<_>>()
+            (1..=count).map(|number| Event::Node(larger.alike(number as u32))).collect::<Vec<_>>()
         };
         let count = self.fewest((self.job.waiting as usize).min(1_024), added)?;
         let nodes = if count == 1 { "node" } else { "nodes" };
-        Some(format!("with {count} {nodes} like {} that had {missing} more", like.name))
+        Some(Remedy::new(format!("with {count} {nodes} like {} that had {missing} more", lack.node)))
     }
-}
-
-fn changed(node: &NodeInfo, change: fn(&mut NodeInfo)) -> Event {
-    let mut node = node.clone();
-    change(&mut node);
-    node.into()
 }
 
 /// The labels that a pod asks nodes for: of its selector, of the first term of its affinity that labels can satisfy, and
@@ -179,21 +174,20 @@ fn satisfying(requirement: &Requirement) -> Option<(Arc<str>, Option<Arc<str>>)>
 
 /// The labels that a node does not have.
 fn missing<'w>(
-    node: &NodeInfo,
+    labels: &[(Arc<str>, Arc<str>)],
     wanted: &'w [(Arc<str>, Option<Arc<str>>)],
 ) -> Vec<&'w (Arc<str>, Option<Arc<str>>)> {
     let has = |(key, value): &&(Arc<str>, Option<Arc<str>>)| {
-        node.labels.iter().any(|(known, is)| known == key && value.as_ref().is_none_or(|value| value == is))
+        labels.iter().any(|(known, is)| known == key && value.as_ref().is_none_or(|value| value == is))
     };
     wanted.iter().filter(|label| !has(label)).collect()
 }
 
-fn with_labels(node: &NodeInfo, wanted: &[(Arc<str>, Option<Arc<str>>)]) -> Event {
-    let mut labelled = node.clone();
-    for (key, value) in missing(node, wanted) {
-        labelled.labels.retain(|(known, _)| known != key);
-        labelled.labels.push((key.clone(), value.clone().unwrap_or_else(|| ANY.into())));
+fn with_labels(mut node: NodeInfo, wanted: &[(Arc<str>, Option<Arc<str>>)]) -> Event {
+    for (key, value) in missing(&node.labels, wanted) {
+        node.labels.retain(|(known, _)| known != key);
+        node.labels.push((key.clone(), value.clone().unwrap_or_else(|| ANY.into())));
     }
-    labelled.labels.sort_unstable();
-    labelled.into()
+    node.labels.sort_unstable();
+    node.into()
 }

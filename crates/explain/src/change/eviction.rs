@@ -2,9 +2,11 @@
 use std::collections::BTreeSet;
 
 use phalanx_cluster::event::{Event, PdbInfo, PodGroupInfo, PodInfo};
+use phalanx_cluster::id::TaskId;
+use phalanx_cluster::{Job, JobKind};
 use phalanx_framework::conf::Conf;
 
-use super::{Fix, TRIALS_MAX, Waiting};
+use super::{Fix, Remedy, TRIALS_MAX, Waiting};
 
 /// The PriorityClass of a job whose priority is raised.
 const RAISED: &str = "explain-raised";
@@ -20,18 +22,18 @@ const DISRUPTIONS_MAX: usize = 64;
 
 impl Waiting<'_> {
     /// What would let pods be evicted for the job.
-    pub(super) fn evictions(&self) -> Vec<String> {
-        let mut found: Vec<String> = Vec::new();
+    pub(super) fn evictions(&self) -> Vec<Remedy> {
+        let mut found: Vec<Remedy> = Vec::new();
         found.extend(self.first_helping(self.policy()));
         found.extend(self.priority());
-        found.extend(self.api_server.pdbs().iter().take(TRIALS_MAX).filter_map(|pdb| self.disruptions(pdb)));
+        found.extend(self.cluster.pdb_infos().take(TRIALS_MAX).filter_map(|pdb| self.disruptions(&pdb)));
         found.extend(self.first_helping(self.preemptable()));
         found.extend(ACTIONS.iter().find_map(|action| self.action(action)));
         found
     }
 
     fn policy(&self) -> Option<Fix> {
-        let never = self.waiting_pods().iter().any(|pod| pod.never_preempts);
+        let never = self.waiting_pods().any(|pod| pod.never_preempts);
         // A change of an existing pod's policy has no effect: the API server refuses it.
         let anew = |event: Event| match event {
             Event::Pod(pod) => vec![Event::PodGone(pod.pod.uid.clone()), Event::Pod(pod)],
@@ -42,21 +44,22 @@ impl Waiting<'_> {
     }
 
     /// The lowest priority above that of a running job with which it would run.
-    fn priority(&self) -> Option<String> {
+    fn priority(&self) -> Option<Remedy> {
         let own = self.job.priority.value;
-        let running = self.core.groups.iter().filter(|job| job.placed > 0 && job.priority.value >= own);
-        let values: BTreeSet<i32> = running.map(|job| job.priority.value.saturating_add(1)).collect();
-        let helps = |value: &i32| (self.helps)(None, self.raised(*value));
+        let running = self.cluster.jobs.iter().map(|(_, job)| job);
+        let running = running.filter(|job| job.counts.ready() > 0 && job.priority >= own);
+        let values: BTreeSet<i32> = running.map(|job| job.priority.saturating_add(1)).collect();
+        let helps = |value: &i32| self.helps(None, self.raised(*value));
         let value = values.into_iter().take(PRIORITIES_MAX).find(helps)?;
-        Some(match self.missing_class() {
+        Some(Remedy::new(match self.missing_class() {
             Some(class) => format!("if PriorityClass {class} existed, with value {value} or more"),
             None => format!("with priority {value} or more"),
-        })
+        }))
     }
 
     fn missing_class(&self) -> Option<&str> {
-        let class = self.group().and_then(|group| group.priority_class.as_deref());
-        class.filter(|class| !self.objects.priority_classes.contains(*class))
+        let class = self.group.as_ref().and_then(|group| group.priority_class.as_deref());
+        class.filter(|class| !self.cluster.has_priority_class(class))
     }
 
     fn raised(&self, value: i32) -> Vec<Event> {
@@ -68,53 +71,48 @@ impl Waiting<'_> {
         std::iter::once(class).chain(group).chain(pods).collect()
     }
 
-    fn disruptions(&self, pdb: &PdbInfo) -> Option<String> {
+    fn disruptions(&self, pdb: &PdbInfo) -> Option<Remedy> {
         let allowed = |more: usize| {
             let allowed = pdb.allowed.saturating_add(more as u32);
             vec![Event::from(PdbInfo { allowed, ..pdb.clone() })]
         };
         let more = self.fewest(DISRUPTIONS_MAX, allowed)?;
         let noun = if more == 1 { "disruption" } else { "disruptions" };
-        Some(format!("if PodDisruptionBudget {} allowed {more} more {noun}", pdb.key))
+        let text = format!("if PodDisruptionBudget {} allowed {more} more {noun}", pdb.key);
+        Some(Remedy::of(text, &pdb.key))
     }
 
     /// Running PodGroups, and pods without one, that are not preemptable.
     fn preemptable(&self) -> Vec<Fix> {
-        let runs = |pod: &&PodInfo| pod.life.node.is_some();
-        let pods: Vec<&PodInfo> = self.api_server.pods().filter(runs).collect();
-        let kept = |group: Option<&PodGroupInfo>, pods: &[&PodInfo]| {
-            let no = Some(false);
-            group.is_some_and(|it| it.preemptable == no) || pods.iter().any(|pod| pod.preemptable == no)
+        let (no, tasks) = (Some(false), &self.cluster.tasks);
+        let runs = |task: &TaskId| tasks[*task].node.is_some();
+        let kept = |job: &Job| {
+            let mut running = job.tasks.iter().filter(|task| runs(task)).peekable();
+            let kept_by_group = running.peek().is_some() && job.preemptable == no;
+            kept_by_group || running.any(|task| tasks[*task].details.preemptable == no)
         };
-        let mut fixes = Vec::new();
-        for group in self.api_server.groups() {
-            let key = &group.key;
-            let own =
-                |pod: &&&PodInfo| pod.pod.namespace == key.namespace && pod.group.as_ref() == Some(&key.name);
-            let own: Vec<&PodInfo> = pods.iter().filter(own).copied().collect();
-            if !own.is_empty() && kept(Some(group), &own) {
-                let changed = PodGroupInfo { preemptable: Some(true), ..group.clone() };
-                let events = std::iter::once(Event::from(changed)).chain(own.into_iter().map(may_go));
-                fixes.push(Fix::new(format!("if PodGroup {key} were preemptable"), events.collect()));
-            }
-        }
-        for pod in pods.iter().filter(|pod| pod.group.is_none() && kept(None, &[pod])) {
-            fixes.push(Fix::new(format!("if pod {} were preemptable", pod.pod), vec![may_go(pod)]));
-        }
-        fixes
+        let mut jobs: Vec<_> = self.cluster.jobs.iter().filter(|(_, job)| kept(job)).collect();
+        jobs.sort_by_key(|(_, job)| (job.kind, &job.key));
+        let fix = |(id, job): (_, &Job)| {
+            let group = self.cluster.group_info(id);
+            let group = group.map(|group| PodGroupInfo { preemptable: Some(true), ..group }.into());
+            let pods = job.tasks.iter().filter(|task| runs(task)).map(|task| self.cluster.pod_info(*task));
+            let pods = pods.map(|pod| PodInfo { preemptable: Some(true), ..pod }.into());
+            let kind = if job.kind == JobKind::Group { "PodGroup" } else { "pod" };
+            let text = format!("if {kind} {} were preemptable", job.key);
+            Fix::of(&job.key, text, group.into_iter().chain(pods).collect())
+        };
+        jobs.into_iter().take(TRIALS_MAX).map(fix).collect()
     }
 
     /// An action that the configuration lacks.
-    fn action(&self, action: &str) -> Option<String> {
+    fn action(&self, action: &str) -> Option<Remedy> {
         if self.conf.actions.iter().any(|known| known == action) {
             return None;
         }
         let mut conf: Conf = self.conf.clone();
         conf.actions.push(action.to_owned());
-        (self.helps)(Some(&conf), Vec::new()).then(|| format!("with action {action} in scheduler.conf"))
+        let remedy = || Remedy::new(format!("with action {action} in scheduler.conf"));
+        self.helps(Some(&conf), Vec::new()).then(remedy)
     }
-}
-
-fn may_go(pod: &PodInfo) -> Event {
-    PodInfo { preemptable: Some(true), ..pod.clone() }.into()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use phalanx_cluster::event::{Constraints, PodRules};
 
 use super::missing::without_volumes;
-use super::{Fix, Waiting};
+use super::{Fix, Remedy, Waiting};
 
 /// A rule of pods: what it is called, and constraints without it.
 type Rule = (&'static str, fn(&mut Constraints));
@@ -33,10 +33,9 @@ fn without(constraints: &mut Constraints, clear: fn(&mut PodRules)) {
 
 impl Waiting<'_> {
     /// The rules without which the job would run.
-    pub(super) fn rules(&self) -> Vec<String> {
-        let pods = self.waiting_pods();
+    pub(super) fn rules(&self) -> Vec<Remedy> {
         let has = |(_, clear): &&Rule| {
-            pods.iter().any(|pod| {
+            self.waiting_pods().any(|pod| {
                 let mut constraints = Constraints::clone(&pod.constraints);
                 clear(&mut constraints);
                 constraints != *pod.constraints
@@ -48,7 +47,7 @@ impl Waiting<'_> {
             return found;
         }
         found = self.helping(RULES.iter().filter(has).map(fix));
-        if pods.iter().any(|pod| pod.claims.is_some()) {
+        if self.waiting_pods().any(|pod| pod.claims.is_some()) {
             found.extend(
                 self.helping([Fix::new(
                     "without its ResourceClaims",

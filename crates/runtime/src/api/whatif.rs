@@ -1,0 +1,56 @@
+//! What if: a change is tried on two simulations of what the scheduler knows.
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Body, Bytes};
+use phalanx_sim::WhatIf;
+
+use super::{Api, Refused, body, told};
+
+/// Where it is asked, by a POST.
+pub(crate) const PATH: &str = "/api/v1/whatif";
+/// The largest question, in bytes.
+const QUESTION_MAX: usize = 1 << 20;
+
+/// A body with a question.
+pub trait Question: Body<Error: Into<Box<dyn Error + Send + Sync>>> {}
+
+impl<B: Body<Error: Into<Box<dyn Error + Send + Sync>>>> Question for B {}
+
+impl Api {
+    /// The answer to a question, which shows PodGroups of all namespaces.
+    pub async fn what_if<B: Question>(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+        question: B,
+    ) -> Response<Full<Bytes>> {
+        told(PATH, self.compared(headers, question).await)
+    }
+
+    async fn compared<B: Question>(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+        question: B,
+    ) -> Result<Vec<u8>, Refused> {
+        let bad = |why: String| Refused::new(StatusCode::BAD_REQUEST, why);
+        let user = self.auth.user(headers).await?;
+        self.auth.may_list(&user, None).await?;
+        let question = Limited::new(question, QUESTION_MAX).collect().await;
+        let question = question.map_err(|_| {
+            let why = format!("the question is cut short, or larger than {QUESTION_MAX} bytes");
+            Refused::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+        })?;
+        let asked: WhatIf = serde_json::from_slice(&question.to_bytes())
+            .map_err(|error| bad(format!("the question cannot be read: {error}")))?;
+        let names = self.names.clone();
+        self.made(move |snapshot| {
+            let begin = Instant::now();
+            let answer = asked.answer(snapshot, &names, &mut || begin.elapsed().as_secs_f64());
+            body(&answer.map_err(bad)?)
+        })
+        .await
+    }
+}

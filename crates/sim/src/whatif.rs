@@ -1,0 +1,166 @@
+//! What if: two runs of a cluster that a scheduler knows, as it is and changed.
+use std::collections::BTreeSet;
+
+use phalanx_cluster::Cluster;
+use phalanx_cluster::event::{Event, Key, Time};
+use phalanx_conf::{Known, Parsed, Severity};
+use phalanx_core::report::Snapshot;
+use phalanx_framework::conf::Conf;
+use serde::{Deserialize, Serialize};
+
+use crate::api_server::SimulatedPod;
+use crate::changes::Changes;
+use crate::manifests::{self, Manifests, Object, ReadOptions};
+use crate::report::{Comparison, Report};
+use crate::simulation::{Options, Restless, Simulation};
+
+/// Nodes that are added at most.
+const NODES_MAX: u32 = 10_000;
+
+/// A change of a cluster, as the API of a scheduler takes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct WhatIf {
+    /// Names and texts of manifests, whose objects are added or take the place of those of the same kind and name.
+    pub with: Vec<(String, String)>,
+    /// Changes of nodes.
+    pub nodes: Changes,
+    /// The scheduler.conf after the change.
+    pub new_conf: Option<String>,
+    /// So many cycles with no kubelet acting, instead of virtual time until nothing changes.
+    pub cycles: Option<u32>,
+    /// Decides among nodes of equal score.
+    pub seed: u64,
+}
+
+impl WhatIf {
+    /// What it would change, or why it cannot be told, in one line.
+    pub fn answer(
+        &self,
+        snapshot: &Snapshot,
+        names: &ReadOptions,
+        clock: &mut dyn FnMut() -> f64,
+    ) -> Result<Comparison, String> {
+        if self.nodes.added.iter().any(|added| added.count > NODES_MAX) {
+            return Err(format!("found a larger number of nodes to add, expected at most {NODES_MAX}"));
+        }
+        let conf = match &self.new_conf {
+            Some(text) => parsed(text)?,
+            None => snapshot.conf.clone(),
+        };
+        let before = Manifests::known(&snapshot.cluster, snapshot.now, names);
+        let mut after = before.clone();
+        after.put(&self.with)?;
+        after.change(&self.nodes).map_err(|missing| missing.to_string())?;
+        let mut run = |conf, manifests| self.run(conf, manifests, clock).map_err(|why| why.to_string());
+        Ok(Comparison::of(&run(snapshot.conf.clone(), before)?, &run(conf, after)?))
+    }
+
+    fn run(
+        &self,
+        conf: Conf,
+        manifests: Manifests,
+        clock: &mut dyn FnMut() -> f64,
+    ) -> Result<Report, Restless> {
+        let default_queue = manifests.names.default_queue.as_str().into();
+        let options = Options { default_queue, seed: self.seed, ..Options::default() };
+        let mut simulation = Simulation::new(manifests, conf, &options);
+        match self.cycles {
+            Some(cycles) => simulation.run_cycles(cycles, clock),
+            None => simulation.run_to_rest(clock)?,
+        }
+        Ok(simulation.report())
+    }
+}
+
+fn parsed(text: &str) -> Result<Conf, String> {
+    let Parsed { conf, problems } = phalanx_conf::parse(text, &Known::builtin());
+    conf.ok_or_else(|| {
+        let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+        errors.map(|error| error.in_file("scheduler.conf")).collect::<Vec<_>>().join("; ")
+    })
+}
+
+impl Manifests {
+    /// The objects that a scheduler knows at a time.
+    fn known(cluster: &Cluster, now: Time, names: &ReadOptions) -> Self {
+        let objects = cluster.objects().into_iter().filter_map(object).collect();
+        Self { objects, end: now, dated_until: now, names: names.clone(), ..Self::default() }
+    }
+
+    /// Adds objects of manifests, in place of those of the same kind and name. Those without a date are created now.
+    fn put(&mut self, manifests: &[(String, String)]) -> Result<(), String> {
+        if manifests.is_empty() {
+            return Ok(());
+        }
+        let read = manifests::read_only(manifests, &self.names);
+        let read = read.map_err(|refused| {
+            refused.faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        })?;
+        let instead: BTreeSet<_> = read.objects.iter().filter_map(identity).collect();
+        self.objects.retain(|object| identity(object).is_none_or(|known| !instead.contains(&known)));
+        for mut object in read.objects {
+            if manifests::created(&object).is_some_and(|at| at > read.dated_until) {
+                self.end.0 += 1;
+                manifests::set_created(&mut object, self.end);
+            }
+            self.objects.push(object);
+        }
+        Ok(())
+    }
+}
+
+/// Kind and name.
+fn identity(object: &Object) -> Option<(&'static str, Key)> {
+    let name = |kind, name: &str| Some((kind, Key::new("", name)));
+    match object {
+        Object::Node(it) => name("Node", &it.name),
+        Object::Queue(it) => name("Queue", &it.name),
+        Object::PriorityClass { name: it, .. } => name("PriorityClass", it),
+        Object::Volume(it) => name("PersistentVolume", &it.name),
+        Object::StorageClass(it) | Object::DefaultStorageClass(it) => name("StorageClass", &it.name),
+        Object::CsiNode(it) => name("CSINode", &it.node),
+        Object::CsiDriver(it) => name("CSIDriver", &it.name),
+        Object::Attachment(it) => name("VolumeAttachment", &it.name),
+        Object::Namespace(it) => name("Namespace", &it.name),
+        Object::DeviceClass(it) => name("DeviceClass", &it.name),
+        Object::Slice(it) => name("ResourceSlice", &it.name),
+        Object::NodeUsage(it) => name("NodeMetrics", &it.node),
+        Object::Pod(it) => Some(("Pod", Key::new(&it.info.pod.namespace, &it.info.pod.name))),
+        Object::PodGroup(it) => Some(("PodGroup", it.key.clone())),
+        Object::Quota(it) => Some(("ResourceQuota", it.key.clone())),
+        Object::Pdb(it) | Object::Budget(it, _) => Some(("PodDisruptionBudget", it.key.clone())),
+        Object::Pvc(it) | Object::UnclassedPvc(it) => Some(("PersistentVolumeClaim", it.key.clone())),
+        Object::StorageCapacity(it) => Some(("CSIStorageCapacity", it.key.clone())),
+        Object::Claim(it) => Some(("ResourceClaim", it.key.clone())),
+        _ => None,
+    }
+}
+
+/// What an event says that an object was added or changed.
+fn object(event: Event) -> Option<Object> {
+    Some(match event {
+        Event::Node(it) => Object::Node(it),
+        Event::Queue(it) => Object::Queue(*it),
+        Event::PodGroup(it) => Object::PodGroup(*it),
+        Event::PriorityClass { name, value, global_default } => {
+            Object::PriorityClass { name, value, global_default, never_preempts: false }
+        }
+        Event::Pod(it) => Object::Pod(Box::new(SimulatedPod::known(*it))),
+        Event::Quota(it) => Object::Quota(*it),
+        Event::NodeUsage(it) => Object::NodeUsage(it),
+        Event::Pdb(it) => Object::Pdb(*it),
+        Event::Volume(it) => Object::Volume(it),
+        Event::Pvc(it) => Object::Pvc(it),
+        Event::StorageClass(it) => Object::StorageClass(*it),
+        Event::CsiNode(it) => Object::CsiNode(it),
+        Event::CsiDriver(it) => Object::CsiDriver(it),
+        Event::Attachment(it) => Object::Attachment(it),
+        Event::StorageCapacity(it) => Object::StorageCapacity(*it),
+        Event::Namespace(it) => Object::Namespace(it),
+        Event::DeviceClass(it) => Object::DeviceClass(*it),
+        Event::Slice(it) => Object::Slice(*it),
+        Event::Claim(it) => Object::Claim(*it),
+        _ => return None,
+    })
+}
