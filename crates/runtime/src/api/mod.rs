@@ -1,11 +1,14 @@
-//! The scheduler's own API: read-only answers on why jobs wait, for who may list PodGroups.
+//! The scheduler's own API: read-only answers on why jobs wait, for who may list PodGroups; for who may get their
+//! paths, a recording of what was decided, and profiles.
 //!
-//! An answer costs the scheduling thread a copy of what it knows, at most one a second and between cycles only. All
+//! An answer costs the scheduling thread a copy of what it knows, at most one a second and while no cycle is due. All
 //! else happens on another thread, one answer at a time.
 mod auth;
+mod capture;
 pub mod client;
 mod evictions;
 mod page;
+mod profile;
 mod snapshots;
 
 use std::fmt;
@@ -13,8 +16,6 @@ use std::sync::{Arc, mpsc as std_mpsc};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, Response, StatusCode, Uri, header};
-use http_body_util::Full;
-use hyper::body::Bytes;
 use kube::Client;
 use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_core::report::Snapshot;
@@ -25,14 +26,18 @@ use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
 use crate::engine::Input;
-use auth::Auth;
-pub use evictions::Evictions;
+use crate::server::{Body, whole};
+use auth::{Auth, Right};
+pub use evictions::{Evictions, Notes};
+use profile::Profiler;
 use snapshots::Snapshots;
 
 /// How long changes that would let a job run are looked for.
 const REMEDIES: Duration = Duration::from_millis(600);
 /// How long a request waits for its turn, and for a snapshot.
 const TURN: Duration = Duration::from_secs(10);
+
+const JSON: &str = "application/json";
 
 /// A question, as a path names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,8 +76,11 @@ impl Refused {
 /// Answers requests.
 pub struct Api {
     auth: Auth,
+    engine: std_mpsc::Sender<Input>,
     snapshots: Snapshots,
     evictions: Arc<Evictions>,
+    /// There with `--profiling`.
+    profiler: Option<Profiler>,
     /// Answers are made one at a time.
     turn: Semaphore,
 }
@@ -88,10 +96,17 @@ impl Api {
     pub fn new(client: Client, engine: std_mpsc::Sender<Input>, evictions: Arc<Evictions>) -> Self {
         Self {
             auth: Auth::new(client),
-            snapshots: Snapshots::new(engine),
+            snapshots: Snapshots::new(engine.clone()),
+            engine,
             evictions,
+            profiler: None,
             turn: Semaphore::new(1),
         }
+    }
+
+    /// The same, which makes profiles too.
+    pub fn with_profiles(self) -> Self {
+        Self { profiler: Some(Profiler::new()), ..self }
     }
 
     /// The answer to a request.
@@ -100,12 +115,12 @@ impl Api {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Response<Full<Bytes>> {
+    ) -> Response<Body> {
         if let Some(page) = page::at(uri.path()) {
             return page;
         }
-        match self.data(method, uri, headers).await {
-            Ok(body) => response(StatusCode::OK, body),
+        match self.answer(method, uri, headers).await {
+            Ok(answer) => answer,
             Err(Refused { status, why }) => {
                 debug!(%status, why, path = uri.path(), "refused");
                 let body = json!({
@@ -113,25 +128,44 @@ impl Api {
                     "reason": status.canonical_reason().unwrap_or_default().replace(' ', ""),
                     "code": status.as_u16(),
                 });
-                response(status, body.to_string().into_bytes())
+                response(status, JSON, whole(body.to_string()))
             }
         }
     }
 
-    async fn data(
+    async fn answer(
         self: &Arc<Self>,
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Vec<u8>, Refused> {
+    ) -> Result<Response<Body>, Refused> {
         if method != Method::GET {
             return Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"));
         }
+        match (uri.path(), &self.profiler) {
+            (capture::PATH, _) => {
+                self.auth.may(&self.auth.user(headers).await?, Right::Get(capture::PATH)).await?;
+                Ok(response(StatusCode::OK, "application/x-ndjson", capture::body(&self.engine).await?))
+            }
+            (profile::PATH, Some(profiler)) => {
+                self.auth.may(&self.auth.user(headers).await?, Right::Get(profile::PATH)).await?;
+                let profile = profiler.profile(uri.query()).await?;
+                Ok(response(StatusCode::OK, "application/octet-stream", whole(profile)))
+            }
+            (profile::PATH, None) => Err(Refused::new(
+                StatusCode::NOT_FOUND,
+                "no profiles are made: start the scheduler with --profiling",
+            )),
+            _ => Ok(response(StatusCode::OK, JSON, whole(self.data(uri, headers).await?))),
+        }
+    }
+
+    async fn data(self: &Arc<Self>, uri: &Uri, headers: &HeaderMap) -> Result<Vec<u8>, Refused> {
         let asked = Asked::at(uri)
             .ok_or_else(|| Refused::new(StatusCode::NOT_FOUND, format!("no such path: {}", uri.path())))?;
         let user = self.auth.user(headers).await?;
-        self.auth.may_list(&user, asked.namespace()).await?;
-        let sees_all = asked.namespace().is_none() || self.auth.may_list(&user, None).await.is_ok();
+        self.auth.may(&user, Right::List(asked.namespace().map(str::to_owned))).await?;
+        let sees_all = asked.namespace().is_none() || self.auth.may(&user, Right::List(None)).await.is_ok();
         let late = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests before this one");
         let turn = tokio::time::timeout(TURN, self.turn.acquire()).await.map_err(|_| late())?;
         let _turn = turn.map_err(|_| late())?;
@@ -198,11 +232,10 @@ fn body(answer: &impl Serialize) -> Result<Vec<u8>, Refused> {
         .map_err(|error| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no JSON: {error}")))
 }
 
-fn response(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+fn response(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
-    let value = header::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, value);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     response
 }
