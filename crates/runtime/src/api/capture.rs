@@ -14,8 +14,9 @@ use crate::engine::Input;
 use crate::journal::NoCapture;
 use crate::server::Body;
 
-/// Its path, which nonResourceURLs of a ClusterRole allow.
-pub(super) const PATH: &str = "/api/v1/capture";
+/// Its path, which nonResourceURLs of a ClusterRole allow. Not below `/api/`: Kubernetes' own role `system:discovery`
+/// allows that to everybody.
+pub(super) const PATH: &str = "/debug/capture";
 
 /// How long the lines so far may take to be written.
 const PATIENCE: Duration = Duration::from_secs(30);

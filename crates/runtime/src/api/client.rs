@@ -50,7 +50,7 @@ impl SchedulerClient {
 
     /// What the scheduler recorded since it began, as `phalanx replay` reads it.
     pub async fn capture(&self, to: &mut impl Write) -> Result<()> {
-        let request = Request::get("/api/v1/capture").body(Vec::new())?;
+        let request = Request::get("/debug/capture").body(Vec::new())?;
         let mut lines = pin!(self.client.request_stream(request).await.map_err(|error| self.refused(error))?);
         let mut chunk = vec![0; 64 << 10];
         loop {

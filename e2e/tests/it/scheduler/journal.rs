@@ -24,14 +24,14 @@ async fn a_running_scheduler_is_captured_and_replayed() -> Result<()> {
     let flags = ["--api-address=127.0.0.1:0", &journal, "--journal-inputs"];
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &flags).await?);
     let (reader, stranger) = (account(&cluster, "reader").await?, account(&cluster, "stranger").await?);
-    allow_all(&cluster, "reader", &["/api/v1/capture"]).await?;
+    allow_all(&cluster, "reader", &["/debug/capture"]).await?;
     cluster.gang("a", 4, &PodSpec::cpu(1)).await?;
     cluster.until_bound("a-", 4).await?;
     cluster.gang("b", 4, &PodSpec::cpu(2)).await?;
     cluster.until_waits("b-0", "Insufficient cpu").await?;
 
     let refused = ask(&cluster, &stranger, &["capture"]).await?;
-    ensure!(refused.contains("may not get the path /api/v1/capture"), "{refused}");
+    ensure!(refused.contains("may not get the path /debug/capture"), "{refused}");
     let path = cluster.file("capture");
     std::fs::write(&path, ask(&cluster, &reader, &["capture"]).await?)?;
     let replayed = run(&["replay", path.to_str().context("a path")?]).await?;

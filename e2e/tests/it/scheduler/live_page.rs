@@ -84,10 +84,11 @@ async fn the_view_shows_queues_nodes_waiting_gangs_and_what_happens() -> Result<
     );
 
     fake::Nodes::new(2).starting_at(1).cpu("4").create(&cluster.client).await?;
-    let bound = |view: &Value| happened(view, "Bound", "podgroup=default/late");
-    let view = until_seen(&cluster, &token, "gang late on its nodes", bound).await?;
-    ensure!(named(&view["state"]["nodes"]["list"], "node-2").is_some(), "the new nodes are there");
-    Ok(())
+    let bound = |view: &Value| {
+        let node = named(&view["state"]["nodes"]["list"], "node-2");
+        happened(view, "Bound", "podgroup=default/late") && node.is_some_and(|node| node["used"][cpu] == 3000)
+    };
+    until_seen(&cluster, &token, "gang late on the new nodes", bound).await.map(drop)
 }
 
 /// The browser is driven on this thread, while the kubelet goes on on another.
