@@ -61,7 +61,43 @@ fn measure(time: Duration) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use pprof::protos::Profile;
+
     use super::*;
+
+    /// Works until it is told not to.
+    #[inline(never)]
+    fn spin_until(end: &AtomicBool) {
+        let mut sum = 0_u64;
+        while !end.load(Ordering::Relaxed) {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_profile_names_the_functions_that_take_time() {
+        let end = Arc::<AtomicBool>::default();
+        let worker = std::thread::spawn({
+            let end = Arc::clone(&end);
+            move || spin_until(&end)
+        });
+        let profiler = Profiler::new();
+        let (one, other) =
+            tokio::join!(profiler.profile(Some("seconds=1")), profiler.profile(Some("seconds=1")));
+        end.store(true, Ordering::Relaxed);
+        worker.join().unwrap();
+        assert_eq!(other.unwrap_err().status, StatusCode::CONFLICT, "one at a time");
+        let one = one.unwrap();
+        let profile = Profile::parse_from_bytes(&one).unwrap();
+        let text = |at: i64| profile.string_table[at as usize].as_str();
+        let kinds: Vec<_> = profile.sample_type.iter().map(|kind| (text(kind.ty), text(kind.unit))).collect();
+        assert!(kinds.contains(&("cpu", "nanoseconds")), "{kinds:?}");
+        let names: Vec<&str> = profile.function.iter().map(|function| text(function.name)).collect();
+        assert!(names.iter().any(|name| name.contains("spin_until")), "{names:?}");
+    }
 
     #[test]
     fn the_time_of_a_profile_is_read_as_go_does() {
