@@ -29,16 +29,16 @@ pub(super) async fn body(engine: &std_mpsc::Sender<Input>) -> Result<Body, Refus
     let (tell, told) = oneshot::channel();
     engine.send(Input::Capture(tell)).map_err(|_| unavailable("the scheduler ends"))?;
     let told = tokio::time::timeout(PATIENCE, told).await.map_err(|_| busy())?;
-    let recording = told.map_err(|_| unavailable("the scheduler ends"))?.map_err(refused)?;
+    let recording = told.map_err(|_| unavailable("the scheduler ends"))?.map_err(|why| refused(&why))?;
     let lines = tokio::task::spawn_blocking(move || recording.since_start()).await;
-    Ok(stream(lines.map_err(|_| busy())?.map_err(refused)?))
+    Ok(stream(lines.map_err(|_| busy())?.map_err(|why| refused(&why))?))
 }
 
 fn busy() -> Refused {
-    refused(NoCapture::Busy)
+    refused(&NoCapture::Busy)
 }
 
-fn refused(why: NoCapture) -> Refused {
+fn refused(why: &NoCapture) -> Refused {
     let status = match why {
         NoCapture::NoInputs | NoCapture::NoStart | NoCapture::Dropped => StatusCode::NOT_FOUND,
         NoCapture::Busy => StatusCode::SERVICE_UNAVAILABLE,
