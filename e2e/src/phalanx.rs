@@ -67,6 +67,16 @@ fn build() -> Result<PathBuf> {
     messages.lines().filter_map(executable).next_back().context("cargo named no program")
 }
 
+/// The whole answer to a request with these headers.
+async fn get(address: SocketAddr, path: &str, headers: &str) -> Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: phalanx\r\n{headers}connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(answer)
+}
+
 /// A running `phalanx scheduler`, or `phalanx controllers`. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Phalanx {
@@ -79,24 +89,31 @@ impl Phalanx {
     /// Starts it on a plane, with more flags of the scheduler, and waits until its first lists are in. Health and
     /// metrics are served on one free port; there is no leader election unless `args` asks for it.
     pub async fn start(plane: &Plane, args: &[&str]) -> Result<Self> {
-        let phalanx = Self::launch(plane, args).await?;
+        Self::start_in_pod(plane, &[], args).await
+    }
+
+    /// The same with variables that the manifest of its pod would set.
+    pub async fn start_in_pod(plane: &Plane, variables: &[(&str, &str)], args: &[&str]) -> Result<Self> {
+        let mut command = Self::command(plane, "scheduler", args).await?;
+        command.envs(variables.iter().copied());
+        let phalanx = Self::spawn(plane, command).await?;
         phalanx.ready().await?;
         Ok(phalanx)
     }
 
     /// Starts `phalanx controllers` likewise.
     pub async fn start_controllers(plane: &Plane, args: &[&str]) -> Result<Self> {
-        let phalanx = Self::launch_command(plane, "controllers", args).await?;
+        let phalanx = Self::spawn(plane, Self::command(plane, "controllers", args).await?).await?;
         phalanx.ready().await?;
         Ok(phalanx)
     }
 
     /// A scheduler without waiting for the lists.
     pub async fn launch(plane: &Plane, args: &[&str]) -> Result<Self> {
-        Self::launch_command(plane, "scheduler", args).await
+        Self::spawn(plane, Self::command(plane, "scheduler", args).await?).await
     }
 
-    async fn launch_command(plane: &Plane, command: &str, args: &[&str]) -> Result<Self> {
+    async fn command(plane: &Plane, command: &str, args: &[&str]) -> Result<Command> {
         let (program, name) = (tokio::task::spawn_blocking(binary).await??, command);
         let mut command = Command::new(program);
         command.arg(name).arg(format!("--kubeconfig={}", plane.kubeconfig().display()));
@@ -105,7 +122,7 @@ impl Phalanx {
             command.arg("--leader-elect=false");
         }
         command.args(FOR_TESTS).args(args);
-        Self::spawn(plane, command).await
+        Ok(command)
     }
 
     /// Starts it linked as `vc-scheduler` and waits until its first lists are in. It gets these arguments, and behind
@@ -171,12 +188,17 @@ impl Phalanx {
     }
 
     async fn get(&self, path: &str) -> Result<String> {
-        let mut stream = TcpStream::connect(self.health).await?;
-        let request = format!("GET {path} HTTP/1.1\r\nhost: phalanx\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        Ok(answer)
+        Ok(String::from_utf8(get(self.health, path, "").await?)?)
+    }
+
+    /// The answer of its own API to somebody with a token, or to nobody: the first line and the body.
+    pub async fn ask(&self, path: &str, token: Option<&str>) -> Result<(String, Vec<u8>)> {
+        let address = self.api_address().context("an API")?;
+        let header = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+        let answer = get(address, path, header.as_deref().unwrap_or_default()).await?;
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("no end of the headers")?;
+        let first = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        Ok((String::from_utf8(first.to_vec())?, answer[end + 4..].to_vec()))
     }
 
     /// Where its own API is served, once it is.

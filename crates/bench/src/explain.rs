@@ -1,5 +1,6 @@
 //! `explain`: what the API of the scheduler costs, on a full cluster with a backlog: the snapshot that it is made of, an
-//! answer, and cycles while answers are made on another thread.
+//! answer, and cycles while answers are made on another thread. Cycles and snapshots are told in processor time of the
+//! scheduling thread.
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -98,7 +99,7 @@ impl Live {
             self.cluster.apply(PodInfo { life, ..pod }.into());
         }
         self.now.0 += 1_000;
-        let (seconds, outcome) = machine::measured(|| self.scheduler.run(&mut self.cluster, self.now));
+        let (seconds, outcome) = machine::used(|| self.scheduler.run(&mut self.cluster, self.now));
         let bound = outcome.decisions.iter().any(|one| matches!(one, Decision::Bind { .. }));
         ensure!(bound, "no gang was bound");
         Ok(seconds)
@@ -130,7 +131,7 @@ fn cycles(live: &mut Live, options: &Options, to: Option<&Sender<Arc<Snapshot>>>
         if let Some(to) = to
             && last.is_none_or(|last| last.elapsed() >= SNAPSHOT_EVERY)
         {
-            let (seconds, copy) = machine::measured(|| live.scheduler.snapshot(&live.cluster));
+            let (seconds, copy) = machine::used(|| live.scheduler.snapshot(&live.cluster));
             snapshot = snapshot.max(seconds);
             last = Some(Instant::now());
             to.send(Arc::new(copy)).context("the other thread ended")?;

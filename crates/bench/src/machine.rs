@@ -2,6 +2,8 @@
 use std::fs;
 use std::time::Instant;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// The result of a closure and the seconds that it took. For benchmarks in memory, exactly the instructions of this
 /// function are counted (`.ci/instructions`).
 #[inline(never)]
@@ -9,6 +11,24 @@ pub(crate) fn measured<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let started = Instant::now();
     let it = work();
     (started.elapsed().as_secs_f64(), it)
+}
+
+/// The result of a closure and the seconds of processor time that this thread took for it: on a busy machine too, these
+/// are what it would take on an idle one.
+pub(crate) fn used<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let started = processor(ClockId::ThreadCPUTime);
+    let it = work();
+    (processor(ClockId::ThreadCPUTime) - started, it)
+}
+
+/// Seconds of processor time of all threads so far.
+pub(crate) fn used_by_all() -> f64 {
+    processor(ClockId::ProcessCPUTime)
+}
+
+fn processor(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Processors this process may use.

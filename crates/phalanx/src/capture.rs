@@ -1,23 +1,48 @@
-//! `phalanx capture`: a copy of a cluster, as manifests that `simulate` and `explain` read.
+//! `phalanx capture`: a copy of a cluster, as manifests that `simulate` and `explain` read; or of a running scheduler,
+//! as a journal that `replay` reads.
+use std::io;
+
 use anyhow::Result;
 use phalanx_runtime::objects::Listed;
 use serde_json::Value;
 
 use crate::exit::{print, tell};
 use crate::remote::{self, Connection, Remote};
+use crate::scheduler_api::TokenArgs;
 
 /// Flags of `capture`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Copy the scheduler here instead, for `phalanx replay`: all that its cycles have read and decided since it began,
+    /// with scheduler.conf, in which a password may stand. It has to run with --journal-inputs. Names are not replaced:
+    /// they decide among equal nodes
+    #[arg(long, value_name = "URL")]
+    scheduler: Option<String>,
+    #[command(flatten)]
+    token: TokenArgs,
     #[command(flatten)]
     connection: Connection,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if let Some(url) = &args.scheduler {
+        return remote::run("capture the scheduler", async {
+            let client = args.token.open(url, args.connection.kubeconfig().as_deref()).await?;
+            match client.capture(&mut io::stdout().lock()).await {
+                // As for all that is printed: `| head` is no error.
+                Err(error) if error.downcast_ref().is_some_and(is_closed_pipe) => Ok(()),
+                other => other,
+            }
+        });
+    }
     remote::run("capture the cluster", async {
         let objects = objects(&args.connection.open().await?).await?;
         print(&text(&objects))
     })
+}
+
+fn is_closed_pipe(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
 }
 
 /// The objects of a live cluster that scheduling reads. Kinds that are absent are left out; those that the user may not

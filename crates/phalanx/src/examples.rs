@@ -45,7 +45,13 @@ const EXAMPLES: [(&str, &[&str]); 38] = [
     ),
     ("trace generate", &["phalanx trace generate --seed 7 --jobs 1000 > trace.jsonl"]),
     ("trace pods", &["phalanx trace pods trace.jsonl --most 10"]),
-    ("capture", &["phalanx capture > cluster.json"]),
+    (
+        "capture",
+        &[
+            "phalanx capture > cluster.json",
+            "phalanx capture --scheduler http://127.0.0.1:8082 --token-file token > capture.json",
+        ],
+    ),
     ("replay", &["phalanx replay journal.json", "phalanx replay journal.json -o json > cycles.json"]),
     ("conf check", &["phalanx conf check my.conf", "phalanx conf check --strict my.conf"]),
     (

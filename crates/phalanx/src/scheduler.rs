@@ -67,6 +67,10 @@ pub(crate) struct Args {
     /// nowhere. Unless it is given, 127.0.0.1:8082, if that is free
     #[arg(long, value_name = "ADDRESS")]
     api_address: Option<String>,
+    /// Serve /debug/pprof/profile at --api-address: processor time by function, as `go tool pprof` reads it. Whoever
+    /// asks needs a token that may get this path
+    #[arg(long, alias = "enable-pprof", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    profiling: bool,
     /// Read PriorityClasses
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     priority_class: bool,
@@ -276,6 +280,7 @@ impl Args {
             kubeconfig: given(self.client.kubeconfig).map(PathBuf::from),
             master: given(self.client.master),
             rate,
+            profiling: self.profiling,
             addresses: Addresses { api: api(self.api_address), ..self.pages.addresses(self.listen_address) },
             priority_class: self.priority_class,
             node_selector: self.node_selector,

@@ -1,4 +1,6 @@
 //! The scheduling thread: the Cluster, the scheduler, and when a cycle runs.
+mod requests;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -9,18 +11,18 @@ use phalanx_cluster::Cluster;
 use phalanx_cluster::event::{Event, Time};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
-use phalanx_core::report::Snapshot;
 use phalanx_framework::conf::Conf;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tracing::{debug, info};
 
-use crate::api::Evictions;
+use crate::api::Notes;
 use crate::clock::CycleClock;
-use crate::journal::Journal;
+use crate::journal::{Journal, NoCapture, Recording};
 use crate::outbox::driver;
 use crate::server::Health;
 use crate::telemetry::Telemetry;
+pub use requests::{SnapshotRequests, Taken};
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -34,7 +36,9 @@ pub enum Input {
     /// This process leads: cycles may run.
     Lead,
     /// Somebody asks why a job waits; to be told what there is, or `None` where this process does not decide.
-    Snapshot(oneshot::Sender<Option<Arc<Snapshot>>>),
+    Snapshot(oneshot::Sender<Option<Taken>>),
+    /// Somebody wants the inputs of all cycles so far; to be told where they are written.
+    Capture(oneshot::Sender<Result<Recording, NoCapture>>),
     /// Somebody reads the metrics; to be told once those of queues and jobs are fresh.
     Scraped(oneshot::Sender<()>),
     /// No more cycles.
@@ -148,10 +152,10 @@ pub struct Engine {
     pub clock: CycleClock,
     /// What is told of inputs and decisions.
     pub journal: Journal,
-    /// The last evictions, for the API.
-    pub evictions: Arc<Evictions>,
+    /// Tells the API what was decided.
+    pub notes: Notes,
     /// Who asked for a snapshot since the last one was made.
-    pub asked: Vec<oneshot::Sender<Option<Arc<Snapshot>>>>,
+    pub asked: SnapshotRequests,
 }
 
 impl Engine {
@@ -222,7 +226,8 @@ impl Engine {
                 self.pace.changed(Instant::now());
             }
             Input::Scraped(tell) => self.scraped(tell),
-            Input::Snapshot(tell) => self.asked.push(tell),
+            Input::Snapshot(tell) => self.asked.add(tell, Instant::now()),
+            Input::Capture(tell) => self.journal.hand_out(tell),
             Input::Stop => return false,
         }
         true
@@ -260,14 +265,16 @@ impl Engine {
 
     /// One copy for all who asked. Who does not lead knows no reasons.
     fn hand_out_snapshot(&mut self) {
-        if self.asked.is_empty() {
+        let due = self.pace.due().filter(|_| self.may_run());
+        let now = Instant::now();
+        if !self.asked.are_due(due, now) {
             return;
         }
-        let snapshot = self.may_run().then(|| Arc::new(self.scheduler.snapshot(&self.cluster)));
-        for tell in self.asked.drain(..) {
-            // Who asked may have gone.
-            let _ = tell.send(snapshot.clone());
-        }
+        let taken = self.may_run().then(|| {
+            let snapshot = Arc::new(self.scheduler.snapshot(&self.cluster));
+            Taken { snapshot, took: now.elapsed() }
+        });
+        self.asked.answer(taken.as_ref());
     }
 
     fn synced(&mut self, kind: &'static str) {
@@ -301,14 +308,14 @@ impl Engine {
         self.health.pulse.cycle();
         let started = Instant::now();
         let now = self.clock.now();
-        let Self { scheduler, cluster, outbox, telemetry, clock, journal, evictions, .. } = self;
+        let Self { scheduler, cluster, outbox, telemetry, clock, journal, notes, .. } = self;
         telemetry.begin();
         let mut send = |mut decisions: Vec<Decision>| {
             // As the cycle decided it: what is handed out depends on the clock of this machine too.
             journal.decided(&decisions);
             clock.hand_out(now, &mut decisions);
             telemetry.decided(&decisions);
-            evictions.decided(&decisions, Timestamp::now());
+            notes.decided(&decisions, Timestamp::now());
             // The outbox is gone only when the process ends.
             let _ = outbox.send(driver::Input::Decisions(decisions));
         };

@@ -146,6 +146,18 @@ impl Note {
         Self::warning(Regarding::pod(pod), "EvictFailed", "Evicting", text, at)
     }
 
+    /// A new scheduler.conf is in force.
+    pub fn conf_reloaded(scheduler: &PodRef, text: String, at: Instant) -> Self {
+        let (regarding, reason, action) = (Regarding::pod(scheduler), "ConfReloaded", "Reloading");
+        Self { regarding, warning: false, reason, action, text, once: true, at }
+    }
+
+    /// A new scheduler.conf is not taken.
+    pub fn conf_refused(scheduler: &PodRef, text: &str, at: Instant) -> Self {
+        let regarding = Regarding::pod(scheduler);
+        Self { once: true, ..Self::warning(regarding, "ConfRefused", "Reloading", text, at) }
+    }
+
     /// An object cannot be read.
     pub fn invalid(regarding: Regarding, text: &str, at: Instant) -> Self {
         Self::warning(regarding, "Invalid", "Reading", text, at)

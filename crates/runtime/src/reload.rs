@@ -69,6 +69,21 @@ impl InForce {
     }
 }
 
+/// What came of a look at the file.
+pub enum Reload {
+    /// It is in force from now on.
+    Taken {
+        /// The configuration.
+        conf: Box<Conf>,
+        /// Its text.
+        text: Arc<str>,
+        /// What is different from the one before.
+        changes: String,
+    },
+    /// It cannot be read or has errors.
+    Refused(ConfError),
+}
+
 /// The conf file of a running scheduler.
 pub struct ConfFile {
     path: Option<PathBuf>,
@@ -76,6 +91,8 @@ pub struct ConfFile {
     text: Arc<str>,
     conf: Conf,
     in_force: InForce,
+    /// What the last reload changed.
+    changes: String,
     unreadable: bool,
 }
 
@@ -107,6 +124,7 @@ impl ConfFile {
             text: text.into(),
             conf,
             in_force,
+            changes: String::new(),
             unreadable: false,
         })
     }
@@ -149,15 +167,15 @@ impl ConfFile {
     }
 
     fn adopt(&mut self, conf: &Conf) {
-        let changes = diff(&self.conf, conf);
+        self.changes = diff(&self.conf, conf).join("; ");
         let path = self.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
         self.in_force = InForce::now(&self.text);
-        info!(path, sha256 = self.in_force.sha256, changes = changes.join("; "), "scheduler.conf reloaded");
+        info!(path, sha256 = self.in_force.sha256, changes = self.changes, "scheduler.conf reloaded");
         self.conf = conf.clone();
     }
 
-    /// Reads the file until the process ends and hands each new configuration over. A bad one changes nothing.
-    pub async fn follow(mut self, metrics: &Metrics, mut apply: impl FnMut(Conf, Arc<str>)) {
+    /// Reads the file until the process ends, and tells what came of each new one. A bad one changes nothing.
+    pub async fn follow(mut self, metrics: &Metrics, mut tell: impl FnMut(Reload)) {
         metrics.conf_in_force(&self.in_force);
         if self.path.is_none() {
             return std::future::pending().await;
@@ -169,13 +187,16 @@ impl ConfFile {
                 Some(Ok(conf)) => {
                     metrics.reloaded(true);
                     metrics.conf_in_force(&self.in_force);
-                    apply(conf, Arc::clone(&self.text));
+                    let (conf, text, changes) =
+                        (Box::new(conf), Arc::clone(&self.text), self.changes.clone());
+                    tell(Reload::Taken { conf, text, changes });
                 }
                 Some(Err(problem)) => {
                     metrics.reloaded(false);
                     for line in problem.to_string().lines() {
                         error!("{line}; the last good scheduler.conf stays in effect");
                     }
+                    tell(Reload::Refused(problem));
                 }
             }
         }

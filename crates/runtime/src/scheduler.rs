@@ -13,7 +13,7 @@ use kube::Client;
 use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Names, slim};
-use phalanx_cluster::event::Event;
+use phalanx_cluster::event::{Event, PodRef};
 use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_conf::Known;
 use phalanx_core::Scheduler;
@@ -27,10 +27,10 @@ use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
-use crate::api::{Api, Evictions};
+use crate::api::{Api, Evictions, Notes};
 use crate::clock::CycleClock;
 use crate::controllers::{self, ControllersOptions, Parts};
-use crate::engine::{Engine, Input, Pace};
+use crate::engine::{Engine, Input, Pace, SnapshotRequests};
 use crate::extender::{Clients, HttpExtender};
 use crate::faults::Faults;
 use crate::fence::Gatekeeper;
@@ -41,7 +41,8 @@ use crate::metrics::Metrics;
 use crate::outbox::driver::{self, Driver};
 use crate::outbox::request::Context;
 use crate::outbox::{Outbox, OutboxOptions};
-use crate::reload::{ConfFile, Rules};
+use crate::recorder::Note;
+use crate::reload::{ConfFile, Reload, Rules};
 use crate::server::{Addresses, Health, serve_api, serve_pages};
 use crate::spans::Spans;
 use crate::telemetry::{SlowCycles, Telemetry};
@@ -87,6 +88,8 @@ pub struct SchedulerOptions {
     pub rate: Option<(f64, u32)>,
     /// Where metrics and health are served.
     pub addresses: Addresses,
+    /// `--profiling`.
+    pub profiling: bool,
     /// `--priority-class`: watch PriorityClasses.
     pub priority_class: bool,
     /// `--node-selector`.
@@ -170,18 +173,19 @@ impl SchedulerOptions {
     }
 }
 
-/// Serves the API, if it is on; the evictions of which it tells.
+/// Serves the API, if it is on; what tells it of decisions.
 async fn answer(
     options: &SchedulerOptions,
     client: &Client,
     engine: &std_mpsc::Sender<Input>,
-) -> anyhow::Result<Arc<Evictions>> {
+) -> anyhow::Result<Notes> {
+    let Some(address) = &options.addresses.api else { return Ok(Notes::default()) };
     let evictions = Arc::<Evictions>::default();
-    if let Some(address) = &options.addresses.api {
-        let api = Api::new(client.clone(), engine.clone(), Arc::clone(&evictions));
-        serve_api(address, Arc::new(api.with_names(options.names()))).await?;
-    }
-    Ok(evictions)
+    let api = Api::new(client.clone(), engine.clone(), Arc::clone(&evictions));
+    let api = api.with_names(options.names());
+    let api = if options.profiling { api.with_profiles() } else { api };
+    serve_api(address, Arc::new(api)).await?;
+    evictions.follow().context("cannot start the thread of the API")
 }
 
 fn slow_cycles(options: &SchedulerOptions, clients: &Clients) -> SlowCycles {
@@ -201,7 +205,7 @@ impl Process {
         let (metrics, health) = (Arc::<Metrics>::default(), Arc::<Health>::default());
         let (engine, inputs) = std_mpsc::channel();
         serve_pages(&options.addresses, &metrics, &health, Some(engine.clone())).await?;
-        let evictions = answer(&options, &client, &engine).await?;
+        let notes = answer(&options, &client, &engine).await?;
         let (outbox, outputs) = mpsc::unbounded_channel();
         let (owners, seen) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
@@ -241,8 +245,8 @@ impl Process {
             leads: false,
             clock: CycleClock::default(),
             journal,
-            evictions,
-            asked: Vec::new(),
+            notes,
+            asked: SnapshotRequests::default(),
         };
         let engine_ended = spawn_engine(scheduling)?;
         let (close, closing) = tokio_watch::channel(false);
@@ -258,7 +262,7 @@ impl Process {
         let ready = ready(client.clone(), Arc::clone(&faults), closing);
         let outbox_ended =
             spawn_outbox(&options, wire, clients, ready, outputs, engine.clone(), Arc::clone(&metrics));
-        follow(&mut tasks, conf, &client, engine.clone(), metrics);
+        follow(&mut tasks, conf, &client, (engine.clone(), outbox.clone()), metrics);
         let cycles = (engine.clone(), Arc::clone(&health));
         lead(&mut tasks, options, client, Arc::clone(&faults), gatekeeper, cycles, stopped);
         Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, leases, faults })
@@ -529,16 +533,16 @@ fn spawn_outbox(
     })
 }
 
-/// Follows the configuration, and asks for the figures of nodes that it wants.
+/// Follows the configuration, tells what came of it, and asks for the figures of nodes that it wants.
 fn follow(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     conf: ConfFile,
     client: &Client,
-    engine: std_mpsc::Sender<Input>,
+    (engine, outbox): (std_mpsc::Sender<Input>, mpsc::UnboundedSender<driver::Input>),
     metrics: Arc<Metrics>,
 ) {
     let (wants, wanted) = tokio_watch::channel(figures(conf.conf()));
-    let (api, cycles) = (client.clone(), engine.clone());
+    let (api, cycles, pod) = (client.clone(), engine.clone(), own_pod());
     tasks.spawn(async move {
         let tell = |events| {
             let _ = cycles.send(Input::Events(events));
@@ -547,18 +551,49 @@ fn follow(
         Ok(())
     });
     tasks.spawn(async move {
-        let apply = |conf: Conf, text: Arc<str>| {
+        let tell = |reload: Reload| {
+            if let Some(pod) = &pod {
+                let _ = outbox.send(driver::Input::Note(note(pod, &reload)));
+            }
+            let Reload::Taken { conf, text, .. } = reload else { return };
             let source = figures(&conf);
             wants.send_if_modified(|wanted| {
                 let changed = *wanted != source;
                 *wanted = source;
                 changed
             });
-            let _ = engine.send(Input::Conf(Box::new(conf), text));
+            let _ = engine.send(Input::Conf(conf, text));
         };
-        conf.follow(&metrics, apply).await;
+        conf.follow(&metrics, tell).await;
         bail!("scheduler.conf is no longer followed")
     });
+}
+
+/// The event that tells what came of a new scheduler.conf.
+fn note(pod: &PodRef, reload: &Reload) -> Note {
+    match reload {
+        Reload::Taken { changes, .. } if changes.is_empty() => {
+            Note::conf_reloaded(pod, "scheduler.conf reloaded: it means the same".to_owned(), Instant::now())
+        }
+        Reload::Taken { changes, .. } => {
+            Note::conf_reloaded(pod, format!("scheduler.conf reloaded: {changes}"), Instant::now())
+        }
+        Reload::Refused(problem) => {
+            let stays = "the last good scheduler.conf stays in effect";
+            Note::conf_refused(
+                pod,
+                &format!("{stays}: {}", problem.to_string().replace('\n', "; ")),
+                Instant::now(),
+            )
+        }
+    }
+}
+
+/// The pod of this process, where its manifest names it in the environment.
+fn own_pod() -> Option<PodRef> {
+    let named = |name| std::env::var(name).ok().filter(|value| !value.is_empty()).map(Arc::from);
+    let (namespace, name, uid) = (named("POD_NAMESPACE")?, named("POD_NAME")?, named("POD_UID")?);
+    Some(PodRef { namespace, name, uid })
 }
 
 /// Where a configuration wants figures of nodes from.

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -37,6 +38,14 @@ const LINGER: Duration = Duration::from_secs(10);
 const FIGURES: Duration = Duration::from_secs(1);
 /// Connections of a server; others wait until one ends.
 const CONNECTIONS_MAX: usize = 64;
+
+/// The body of an answer: whole, or in parts as they are read.
+pub type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// A body that is there as a whole.
+pub(crate) fn whole(body: impl Into<Bytes>) -> Body {
+    Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
+}
 
 /// What the servers show.
 #[derive(Debug, Default)]
@@ -267,7 +276,7 @@ async fn refresh(pages: &Pages) {
     }
 }
 
-fn answer(path: &str, pages: &Pages) -> Response<Full<Bytes>> {
+fn answer(path: &str, pages: &Pages) -> Response<Body> {
     const TEXT: &str = "text/plain; charset=utf-8";
     const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     match (path, &pages.metrics, &pages.health) {
@@ -284,8 +293,8 @@ fn answer(path: &str, pages: &Pages) -> Response<Full<Bytes>> {
     }
 }
 
-fn page(status: StatusCode, content: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+fn page(status: StatusCode, content: &'static str, body: String) -> Response<Body> {
+    let mut response = Response::new(whole(body));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content));
     response

@@ -1,5 +1,6 @@
 //! Helpers for tests of several crates: a cluster that runs cycles, random clusters, brute force, and the
 //! invariants of every cycle. Development only.
+pub mod browser;
 pub mod hostile;
 pub mod invariants;
 pub mod random;

@@ -161,6 +161,25 @@ fn values_of_volcanos_chart_mean_the_same() -> Result<()> {
 }
 
 #[test]
+fn the_service_monitor_finds_the_metrics_of_both_programs() -> Result<()> {
+    let objects = rendered(
+        &Release { name: "batch", ..Release::PLAIN },
+        &json!({"custom": {"monitoring_enable": true}}),
+    )?;
+    let monitor = &objects[&("ServiceMonitor".to_owned(), "phalanx".to_owned())]["spec"];
+    let selected = &monitor["selector"]["matchExpressions"][0];
+    let (key, values) = (selected["key"].as_str().context("a label")?, &selected["values"]);
+    let services = objects.iter().filter(|((kind, _), _)| kind == "Service").map(|(_, object)| object);
+    let labels: Vec<&Value> = services.clone().map(|service| &service["metadata"]["labels"][key]).collect();
+    assert_eq!(json!(labels), json!(["batch-controllers", "batch-scheduler"]));
+    ensure!(labels.iter().all(|label| values.as_array().is_some_and(|all| all.contains(label))), "{values}");
+    for service in services {
+        ensure!(service["spec"]["ports"][0]["name"] == monitor["endpoints"][0]["port"], "{service}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_value_that_is_unknown_or_of_another_type_is_refused_by_its_name() -> Result<()> {
     for (values, expected) in [
         (

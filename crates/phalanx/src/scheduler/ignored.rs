@@ -32,7 +32,6 @@ impl Table for OfScheduler {
         ("ignored-provisioners", "where a volume can be made is up to its StorageClass"),
         ("cache-dumper", "use phalanx explain"),
         ("cache-dump-dir", "use phalanx explain"),
-        ("enable-pprof", "this is no Go program"),
         ("scheduler-sharding-mode", "sharding is not supported"),
         ("scheduler-sharding-name", "sharding is not supported"),
     ];

@@ -19,7 +19,7 @@ fn each_key_of_annotations_and_labels_is_on_a_page() {
 /// Words in quotes of the recorder that are no kinds, actions or types are reasons.
 #[test]
 fn each_reason_of_the_schedulers_events_is_on_the_page() {
-    const OTHERS: [&str; 10] = [
+    const OTHERS: [&str; 11] = [
         "Pod",
         "PodGroup",
         "Queue",
@@ -27,6 +27,7 @@ fn each_reason_of_the_schedulers_events_is_on_the_page() {
         "Scheduling",
         "Evicting",
         "Reading",
+        "Reloading",
         "Event",
         "Warning",
         "Normal",

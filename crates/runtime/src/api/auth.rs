@@ -1,4 +1,4 @@
-//! Who asks, and whether they may list PodGroups: the API server is asked, and its answers are kept for some seconds.
+//! Who asks, and whether they may see what they ask for: the API server is asked, and its answers are kept for some seconds.
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, StatusCode, header};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use ring::digest;
@@ -24,6 +26,8 @@ const KEPT_MAX: usize = 1_024;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Questions to the API server at one time, whoever asks.
 const QUESTIONS: usize = 4;
+/// Where the token may stand too: the API server takes `Authorization` off what it proxies.
+const TOKEN_HEADER: &str = "x-phalanx-token";
 /// Longer tokens are refused unseen.
 const TOKEN_MAX: usize = 8 << 10;
 
@@ -37,11 +41,55 @@ pub(super) struct User {
     info: UserInfo,
 }
 
+/// What somebody may do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Right {
+    /// List PodGroups: in a namespace, or with `None` in all.
+    List(Option<String>),
+    /// Get a path that is no resource, as in `nonResourceURLs` of a ClusterRole.
+    Get(&'static str),
+}
+
+impl Right {
+    /// What somebody lacks who does not have it.
+    fn lacking(&self) -> String {
+        let list = "list podgroups.scheduling.volcano.sh in";
+        match self {
+            Self::List(Some(namespace)) => format!("{list} namespace {namespace}"),
+            Self::List(None) => format!("{list} all namespaces"),
+            Self::Get(path) => format!("get the path {path}, which nonResourceURLs of a ClusterRole allow"),
+        }
+    }
+
+    fn asked_of(&self, user: &UserInfo) -> SubjectAccessReviewSpec {
+        let text = |text: &str| Some(text.to_owned());
+        let resource = |namespace: &Option<String>| ResourceAttributes {
+            namespace: namespace.clone(),
+            verb: text("list"),
+            group: text("scheduling.volcano.sh"),
+            resource: text("podgroups"),
+            ..ResourceAttributes::default()
+        };
+        let (resource, path) = match self {
+            Self::List(namespace) => (Some(resource(namespace)), None),
+            Self::Get(path) => (None, Some(NonResourceAttributes { path: text(path), verb: text("get") })),
+        };
+        SubjectAccessReviewSpec {
+            user: user.username.clone(),
+            uid: user.uid.clone(),
+            groups: user.groups.clone(),
+            extra: user.extra.clone(),
+            resource_attributes: resource,
+            non_resource_attributes: path,
+        }
+    }
+}
+
 /// Asks the API server.
 pub(super) struct Auth {
     client: Client,
     users: Answers<Digest, Option<UserInfo>>,
-    rights: Answers<(Digest, Option<String>), bool>,
+    rights: Answers<(Digest, Right), bool>,
     questions: Semaphore,
 }
 
@@ -79,8 +127,9 @@ impl Auth {
     /// Who holds the token of a request.
     pub(super) async fn user(&self, headers: &HeaderMap) -> Result<User, Refused> {
         let nobody = |why: &str| Refused::new(StatusCode::UNAUTHORIZED, why);
-        let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = value.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let bearer = || text(header::AUTHORIZATION.as_str())?.strip_prefix("Bearer ");
+        let token = text(TOKEN_HEADER).or_else(bearer).map(str::trim);
         let token = token.filter(|token| !token.is_empty() && token.len() <= TOKEN_MAX);
         let token = token.ok_or_else(|| nobody("a bearer token is needed"))?;
         let digest = digest_of(token);
@@ -95,19 +144,18 @@ impl Auth {
         Ok(User { digest, info })
     }
 
-    /// Whether somebody may list PodGroups: in a namespace, or with `None` in all.
-    pub(super) async fn may_list(&self, user: &User, namespace: Option<&str>) -> Result<(), Refused> {
-        let key = (user.digest, namespace.map(str::to_owned));
+    /// Refuses who lacks a right.
+    pub(super) async fn may(&self, user: &User, right: Right) -> Result<(), Refused> {
+        let key = (user.digest, right);
         let allowed = if let Some(known) = self.rights.get(&key) {
             known
         } else {
-            let allowed = self.access(&user.info, namespace).await?;
-            self.rights.keep(key, allowed);
+            let allowed = self.access(&user.info, &key.1).await?;
+            self.rights.keep(key.clone(), allowed);
             allowed
         };
-        let place = namespace.map_or("all namespaces".to_owned(), |name| format!("namespace {name}"));
         let name = user.info.username.as_deref().unwrap_or_default();
-        let why = || format!("{name} may not list podgroups.scheduling.volcano.sh in {place}");
+        let why = || format!("{name} may not {}", key.1.lacking());
         if allowed { Ok(()) } else { Err(Refused::new(StatusCode::FORBIDDEN, why())) }
     }
 
@@ -118,23 +166,8 @@ impl Auth {
         Ok(status.user.filter(|_| status.authenticated == Some(true)))
     }
 
-    async fn access(&self, user: &UserInfo, namespace: Option<&str>) -> Result<bool, Refused> {
-        let text = |text: &str| Some(text.to_owned());
-        let spec = SubjectAccessReviewSpec {
-            user: user.username.clone(),
-            uid: user.uid.clone(),
-            groups: user.groups.clone(),
-            extra: user.extra.clone(),
-            resource_attributes: Some(ResourceAttributes {
-                namespace: namespace.map(str::to_owned),
-                verb: text("list"),
-                group: text("scheduling.volcano.sh"),
-                resource: text("podgroups"),
-                ..ResourceAttributes::default()
-            }),
-            ..SubjectAccessReviewSpec::default()
-        };
-        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+    async fn access(&self, user: &UserInfo, right: &Right) -> Result<bool, Refused> {
+        let review = SubjectAccessReview { spec: right.asked_of(user), ..SubjectAccessReview::default() };
         Ok(self.ask(&review).await?.status.is_some_and(|status| status.allowed))
     }
 

@@ -1,7 +1,10 @@
 //! Asks the API of a scheduler.
+use std::io::Write;
 use std::path::Path;
+use std::pin::pin;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use futures::AsyncReadExt as _;
 use http::{Request, Uri};
 use kube::config::AuthInfo;
 use kube::{Client, Config};
@@ -52,18 +55,37 @@ impl SchedulerClient {
         self.ask(Request::post(whatif::PATH).body(serde_json::to_vec(question)?)?).await
     }
 
+    /// What the scheduler recorded since it began, as `phalanx replay` reads it.
+    pub async fn capture(&self, to: &mut impl Write) -> Result<()> {
+        let request = Request::get("/debug/capture").body(Vec::new())?;
+        let mut lines = pin!(self.client.request_stream(request).await.map_err(|error| self.refused(error))?);
+        let mut chunk = vec![0; 64 << 10];
+        loop {
+            let read = lines.read(&mut chunk).await;
+            let read = read.map_err(|error| anyhow!("the answer of {} broke off: {error}", self.server))?;
+            if read == 0 {
+                return to.flush().context("writing to standard output");
+            }
+            to.write_all(&chunk[..read]).context("writing to standard output")?;
+        }
+    }
+
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.ask(Request::get(path).body(Vec::new())?).await
     }
 
     async fn ask<T: DeserializeOwned>(&self, request: Request<Vec<u8>>) -> Result<T> {
-        let answer = self.client.request_text(request).await.map_err(|error| match error {
-            kube::Error::Api(status) => anyhow!("{}", status.message),
-            error => anyhow!("cannot ask the scheduler at {}: {}", self.server, chain(&error)),
-        })?;
+        let answer = self.client.request_text(request).await.map_err(|error| self.refused(error))?;
         serde_json::from_str(&answer).with_context(|| {
             format!("the answer of {} cannot be read: is it a scheduler of this version?", self.server)
         })
+    }
+
+    fn refused(&self, error: kube::Error) -> anyhow::Error {
+        match error {
+            kube::Error::Api(status) => anyhow!("{}", status.message),
+            error => anyhow!("cannot ask the scheduler at {}: {}", self.server, chain(&error)),
+        }
     }
 }
 

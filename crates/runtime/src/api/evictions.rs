@@ -1,15 +1,36 @@
 //! The last evictions that this process decided, and what the web page shows of the past, in memory.
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use phalanx_cluster::event::Time;
 use phalanx_core::decision::Decision;
 use phalanx_explain::Evicted;
 use phalanx_view::History;
+use tracing::debug;
 
 /// How many are kept; the oldest is dropped for a new one.
 const KEPT: usize = 10_000;
+
+/// Decisions that wait to be taken in, as many at once as an action has made.
+const QUEUED: usize = 1024;
+
+/// Hands decisions over to a thread that takes them in, so that no cycle waits for it. Tells nobody at first.
+#[derive(Debug, Default)]
+pub struct Notes(Option<SyncSender<(Vec<Decision>, Timestamp)>>);
+
+impl Notes {
+    /// What was decided. Where too much waits it is left out.
+    pub fn decided(&self, decisions: &[Decision], at: Timestamp) {
+        if let Some(to) = &self.0
+            && to.try_send((decisions.to_vec(), at)).is_err()
+        {
+            debug!(decisions = decisions.len(), "the web page does not show what was decided");
+        }
+    }
+}
 
 /// The last evictions, the newest last, and the history of the web page.
 #[derive(Debug, Default)]
@@ -19,6 +40,15 @@ pub struct Evictions {
 }
 
 impl Evictions {
+    /// Starts a thread that takes in what was decided, until the notes are dropped.
+    pub fn follow(self: &Arc<Self>) -> io::Result<Notes> {
+        let (to, decided) = sync_channel::<(Vec<Decision>, Timestamp)>(QUEUED);
+        let evictions = Arc::clone(self);
+        let body = move || decided.iter().for_each(|(decisions, at)| evictions.decided(&decisions, at));
+        std::thread::Builder::new().name("phalanx-past".to_owned()).spawn(body)?;
+        Ok(Notes(Some(to)))
+    }
+
     /// Takes in what was decided.
     pub fn decided(&self, decisions: &[Decision], at: Timestamp) {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,8 +96,6 @@ impl Evictions {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use phalanx_cluster::event::PodRef;
     use phalanx_core::decision::Cause;
 

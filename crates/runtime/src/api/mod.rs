@@ -1,11 +1,14 @@
-//! The scheduler's own API: read-only answers on why jobs wait, for who may list PodGroups.
+//! The scheduler's own API: read-only answers on why jobs wait, for who may list PodGroups; for who may get their
+//! paths, a recording of what was decided, and profiles.
 //!
-//! An answer costs the scheduling thread a copy of what it knows, at most one a second and between cycles only. All
+//! An answer costs the scheduling thread a copy of what it knows, at most one a second and while no cycle is due. All
 //! else happens on another thread, one answer at a time.
 mod auth;
+mod capture;
 pub mod client;
 mod evictions;
 mod page;
+mod profile;
 mod snapshots;
 pub(crate) mod whatif;
 
@@ -14,8 +17,6 @@ use std::sync::{Arc, mpsc as std_mpsc};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, Response, StatusCode, Uri, header};
-use http_body_util::Full;
-use hyper::body::Bytes;
 use kube::Client;
 use phalanx_cache::Names;
 use phalanx_cluster::search_budget::Stopwatch;
@@ -27,14 +28,18 @@ use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
 use crate::engine::Input;
-use auth::Auth;
-pub use evictions::Evictions;
+use crate::server::{Body, whole};
+use auth::{Auth, Right};
+pub use evictions::{Evictions, Notes};
+use profile::Profiler;
 use snapshots::Snapshots;
 
 /// How long changes that would let a job run are looked for.
 const REMEDIES: Duration = Duration::from_millis(600);
 /// How long a request waits for its turn, and for a snapshot.
 const TURN: Duration = Duration::from_secs(10);
+
+const JSON: &str = "application/json";
 
 /// A question, as a path names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,10 +78,13 @@ impl Refused {
 /// Answers requests.
 pub struct Api {
     auth: Auth,
+    engine: std_mpsc::Sender<Input>,
     snapshots: Snapshots,
     evictions: Arc<Evictions>,
     /// What manifests are read with.
     names: Names,
+    /// There with `--profiling`.
+    profiler: Option<Profiler>,
     /// Answers are made one at a time.
     turn: Semaphore,
 }
@@ -92,9 +100,11 @@ impl Api {
     pub fn new(client: Client, engine: std_mpsc::Sender<Input>, evictions: Arc<Evictions>) -> Self {
         Self {
             auth: Auth::new(client),
-            snapshots: Snapshots::new(engine),
+            snapshots: Snapshots::new(engine.clone()),
+            engine,
             evictions,
             names: Names::default(),
+            profiler: None,
             turn: Semaphore::new(1),
         }
     }
@@ -104,33 +114,57 @@ impl Api {
         Self { names, ..self }
     }
 
+    /// The same, which makes profiles too.
+    pub fn with_profiles(self) -> Self {
+        Self { profiler: Some(Profiler::new()), ..self }
+    }
+
     /// The answer to a request.
     pub async fn respond(
         self: &Arc<Self>,
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Response<Full<Bytes>> {
+    ) -> Response<Body> {
         if let Some(page) = page::at(uri.path()) {
             return page;
         }
-        told(uri.path(), self.data(method, uri, headers).await)
+        told(uri.path(), self.answer(method, uri, headers).await)
     }
 
-    async fn data(
+    async fn answer(
         self: &Arc<Self>,
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Vec<u8>, Refused> {
+    ) -> Result<Response<Body>, Refused> {
         if method != Method::GET {
             return Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"));
         }
+        match (uri.path(), &self.profiler) {
+            (capture::PATH, _) => {
+                self.auth.may(&self.auth.user(headers).await?, Right::Get(capture::PATH)).await?;
+                Ok(response(StatusCode::OK, "application/x-ndjson", capture::body(&self.engine).await?))
+            }
+            (profile::PATH, Some(profiler)) => {
+                self.auth.may(&self.auth.user(headers).await?, Right::Get(profile::PATH)).await?;
+                let profile = profiler.profile(uri.query()).await?;
+                Ok(response(StatusCode::OK, "application/octet-stream", whole(profile)))
+            }
+            (profile::PATH, None) => Err(Refused::new(
+                StatusCode::NOT_FOUND,
+                "no profiles are made: start the scheduler with --profiling",
+            )),
+            _ => Ok(response(StatusCode::OK, JSON, whole(self.data(uri, headers).await?))),
+        }
+    }
+
+    async fn data(self: &Arc<Self>, uri: &Uri, headers: &HeaderMap) -> Result<Vec<u8>, Refused> {
         let asked = Asked::at(uri)
             .ok_or_else(|| Refused::new(StatusCode::NOT_FOUND, format!("no such path: {}", uri.path())))?;
         let user = self.auth.user(headers).await?;
-        self.auth.may_list(&user, asked.namespace()).await?;
-        let sees_all = asked.namespace().is_none() || self.auth.may_list(&user, None).await.is_ok();
+        self.auth.may(&user, Right::List(asked.namespace().map(str::to_owned))).await?;
+        let sees_all = asked.namespace().is_none() || self.auth.may(&user, Right::List(None)).await.is_ok();
         let evictions = Arc::clone(&self.evictions);
         self.made(move |snapshot| asked.answer(snapshot, &evictions, sees_all)).await
     }
@@ -153,9 +187,9 @@ impl Api {
 }
 
 /// An answer, or why there is none.
-fn told(path: &str, answer: Result<Vec<u8>, Refused>) -> Response<Full<Bytes>> {
+fn told(path: &str, answer: Result<Response<Body>, Refused>) -> Response<Body> {
     let Refused { status, why } = match answer {
-        Ok(body) => return response(StatusCode::OK, body),
+        Ok(answer) => return answer,
         Err(refused) => refused,
     };
     debug!(%status, why, path, "refused");
@@ -164,7 +198,7 @@ fn told(path: &str, answer: Result<Vec<u8>, Refused>) -> Response<Full<Bytes>> {
         "reason": status.canonical_reason().unwrap_or_default().replace(' ', ""),
         "code": status.as_u16(),
     });
-    response(status, body.to_string().into_bytes())
+    response(status, JSON, whole(body.to_string()))
 }
 
 impl Asked {
@@ -220,11 +254,10 @@ fn body(answer: &impl Serialize) -> Result<Vec<u8>, Refused> {
         .map_err(|error| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no JSON: {error}")))
 }
 
-fn response(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+fn response(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
-    let value = header::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, value);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     response
 }

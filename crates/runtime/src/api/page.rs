@@ -1,16 +1,16 @@
 //! The web page, and the view of the cluster that it shows.
 use http::{HeaderValue, Response, header};
-use http_body_util::Full;
-use hyper::body::Bytes;
 use phalanx_core::report::Snapshot;
 use phalanx_view::{History, Seen, View, live_page, security_policy};
 
+use crate::server::{Body, whole};
+
 /// The static page at a path; it holds no data, so nobody is asked for a token.
-pub(super) fn at(path: &str) -> Option<Response<Full<Bytes>>> {
+pub(super) fn at(path: &str) -> Option<Response<Body>> {
     if path != "/" {
         return None;
     }
-    let mut page = Response::new(Full::new(Bytes::from(live_page())));
+    let mut page = Response::new(whole(live_page()));
     let headers = page.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

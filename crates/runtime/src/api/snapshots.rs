@@ -7,13 +7,13 @@ use phalanx_core::report::Snapshot;
 use tokio::sync::{Mutex, oneshot};
 
 use super::Refused;
-use crate::engine::Input;
+use crate::engine::{Input, Taken};
 
 /// A copy that is younger answers the next request too, so that the scheduling thread makes at most one in this time.
 const FRESH: Duration = Duration::from_secs(1);
-/// A copy counts so many times as long as the scheduling thread took to hand it out, where that is longer: so copies
-/// take a twentieth of its time at most, however large the cluster is.
-const FRESH_PER_WAIT: u32 = 20;
+/// A copy counts so many times as long as the scheduling thread took to make it, where that is longer: so copies take a
+/// twentieth of its time at most, however large the cluster is.
+const FRESH_PER_COPY: u32 = 20;
 
 /// A copy, and until when it answers.
 type Kept = Option<(Instant, Arc<Snapshot>)>;
@@ -37,16 +37,15 @@ impl Snapshots {
         {
             return Ok(Arc::clone(snapshot));
         }
-        let asked = Instant::now();
         let (tell, told) = oneshot::channel();
         self.engine.send(Input::Snapshot(tell)).map_err(|_| unavailable("the scheduler ends"))?;
         let told = tokio::time::timeout(within, told).await;
         let told = told.map_err(|_| unavailable("a cycle takes long: try again"))?;
-        let snapshot = told.ok().flatten();
+        let taken = told.ok().flatten();
         let elsewhere =
             "this replica does not lead, or has not listed all objects yet: ask the one that holds the lease";
-        let snapshot = snapshot.ok_or_else(|| unavailable(elsewhere))?;
-        let until = Instant::now() + FRESH.max(asked.elapsed() * FRESH_PER_WAIT);
+        let Taken { snapshot, took } = taken.ok_or_else(|| unavailable(elsewhere))?;
+        let until = Instant::now() + FRESH.max(took * FRESH_PER_COPY);
         *kept = Some((until, Arc::clone(&snapshot)));
         drop(kept);
         tokio::spawn(forget(Arc::clone(&self.kept), until));

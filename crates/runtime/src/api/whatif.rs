@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::{HeaderMap, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Body, Bytes};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Body;
 use phalanx_sim::WhatIf;
 
-use super::{Api, Refused, body, told};
+use super::auth::Right;
+use super::{Api, JSON, Refused, body, response, told};
+use crate::server::{self, whole};
 
 /// Where it is asked, by a POST.
 pub(crate) const PATH: &str = "/api/v1/whatif";
@@ -26,8 +28,9 @@ impl Api {
         self: &Arc<Self>,
         headers: &HeaderMap,
         question: B,
-    ) -> Response<Full<Bytes>> {
-        told(PATH, self.compared(headers, question).await)
+    ) -> Response<server::Body> {
+        let answer = self.compared(headers, question).await;
+        told(PATH, answer.map(|answer| response(StatusCode::OK, JSON, whole(answer))))
     }
 
     async fn compared<B: Question>(
@@ -37,7 +40,7 @@ impl Api {
     ) -> Result<Vec<u8>, Refused> {
         let bad = |why: String| Refused::new(StatusCode::BAD_REQUEST, why);
         let user = self.auth.user(headers).await?;
-        self.auth.may_list(&user, None).await?;
+        self.auth.may(&user, Right::List(None)).await?;
         let question = Limited::new(question, QUESTION_MAX).collect().await;
         let question = question.map_err(|_| {
             let why = format!("the question is cut short, or larger than {QUESTION_MAX} bytes");

@@ -9,8 +9,9 @@ use std::sync::mpsc::Receiver;
 use phalanx_core::decision::Decision;
 use tracing::{error, info};
 
-use super::Queued;
+use super::capture::{NoCapture, Recording};
 use super::line::Line;
+use super::{Order, Queued};
 use crate::metrics::Metrics;
 
 /// Where a journal is, and how large it may get.
@@ -125,16 +126,25 @@ pub fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Writes lines until all senders are gone. A line that cannot be written is dropped, and counted.
+/// Carries out orders until all senders are gone. A line that cannot be written is dropped, and counted.
 pub(super) fn write_all(
     mut file: Rotating,
-    lines: &Receiver<Line<Decision>>,
+    orders: &Receiver<Order>,
     queued: &Queued,
     metrics: &Arc<Metrics>,
 ) {
     let (path, mut failing, mut lost) = (file.options.path.display().to_string(), false, 0);
     let mut buffer = Vec::new();
-    while let Ok(line) = lines.recv() {
+    while let Ok(order) = orders.recv() {
+        let line = match order {
+            Order::Write(line) => line,
+            Order::HandOut(tell) => {
+                let complete = if lost == 0 { Ok(()) } else { Err(NoCapture::Dropped) };
+                // Who asked may have gone.
+                let _ = tell.send(complete.and_then(|()| Ok(Recording::of(&file.options.path)?)));
+                continue;
+            }
+        };
         queued.leave(&line);
         if lost > 0 && put(&mut file, &mut buffer, &Line::Dropped(lost)).is_ok() {
             lost = 0;

@@ -4,6 +4,7 @@
 //! cycle, and on request all inputs of cycles, from which the cycles can be run again (`replay`). The scheduling
 //! thread only hands lines to a thread that writes them: where the disk is slower than decisions come, lines are
 //! dropped, and no cycle waits.
+mod capture;
 mod file;
 mod history;
 mod line;
@@ -23,8 +24,10 @@ use phalanx_cluster::event::{Event, Time};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_framework::extender::{Extender, ExtenderRecorder};
+use tokio::sync::oneshot;
 use tracing::{info, warn};
 
+pub use capture::{NoCapture, Recording};
 pub use file::{JournalOptions, files};
 pub use history::{Happened, Subject, history, words};
 pub use line::{Cycle, Line, Start};
@@ -78,11 +81,19 @@ impl Queued {
     }
 }
 
+/// What the thread that writes is told.
+enum Order {
+    /// Write a line.
+    Write(Line<Decision>),
+    /// Hand out the files as they are now.
+    HandOut(oneshot::Sender<Result<Recording, NoCapture>>),
+}
+
 /// The thread that writes.
 #[derive(Debug)]
 struct Writer {
     /// There until the writer is dropped.
-    lines: Option<SyncSender<Line<Decision>>>,
+    orders: Option<SyncSender<Order>>,
     queued: Arc<Queued>,
     thread: Option<JoinHandle<()>>,
 }
@@ -90,12 +101,12 @@ struct Writer {
 impl Writer {
     fn open(options: JournalOptions, metrics: Arc<Metrics>) -> io::Result<Self> {
         let file = Rotating::open(options)?;
-        let (lines, received) = sync_channel(QUEUED_LINES);
+        let (orders, received) = sync_channel(QUEUED_LINES);
         let queued = Arc::<Queued>::default();
         let counter = Arc::clone(&queued);
         let body = move || file::write_all(file, &received, &counter, &metrics);
         let thread = std::thread::Builder::new().name("phalanx-journal".to_owned()).spawn(body)?;
-        Ok(Self { lines: Some(lines), queued, thread: Some(thread) })
+        Ok(Self { orders: Some(orders), queued, thread: Some(thread) })
     }
 
     /// False when too much waits, or nobody writes any more.
@@ -103,19 +114,27 @@ impl Writer {
         if !self.queued.enter(&line) {
             return false;
         }
-        let sent = self.lines.as_ref().map(|lines| lines.try_send(line));
-        let Some(Err(TrySendError::Full(line) | TrySendError::Disconnected(line))) = sent else {
-            return true;
-        };
-        self.queued.leave(&line);
+        match self.order(Order::Write(line)) {
+            None => return true,
+            Some(Order::Write(line)) => self.queued.leave(&line),
+            Some(Order::HandOut(_)) => {}
+        }
         false
+    }
+
+    /// Returns an order that is not taken.
+    fn order(&self, order: Order) -> Option<Order> {
+        match self.orders.as_ref()?.try_send(order) {
+            Ok(()) => None,
+            Err(TrySendError::Full(order) | TrySendError::Disconnected(order)) => Some(order),
+        }
     }
 }
 
 /// Lines on their way are written. Who must not wait for a disk that hangs limits the time of the thread that drops it.
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.lines = None;
+        self.orders = None;
         if let Some(thread) = self.thread.take() {
             // A panic there is no reason for one here.
             let _ = thread.join();
@@ -214,6 +233,21 @@ impl Journal {
         if self.inputs || !decisions.is_empty() {
             let time = Timestamp::from_millisecond(now.0).map(|time| time.to_string()).unwrap_or_default();
             self.tell(Line::Cycle(Cycle { number, time, now, decisions, stopwatch, extenders }));
+        }
+    }
+
+    /// Has the files handed out once all that happened so far is written, where they can be replayed.
+    pub fn hand_out(&self, tell: oneshot::Sender<Result<Recording, NoCapture>>) {
+        // Who asked may have gone.
+        let refuse = |tell: oneshot::Sender<_>, why| drop(tell.send(Err(why)));
+        match &self.writer {
+            Some(writer) if self.inputs && self.dropped == 0 => {
+                if let Some(Order::HandOut(tell)) = writer.order(Order::HandOut(tell)) {
+                    refuse(tell, NoCapture::Busy);
+                }
+            }
+            Some(_) if self.inputs => refuse(tell, NoCapture::Dropped),
+            _ => refuse(tell, NoCapture::NoInputs),
         }
     }
 

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
@@ -17,14 +17,16 @@ use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use phalanx_framework::testing::{group, member, node, queue, running};
 use phalanx_runtime::api::client::SchedulerClient;
 use phalanx_runtime::api::{Api, Evictions};
-use phalanx_runtime::engine::Input;
+use phalanx_runtime::engine::{Input, Taken};
+use phalanx_runtime::journal::Journal;
 use phalanx_runtime::server::{Pages, serve};
 use phalanx_sim::{AddedNodes, Changes, Comparison, WhatIf};
 use serde_json::{Value, json};
 
 use crate::fake::{Answer, Log, Seen, api as api_server, fails, ok};
 
-/// Knows the tokens `ann` and `root`; ann may list PodGroups in namespace `ns`, root in all.
+/// Knows the tokens `ann` and `root`; ann may list PodGroups in namespace `ns`, root in all, and root may get all
+/// paths.
 fn reviews() -> (Client, Log) {
     api_server(|seen: &Seen| -> Answer {
         let mut body = seen.body.clone();
@@ -37,7 +39,14 @@ fn reviews() -> (Client, Log) {
             }
             "/apis/authorization.k8s.io/v1/subjectaccessreviews" => {
                 let of = &spec["resourceAttributes"];
-                assert_eq!((&of["group"], &of["verb"]), (&json!("scheduling.volcano.sh"), &json!("list")));
+                if of.is_null() {
+                    assert_eq!(spec["nonResourceAttributes"]["verb"], "get");
+                } else {
+                    assert_eq!(
+                        (&of["group"], &of["verb"]),
+                        (&json!("scheduling.volcano.sh"), &json!("list"))
+                    );
+                }
                 json!({"allowed": spec["user"] == "root" || of["namespace"] == "ns"})
             }
             path => return fails(404, path),
@@ -82,9 +91,15 @@ fn start(leads: bool) -> Running {
     std::thread::spawn(move || {
         let (cluster, scheduler) = cluster();
         while let Ok(input) = inputs.recv() {
-            let Input::Snapshot(tell) = input else { continue };
-            made.fetch_add(1, Ordering::Relaxed);
-            let _ = tell.send(leads.then(|| Arc::new(scheduler.snapshot(&cluster))));
+            match input {
+                Input::Snapshot(tell) => {
+                    made.fetch_add(1, Ordering::Relaxed);
+                    let snapshot = || Arc::new(scheduler.snapshot(&cluster));
+                    let _ = tell.send(leads.then(|| Taken { snapshot: snapshot(), took: Duration::ZERO }));
+                }
+                Input::Capture(tell) => Journal::default().hand_out(tell),
+                _ => {}
+            }
         }
     });
     let api = Arc::new(Api::new(client, engine, Arc::clone(&evictions)));
@@ -147,6 +162,25 @@ async fn who_may_list_podgroups_is_answered_and_nobody_else() {
             "ann may not list podgroups.scheduling.volcano.sh in all namespaces",
         ),
         ("/api/v1/secrets", Some("root"), 404, "no such path: /api/v1/secrets"),
+        ("/debug/capture", None, 401, "a bearer token is needed"),
+        (
+            "/debug/capture",
+            Some("ann"),
+            403,
+            "ann may not get the path /debug/capture, which nonResourceURLs of a ClusterRole allow",
+        ),
+        (
+            "/debug/capture",
+            Some("root"),
+            404,
+            "this scheduler does not record what its cycles read: start it with --journal-path and --journal-inputs",
+        ),
+        (
+            "/debug/pprof/profile",
+            Some("root"),
+            404,
+            "no profiles are made: start the scheduler with --profiling",
+        ),
     ] {
         let (status, body) = running.get(path, token).await;
         assert_eq!(status, expected, "{path} {token:?}: {body}");

@@ -11,8 +11,9 @@ use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
+use phalanx_runtime::api::Notes;
 use phalanx_runtime::clock::CycleClock;
-use phalanx_runtime::engine::{Engine, Input, Pace};
+use phalanx_runtime::engine::{Engine, Input, Pace, SnapshotRequests};
 use phalanx_runtime::journal::Journal;
 use phalanx_runtime::outbox::driver;
 use phalanx_runtime::pulse::Pulse;
@@ -92,8 +93,8 @@ fn engine(scheduler: Scheduler, inputs: Receiver<Input>, outbox: UnboundedSender
         leads: true,
         clock: CycleClock::default(),
         journal: Journal::default(),
-        evictions: Arc::default(),
-        asked: Vec::new(),
+        notes: Notes::default(),
+        asked: SnapshotRequests::default(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Journals that the scheduling thread writes: what they tell, and that their cycles can be run again.
 use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -13,17 +14,21 @@ use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_framework::extender::NoExtender;
 use phalanx_framework::testing::{group, member, node, queue, running};
+use phalanx_runtime::api::Notes;
 use phalanx_runtime::clock::CycleClock;
-use phalanx_runtime::engine::{Engine, Input, Pace};
-use phalanx_runtime::journal::{Journal, JournalOptions, Line, Reader, Replay, Start, Subject, history};
+use phalanx_runtime::engine::{Engine, Input, Pace, SnapshotRequests};
+use phalanx_runtime::journal::{
+    Journal, JournalOptions, Line, NoCapture, Reader, Replay, Start, Subject, history,
+};
 use phalanx_runtime::metrics::Metrics;
 use phalanx_runtime::outbox::driver;
 use phalanx_runtime::telemetry::{SlowCycles, Telemetry};
 use phalanx_testkit::random::{Script, script};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{TestCaseError, TestRunner};
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
 
 const SEED: u64 = 7;
 
@@ -71,8 +76,8 @@ impl Recorded {
             leads: false,
             clock: CycleClock::default(),
             journal,
-            evictions: Arc::default(),
-            asked: Vec::new(),
+            notes: Notes::default(),
+            asked: SnapshotRequests::default(),
         };
         let thread = std::thread::spawn(move || engine.run());
         inputs.send(Input::Lead).unwrap();
@@ -115,6 +120,15 @@ impl Recorded {
                 return decisions;
             }
         }
+    }
+
+    /// What a capture holds now.
+    fn capture(&self) -> Result<Vec<u8>, NoCapture> {
+        let (tell, told) = oneshot::channel();
+        self.inputs.send(Input::Capture(tell)).unwrap();
+        let mut lines = Vec::new();
+        told.blocking_recv().unwrap()?.since_start()?.read_to_end(&mut lines).unwrap();
+        Ok(lines)
     }
 
     /// Waits until all is written.
@@ -163,11 +177,22 @@ fn answers(decisions: &[Decision], fails: bool) -> Vec<Event> {
     events
 }
 
-/// Runs a random cluster, with a reload of scheduler.conf in between.
-fn record(script: &Script, conf: &str, journal: JournalOptions) -> u64 {
+/// A capture that was taken while a scheduler ran, and how many cycles had run.
+struct Captured {
+    lines: Vec<u8>,
+    cycles: u64,
+}
+
+/// Runs a random cluster, with a reload of scheduler.conf in between; a capture is taken after so many cycles. Returns
+/// it and the number of cycles.
+fn record(script: &Script, conf: &str, journal: JournalOptions, capture_after: usize) -> (Captured, u64) {
     let mut recorded = Recorded::new(journal, conf);
+    let mut captured = None;
     let mut decided = recorded.cycle(script.events());
     for (at, (_, fails)) in script.future.iter().enumerate() {
+        if at == capture_after {
+            captured = Some(taken(&recorded));
+        }
         let mut events = answers(&decided, *fails);
         if let Some((name, room)) = script.nodes.get(at) {
             events.push(if *fails { Event::NodeGone(name.as_str().into()) } else { node(name, room).into() });
@@ -177,7 +202,25 @@ fn record(script: &Script, conf: &str, journal: JournalOptions) -> u64 {
     let new = Box::new(parse(conf, &Known::builtin()).conf.unwrap());
     recorded.inputs.send(Input::Conf(new, conf.into())).unwrap();
     recorded.cycle(answers(&decided, false));
-    count(&recorded.end(), CYCLES)
+    let captured = captured.unwrap_or_else(|| taken(&recorded));
+    (captured, count(&recorded.end(), CYCLES))
+}
+
+fn taken(recorded: &Recorded) -> Captured {
+    let cycles = recorded.cycles();
+    Captured { lines: recorded.capture().unwrap(), cycles }
+}
+
+/// How many cycles these lines have; each is replayed and compared.
+fn replayed(lines: impl IntoIterator<Item = Line<Value>>, name: &str) -> Result<u64, TestCaseError> {
+    let (mut replay, mut cycles) = (Replay::default(), 0);
+    for line in lines {
+        if let Some(cycle) = replay.take_in(line).unwrap() {
+            prop_assert_eq!(cycle.difference, None, "{}", name);
+            cycles += 1;
+        }
+    }
+    Ok(cycles)
 }
 
 /// Names and texts of the configurations in `config/`.
@@ -194,21 +237,29 @@ fn cycles_of_random_clusters_are_replayed_to_the_byte_with_all_shipped_confs() {
     assert!(confs.len() > 5, "{confs:?}");
     for (name, conf) in confs {
         let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) };
-        let one = |script: Script| {
+        let one = |(script, capture_after): (Script, usize)| {
             let folder = tempfile::tempdir().unwrap();
-            let cycles = record(&script, &conf, options(folder.path()));
-            let (mut replay, mut replayed) = (Replay::default(), 0);
-            for line in lines(&options(folder.path()).path) {
-                if let Some(cycle) = replay.take_in(line).unwrap() {
-                    prop_assert_eq!(cycle.difference, None, "{}", &name);
-                    replayed += 1;
-                }
-            }
-            prop_assert_eq!(replayed, cycles, "each cycle is in the journal");
+            let (captured, cycles) = record(&script, &conf, options(folder.path()), capture_after);
+            let journal = replayed(lines(&options(folder.path()).path), &name)?;
+            prop_assert_eq!(journal, cycles, "each cycle is in the journal");
+            let file = folder.path().join("capture");
+            std::fs::write(&file, captured.lines).unwrap();
+            let until_then = replayed(lines(&file), &name)?;
+            prop_assert!((captured.cycles..=cycles).contains(&until_then), "{} cycles", until_then);
             Ok(())
         };
-        TestRunner::new(config).run(&script(), one).unwrap();
+        TestRunner::new(config).run(&(script(), 0..4_usize), one).unwrap();
     }
+}
+
+#[test]
+fn only_a_scheduler_that_records_inputs_is_captured() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = JournalOptions { inputs: false, ..options(folder.path()) };
+    let mut recorded = Recorded::new(options, PREEMPT);
+    recorded.until(preemption(), is_evict);
+    assert_eq!(recorded.capture(), Err(NoCapture::NoInputs));
+    recorded.end();
 }
 
 /// A full node, and a gang that preempts those on it.

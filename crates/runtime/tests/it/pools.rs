@@ -10,7 +10,8 @@ use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, builtin_default, parse};
 use phalanx_core::decision::Decision;
 use phalanx_core::{RetryLimits, Scheduler};
-use phalanx_runtime::engine::{Engine, Input, Pace};
+use phalanx_runtime::api::Notes;
+use phalanx_runtime::engine::{Engine, Input, Pace, SnapshotRequests};
 use phalanx_runtime::journal::Journal;
 use phalanx_runtime::metrics::Metrics;
 use phalanx_runtime::outbox::driver;
@@ -67,8 +68,8 @@ fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
         leads: true,
         clock: phalanx_runtime::clock::CycleClock::default(),
         journal: Journal::default(),
-        evictions: Arc::default(),
-        asked: Vec::new(),
+        notes: Notes::default(),
+        asked: SnapshotRequests::default(),
     };
     let thread = std::thread::spawn(|| engine.run());
     Running { inputs, decisions, metrics, thread }

@@ -147,7 +147,7 @@ async fn metrics_name_the_configuration_in_force_and_whether_the_last_was_refuse
         has("phalanx_conf_last_reload_successful 1");
     };
     tokio::select! {
-        () = file.follow(&metrics, |_, _| ()) => panic!("a file is followed for ever"),
+        () = file.follow(&metrics, |_| ()) => panic!("a file is followed for ever"),
         () = edits => {}
     }
 }

@@ -146,7 +146,8 @@ async function live() {
     if (!document.hidden && !asked) {
       try {
         const token = sessionStorage.getItem(TOKEN);
-        const headers = token ? { Authorization: 'Bearer ' + token } : {};
+        // Not as Authorization, which the API server takes off what it proxies.
+        const headers = token ? { 'X-Phalanx-Token': token } : {};
         const answer = await fetch('api/v1/view', { headers, cache: 'no-store' });
         if (answer.status === 401 || answer.status === 403) {
           asked = true;

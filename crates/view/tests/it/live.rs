@@ -6,8 +6,8 @@ use std::thread;
 
 use phalanx_view::{VIEW_PATH, View, live_page, security_policy};
 
-use crate::browser::Browser;
 use crate::samples;
+use phalanx_testkit::browser::Browser;
 
 /// What the scheduler answers.
 struct Answers {
@@ -35,7 +35,7 @@ fn answer(stream: &TcpStream, answers: &Answers) {
     let Some(first) = lines.next() else { return };
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
     let headers: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-    let expected = format!("authorization: bearer {}", answers.token);
+    let expected = format!("x-phalanx-token: {}", answers.token);
     let known = headers.iter().any(|line| line.to_lowercase() == expected);
     let (status, body) = match path.strip_prefix("/proxy/") {
         Some("") => ("200 OK", live_page()),

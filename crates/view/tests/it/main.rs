@@ -1,6 +1,5 @@
 //! Views of random clusters, and the page in a browser.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails with the test")]
-mod browser;
 mod history;
 mod live;
 mod page;

@@ -2,8 +2,8 @@
 use phalanx_view::{EvictedPod, page};
 use serde_json::json;
 
-use crate::browser::Browser;
 use crate::samples::{self, HOSTILE, view};
+use phalanx_testkit::browser::Browser;
 
 #[test]
 fn the_page_needs_no_other_file() {

@@ -3,17 +3,17 @@
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::Api;
 use kube::api::PostParams;
-use phalanx_e2e::{PlaneOptions, phalanx, wait};
+use phalanx_e2e::{PlaneOptions, fake, phalanx, wait};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, PodSpec, SOON};
 use super::evictions::{full, urgent};
 
 /// The token of a new service account of namespace `default`.
-async fn account(cluster: &Cluster, name: &str) -> Result<String> {
+pub(super) async fn account(cluster: &Cluster, name: &str) -> Result<String> {
     let accounts: Api<ServiceAccount> = Api::default_namespaced(cluster.client.clone());
     let account = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     accounts.create(&PostParams::default(), &account).await?;
@@ -33,8 +33,23 @@ async fn allow(cluster: &Cluster, account: &str) -> Result<()> {
     Ok(())
 }
 
+/// Lets an account list the PodGroups of all namespaces, and get these paths.
+pub(super) async fn allow_all(cluster: &Cluster, account: &str, paths: &[&str]) -> Result<()> {
+    let list = json!({"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["list"]});
+    let get = json!({"nonResourceURLs": paths, "verbs": ["get"]});
+    let rules = if paths.is_empty() { vec![list] } else { vec![list, get] };
+    let role: ClusterRole = serde_json::from_value(json!({"metadata": {"name": account}, "rules": rules}))?;
+    let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": "default"});
+    let named = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account});
+    let binding = json!({"metadata": {"name": account}, "roleRef": named, "subjects": [subject]});
+    let binding: ClusterRoleBinding = serde_json::from_value(binding)?;
+    Api::all(cluster.client.clone()).create(&PostParams::default(), &role).await?;
+    Api::all(cluster.client.clone()).create(&PostParams::default(), &binding).await?;
+    Ok(())
+}
+
 /// What a command prints that asks the scheduler with a token, or its error.
-async fn ask(cluster: &Cluster, token: &str, args: &[&str]) -> Result<String> {
+pub(super) async fn ask(cluster: &Cluster, token: &str, args: &[&str]) -> Result<String> {
     let program = tokio::task::spawn_blocking(phalanx::binary).await??;
     let url = format!("http://{}", cluster.phalanx().api_address().context("an API")?);
     let mut command = tokio::process::Command::new(program);
@@ -84,4 +99,23 @@ async fn waiting_podgroups_and_evicted_pods_are_explained_to_who_may_list_them()
         ensure!(refused.contains("may not list podgroups.scheduling.volcano.sh"), "{args:?}: {refused}");
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn a_profile_is_for_who_may_get_its_path() -> Result<()> {
+    const PROFILE: &str = "/debug/pprof/profile";
+    let flags = ["--api-address=127.0.0.1:0", "--profiling"];
+    let cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &flags).await?;
+    let (reader, stranger) = (account(&cluster, "reader").await?, account(&cluster, "stranger").await?);
+    allow_all(&cluster, "reader", &[PROFILE]).await?;
+    cluster.gang("g", 2, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("g-", 2).await?;
+    let (status, _) = cluster.phalanx().ask(PROFILE, Some(&stranger)).await?;
+    assert_eq!(status, "HTTP/1.1 403 Forbidden");
+    let (status, profile) = cluster.phalanx().ask(&format!("{PROFILE}?seconds=1"), Some(&reader)).await?;
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    let named = |text: &[u8]| profile.windows(text.len()).any(|part| part == text);
+    ensure!(named(b"cpu") && named(b"nanoseconds"), "{} bytes", profile.len());
+    cluster.gang("h", 2, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("h-", 2).await
 }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
+use kube::{Api, api::ListParams};
 use phalanx_e2e::{Phalanx, PlaneOptions, fake, phalanx, wait};
 
 use super::cluster::{Cluster, PodSpec, SOON};
@@ -174,5 +175,43 @@ async fn an_invalid_configuration_at_the_start_ends_the_process_with_line_and_co
     ensure!(error.contains("scheduler.conf:1:") && error.contains("alocate"), "{error}");
     let (code, error) = phalanx::run(&["scheduler", "--schedule-period=often"]).await?;
     assert_eq!(code, 2, "{error}");
+    Ok(())
+}
+
+/// What an event on the pod of the scheduler says.
+async fn told(cluster: &Cluster, reason: &str) -> Result<Event> {
+    let events: Api<Event> = Api::namespaced(cluster.client.clone(), "default");
+    wait::until(SOON, &format!("an event {reason}"), async || {
+        let of_pod =
+            |event: &Event| event.regarding.as_ref().is_some_and(|it| it.name.as_deref() == Some("own"));
+        let all = events.list(&ListParams::default()).await?.items;
+        let one = all.into_iter().find(|event| of_pod(event) && event.reason.as_deref() == Some(reason));
+        one.with_context(|| format!("no {reason}"))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn events_on_the_pod_of_the_scheduler_tell_what_came_of_an_edit() -> Result<()> {
+    let mut cluster =
+        Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("9")).await?;
+    let mut mount = Mount::new(cluster.file("conf"), &conf("enqueue, allocate, backfill"))?;
+    let pod = [("POD_NAMESPACE", "default"), ("POD_NAME", "own"), ("POD_UID", "1234")];
+    cluster.scheduler = Some(Phalanx::start_in_pod(&cluster.plane, &pod, &[&mount.flag()]).await?);
+
+    mount.swap(&conf("enqueue, alocate"))?;
+    let refused = told(&cluster, "ConfRefused").await?;
+    let (note, kind) = (refused.note.unwrap_or_default(), refused.type_.unwrap_or_default());
+    ensure!(
+        kind == "Warning" && note.starts_with("the last good scheduler.conf stays in effect: "),
+        "{kind}: {note}"
+    );
+    ensure!(note.contains("scheduler.conf:1:") && note.contains("alocate"), "{note}");
+    assert_eq!(refused.regarding.and_then(|pod| pod.uid).as_deref(), Some("1234"));
+
+    mount.swap(&conf("enqueue, backfill"))?;
+    let taken = told(&cluster, "ConfReloaded").await?;
+    let (note, kind) = (taken.note.unwrap_or_default(), taken.type_.unwrap_or_default());
+    ensure!(kind == "Normal" && note.starts_with("scheduler.conf reloaded: actions"), "{kind}: {note}");
     Ok(())
 }

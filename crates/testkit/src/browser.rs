@@ -1,4 +1,5 @@
 //! Chromium without a window, driven by the DevTools protocol over a pipe.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails with the test")]
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -18,20 +19,21 @@ fn chromium() -> Option<PathBuf> {
 }
 
 /// A browser with one page.
-pub(crate) struct Browser {
+#[derive(Debug)]
+pub struct Browser {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     session: String,
     next: u64,
     /// Errors of scripts and of the console so far.
-    pub(crate) errors: Vec<String>,
+    pub errors: Vec<String>,
     _profile: tempfile::TempDir,
 }
 
 impl Browser {
     /// A browser, or `None` where there is none, which it says.
-    pub(crate) fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         let Some(chromium) = chromium() else {
             // Straight to the terminal: tests that pass are silent otherwise.
             let why = "no Chromium on PATH, and CHROME is not set";
@@ -66,7 +68,7 @@ impl Browser {
     }
 
     /// Calls a method and waits for its result; events on the way that tell of errors are kept.
-    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
+    pub fn call(&mut self, method: &str, params: &Value) -> Value {
         self.next += 1;
         let mut message = json!({"id": self.next, "method": method, "params": params});
         if !self.session.is_empty() {
@@ -98,13 +100,13 @@ impl Browser {
     }
 
     /// Opens an address.
-    pub(crate) fn open(&mut self, address: &str) {
+    pub fn open(&mut self, address: &str) {
         self.call("Page.navigate", &json!({"url": address}));
         self.wait("document.readyState === 'complete' && document.body !== null");
     }
 
     /// Opens a page from its text, at a fragment.
-    pub(crate) fn show(&mut self, page: &str, fragment: &str) -> tempfile::TempDir {
+    pub fn show(&mut self, page: &str, fragment: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("page.html"), page).unwrap();
         self.open(&format!("file://{}/page.html{fragment}", folder.path().display()));
@@ -113,7 +115,7 @@ impl Browser {
     }
 
     /// The value of an expression.
-    pub(crate) fn eval(&mut self, expression: &str) -> Value {
+    pub fn eval(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let mut result = self.call("Runtime.evaluate", &params);
         assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
@@ -121,17 +123,17 @@ impl Browser {
     }
 
     /// The text of an expression.
-    pub(crate) fn text(&mut self, expression: &str) -> String {
+    pub fn text(&mut self, expression: &str) -> String {
         self.eval(expression).as_str().map(str::to_owned).unwrap_or_default()
     }
 
     /// The text that the reader sees of an element.
-    pub(crate) fn seen(&mut self, id: &str) -> String {
+    pub fn seen(&mut self, id: &str) -> String {
         self.text(&format!("document.getElementById({}).innerText", json!(id)))
     }
 
     /// Waits until an expression is true.
-    pub(crate) fn wait(&mut self, expression: &str) {
+    pub fn wait(&mut self, expression: &str) {
         let poll = format!(
             "new Promise((done) => {{ let tries = 0; const look = () => {{ let is = false; try {{ is = {expression}; }} \
              catch {{}} if (is || ++tries > 1000) done(Boolean(is)); else setTimeout(look, 20); }}; look(); }})"
@@ -140,7 +142,7 @@ impl Browser {
     }
 
     /// Presses a key.
-    pub(crate) fn press(&mut self, key: &str, code: u32) {
+    pub fn press(&mut self, key: &str, code: u32) {
         for kind in ["rawKeyDown", "keyUp"] {
             let params = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
             self.call("Input.dispatchKeyEvent", &params);
@@ -151,7 +153,7 @@ impl Browser {
     }
 
     /// Sets the size of the window, and whether the reader prefers dark pages.
-    pub(crate) fn look(&mut self, width: u32, height: u32, dark: bool) {
+    pub fn look(&mut self, width: u32, height: u32, dark: bool) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", &size);
         let scheme = if dark { "dark" } else { "light" };
