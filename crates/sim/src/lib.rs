@@ -19,6 +19,7 @@ mod gang;
 mod json;
 mod kind;
 mod left;
+mod list;
 mod locate;
 mod manifests;
 mod mend;

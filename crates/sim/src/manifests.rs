@@ -204,7 +204,7 @@ impl<'a> Texts<'a> {
                 }
             };
             look(&value);
-            if !is_empty(&value) && !held.contains(document.file) {
+            if (document.item.is_some() || !is_empty(&value)) && !held.contains(document.file) {
                 held.insert(document.file.to_owned());
             }
             // A PodGroup that is made stands in no document: what may be wrong with it is told of the first.
