@@ -12,8 +12,9 @@ use phalanx_framework::conf::Conf;
 use super::arrival::Trace;
 use super::fragments::Typical;
 use super::job;
+use super::plays::FIGURES;
 use super::report::{Evictions, Fairness, FirstWait, Level, Run, TraceReport, Waits};
-use super::samples::{self, Samples};
+use super::samples::{self, Counts, Samples};
 use crate::api_server::ApiServer;
 use crate::arrivals::Arrivals;
 use crate::manifests::{Manifests, Object, builtin_queue};
@@ -70,7 +71,7 @@ pub fn play(
     };
     simulation.run_watched(&mut counting_clock(), &mut player)?;
     let end = simulation.now();
-    player.samples.pass(&simulation, player.waiting(), Time(end.0 + 1));
+    player.samples.pass(&simulation, player.counts(), Time(end.0 + 1));
     Ok(player.run(name, &resource, &simulation))
 }
 
@@ -119,16 +120,26 @@ impl Trace {
 }
 
 impl TraceReport {
-    /// The report on runs of one trace.
-    pub fn of(runs: Vec<Run>) -> Self {
+    /// The report on runs of a trace, or of several: for each configuration all that it played.
+    pub fn of(plays: Vec<Vec<Run>>) -> Self {
+        let count = plays.first().map_or(0, Vec::len);
+        let runs: Vec<Run> = plays.into_iter().filter_map(with_spread).collect();
         let first = runs.first();
         Self {
             resource: first.map(|run| run.resource.clone()).unwrap_or_default(),
             capacity: first.map(|run| run.capacity.clone()).unwrap_or_default(),
             jobs: first.map(|run| run.jobs).unwrap_or_default(),
+            plays: count,
             runs,
         }
     }
+}
+
+/// The first of several runs, with the figures of all.
+fn with_spread(plays: Vec<Run>) -> Option<Run> {
+    let several = FIGURES.iter().filter(|_| plays.len() > 1);
+    let spread = several.filter_map(|figure| Some((figure.name, figure.over(&plays)?))).collect();
+    Some(Run { spread, ..plays.into_iter().next()? })
 }
 
 /// What has become of a job.
@@ -214,7 +225,7 @@ impl Watcher for Player<'_> {
     }
 
     fn passes(&mut self, simulation: &Simulation, then: Time) {
-        self.samples.pass(simulation, self.waiting(), then);
+        self.samples.pass(simulation, self.counts(), then);
         self.told.seconds = seconds(Time(simulation.now().0 - self.begin.0));
         (self.progress)(self.told);
     }
@@ -244,8 +255,8 @@ impl Player<'_> {
         }
     }
 
-    fn waiting(&self) -> usize {
-        self.told.arrived - self.started
+    fn counts(&self) -> Counts {
+        Counts { waiting: self.told.arrived - self.started, evicted: self.evictions.pods() }
     }
 
     fn waits<K: Ord>(&self, key: &dyn Fn(&job::Job) -> K) -> BTreeMap<K, Waits> {
@@ -292,6 +303,7 @@ impl Player<'_> {
             waits_by_queue,
             queues,
             evictions: self.evictions,
+            spread: BTreeMap::new(),
             samples,
             capacity,
             resource: resource.clone(),

@@ -1,6 +1,7 @@
 //! The report on a trace as tables for a terminal.
 use std::sync::Arc;
 
+use super::plays::{FIGURES, Figure};
 use super::report::{Run, TraceReport, Waits};
 use crate::report::table::columns;
 
@@ -9,6 +10,7 @@ impl TraceReport {
     pub fn to_table(&self) -> String {
         let parts = [
             self.runs_table(),
+            self.spread_table(),
             self.utilisation_table(),
             self.waits_table("SIZE", &|run| run.waits_by_size.clone()),
             self.waits_table("QUEUE", &|run| run.waits_by_queue.clone()),
@@ -34,8 +36,35 @@ impl TraceReport {
 
     /// The work that was lost, of the resource.
     pub(super) fn lost(&self, run: &Run) -> String {
-        let hours = run.evictions.lost_hours.get(&self.resource).copied().unwrap_or_default();
-        format!("{} h of {}", amount(hours), self.resource)
+        format!("{} h of {}", amount(run.lost_hours()), self.resource)
+    }
+
+    /// Over several traces and seeds: a row for each figure, a column for each configuration.
+    pub(super) fn spread_rows(&self) -> Vec<Vec<String>> {
+        let cell = |figure: &Figure, run: &Run| {
+            let told = run.spread.get(figure.name).map(|spread| {
+                [spread.min, spread.median, spread.max].map(|each| figure.text(each)).join(", ")
+            });
+            told.unwrap_or_else(|| "-".to_owned())
+        };
+        let figures =
+            FIGURES.iter().filter(|figure| self.runs.iter().any(|run| run.spread.contains_key(figure.name)));
+        let row = |figure: &Figure| {
+            let cells = self.runs.iter().map(|run| cell(figure, run));
+            std::iter::once(figure.label.to_owned()).chain(cells).collect()
+        };
+        figures.map(row).collect()
+    }
+
+    fn spread_table(&self) -> String {
+        let rows = self.spread_rows();
+        if rows.is_empty() {
+            return String::new();
+        }
+        let of = format!("OF {} PLAYS", self.plays);
+        let confs = self.runs.iter().map(|run| format!("MIN, MEDIAN, MAX ({})", run.conf));
+        let heads: Vec<String> = std::iter::once(of).chain(confs).collect();
+        columns(&heads.iter().map(String::as_str).collect::<Vec<_>>(), rows)
     }
 
     fn utilisation_table(&self) -> String {
@@ -71,6 +100,11 @@ impl TraceReport {
 
     fn queues_table(&self) -> String {
         let of = format!("HAD ({})", self.resource);
+        columns(&["QUEUE", "CONF", &of, "DESERVED", "SHORT"], self.queue_rows())
+    }
+
+    /// What queues had and deserved, and what they were short of.
+    pub(super) fn queue_rows(&self) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
         let figure = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), amount);
         for name in self.runs.first().into_iter().flat_map(|run| run.queues.keys()) {
@@ -81,7 +115,7 @@ impl TraceReport {
                 rows.push([name.to_string(), run.conf.clone()].into_iter().chain(figures).collect());
             }
         }
-        columns(&["QUEUE", "CONF", &of, "DESERVED", "SHORT"], rows)
+        rows
     }
 
     /// The first waits, a line for each run.
