@@ -6,7 +6,7 @@ use phalanx_conf::{Known, Parsed, Problem, Severity};
 use phalanx_framework::conf::Conf;
 use phalanx_sim::{Comparison, Options};
 
-use crate::exit::{BadInput, counted, print};
+use crate::exit::{BadInput, counted, print, print_table};
 use crate::inputs::{self, ClusterArgs};
 use crate::runs;
 
@@ -77,7 +77,7 @@ fn diff(args: &Diff) -> Result<()> {
     let before = runs::report(old, manifests.clone(), &options, None)?;
     let after = runs::report(new, manifests, &options, None)?;
     let [old, new] = [&args.old, &args.new].map(|file| inputs::shown(file));
-    print(&format!("\n{}", Comparison::of(&before, &after).to_table([&old, &new])))
+    print_table(&format!("\n{}", Comparison::of(&before, &after).to_table([&old, &new])))
 }
 
 fn check(file: &Path, strict: bool) -> Result<()> {

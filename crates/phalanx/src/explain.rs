@@ -63,6 +63,8 @@ enum Format {
     Text,
     /// One object for programs
     Json,
+    /// The same object as YAML
+    Yaml,
 }
 
 impl Args {
@@ -95,6 +97,7 @@ fn live(args: &Args, url: &str) -> Result<()> {
     match args.output {
         None | Some(Format::Text) => print(&answer.to_string()),
         Some(Format::Json) => print(&(serde_json::to_string_pretty(&answer)? + "\n")),
+        Some(Format::Yaml) => print(&serde_yaml::to_string(&answer)?),
     }
 }
 

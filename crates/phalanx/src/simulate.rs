@@ -9,9 +9,10 @@ use phalanx_sim::trace::{self, Run, Trace, TraceReport};
 use phalanx_sim::{Comparison, Manifests, Options, Report};
 
 use crate::bar::Bar;
-use crate::exit::{BadInput, print, tell};
+use crate::exit::{BadInput, print, print_table, tell};
 use crate::flag;
 use crate::inputs::{self, ManifestArgs};
+use crate::remote::output::yaml;
 use crate::runs::{self, RunArgs};
 use crate::sampling::Sampled;
 
@@ -59,8 +60,12 @@ struct TraceArgs {
 enum Format {
     /// For a terminal
     Table,
+    /// The same with exact amounts and the names of all nodes
+    Wide,
     /// One object for programs
     Json,
+    /// The same object as YAML
+    Yaml,
     /// One page for a browser
     Html,
 }
@@ -89,11 +94,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         compare(args, [first, second], conf, manifests)?;
     } else {
         let simulation = runs::run(conf, manifests, &args.options(), args.run.cycles)?;
-        print(&match args.output {
-            Format::Table => simulation.report().to_table(),
-            Format::Json => simulation.report().to_json(),
-            Format::Html => simulation.to_html(),
-        })?;
+        match args.output {
+            Format::Table => print_table(&simulation.report().to_table()),
+            Format::Wide => print_table(&simulation.report().to_wide_table()),
+            Format::Json => print(&simulation.report().to_json()),
+            Format::Yaml => print(&yaml(&simulation.report().to_json())?),
+            Format::Html => print(&simulation.to_html()),
+        }?;
     }
     for note in left {
         tell(format_args!("note: {note}"));
@@ -139,11 +146,12 @@ fn play(args: &Args) -> Result<()> {
         plays.push(runs_of(args, &traces, (name, conf), &manifests)?);
     }
     let report = TraceReport::of(plays);
-    print(&match args.output {
-        Format::Table => report.to_table(),
-        Format::Json => report.to_json(),
-        Format::Html => report.to_html(),
-    })
+    match args.output {
+        Format::Table | Format::Wide => print_table(&report.to_table()),
+        Format::Json => print(&report.to_json()),
+        Format::Yaml => print(&yaml(&report.to_json())?),
+        Format::Html => print(&report.to_html()),
+    }
 }
 
 /// The runs of a configuration: each trace under each seed.
@@ -161,12 +169,12 @@ fn runs_of(
         for number in 0..seeds {
             let options = Options { seed: args.run.seed.wrapping_add(number), ..args.options() };
             let shown = if all == 1 { name.to_owned() } else { format!("{name} {}/{all}", runs.len() + 1) };
-            let mut bar = Bar::new(&shown);
+            let mut bar = Bar::new();
             let conf = (name, conf.clone());
             let run = trace::play(trace, manifests.clone(), conf, &options, resource, &mut |progress| {
-                bar.show(progress);
+                bar.show_trace(&shown, progress);
             });
-            bar.end();
+            drop(bar);
             runs.push(run?);
         }
     }
@@ -188,14 +196,13 @@ fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> 
     let after = report(args, other, manifests)?;
     let [first, second] = files.map(inputs::shown);
     let comparison = Comparison::of(&before, &after);
-    print(&match args.output {
-        Format::Table => comparison.to_table([&first, &second]),
-        Format::Json => comparison.to_json(),
+    match args.output {
+        Format::Table | Format::Wide => print_table(&comparison.to_table([&first, &second])),
+        Format::Json => print(&comparison.to_json()),
+        Format::Yaml => print(&yaml(&comparison.to_json())?),
         Format::Html => {
-            return Err(BadInput(
-                "-o: found html, expected table or json with two configurations".to_owned(),
-            )
-            .into());
+            let fault = "-o: found html, expected table, wide, json or yaml with two configurations";
+            Err(BadInput(fault.to_owned()).into())
         }
-    })
+    }
 }

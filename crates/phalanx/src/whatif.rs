@@ -5,9 +5,10 @@ use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_sim::{AddedNodes, Changes, Comparison, Options};
 
-use crate::exit::{BadInput, print};
+use crate::exit::{BadInput, print, print_table};
 use crate::flag;
 use crate::inputs::{self, ClusterArgs};
+use crate::remote::output::yaml;
 use crate::runs::{self, RunArgs};
 
 /// Flags of `whatif`.
@@ -43,6 +44,8 @@ enum Format {
     Table,
     /// One object for programs
     Json,
+    /// The same object as YAML
+    Yaml,
 }
 
 fn added(text: &str) -> Result<AddedNodes, String> {
@@ -76,8 +79,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if changed.has_run_times() {
         comparison.expected_starts = runs::expected_starts(new_conf, changed, &options);
     }
-    print(&match args.output {
-        Format::Table => comparison.to_table(["NOW", "AFTER"]),
-        Format::Json => comparison.to_json(),
-    })
+    match args.output {
+        Format::Table => print_table(&comparison.to_table(["NOW", "AFTER"])),
+        Format::Json => print(&comparison.to_json()),
+        Format::Yaml => print(&yaml(&comparison.to_json())?),
+    }
 }

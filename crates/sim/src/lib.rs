@@ -61,5 +61,5 @@ pub use manifests::{ControlledObject, Manifests, Object, ReadOptions, read, read
 pub use remedy::{Other, Remedy};
 pub use report::{Comparison, GroupEnd, Report, Sides};
 pub use run_time::{ExpectedStart, RunTime};
-pub use simulation::{Options, PERIOD_MS, Restless, RunTimes, Simulation, counting_clock};
+pub use simulation::{Options, PERIOD_MS, Restless, RunTimes, Simulation, SoFar, counting_clock};
 pub use unasked::unasked;

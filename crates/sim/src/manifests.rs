@@ -129,23 +129,29 @@ pub struct Manifests {
 
 /// Reads manifests, given as file name and text. Returns the objects, or all problems by file and line.
 pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Refused> {
-    read_with(sources, &[], options)
+    read_with(sources, &[], options, &mut |_| {})
 }
 
 /// As [`read`], with further manifests, whose objects come last: each in place of that of the same kind and name, or as
-/// a new one.
+/// a new one. How many documents and items of lists were read so far is told.
 pub fn read_with(
     sources: &[(String, String)],
     instead: &[(String, String)],
     options: &ReadOptions,
+    told: &mut dyn FnMut(usize),
 ) -> Result<Manifests, Refused> {
     let [mut sources, mut instead]: [Vec<&(String, String)>; 2] =
         [sources, instead].map(|files| files.iter().collect());
     sources.sort();
     instead.sort();
     let texts = Texts { sources, instead };
-    let mut gangs = Gangs::default();
-    let mut read = texts.read(options, &mut |value| gangs.add_owner(value), &Joins::default(), Vec::new());
+    let (mut gangs, mut documents) = (Gangs::default(), 0);
+    let mut look = |value: &Value| {
+        gangs.add_owner(value);
+        documents += 1;
+        told(documents);
+    };
+    let mut read = texts.read(options, &mut look, &Joins::default(), Vec::new());
     if gangs.any_stated() {
         texts.each(&mut |found| {
             if let Ok((_, value)) = found {

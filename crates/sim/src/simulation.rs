@@ -201,6 +201,15 @@ impl Simulation {
         self.run_watched(clock, &mut Unwatched)
     }
 
+    /// The same; after each cycle it is told how far the run has come.
+    pub fn run_to_rest_telling(
+        &mut self,
+        clock: &mut dyn FnMut() -> f64,
+        told: &mut dyn FnMut(SoFar),
+    ) -> Result<(), Restless> {
+        self.run_watched(clock, &mut Telling(told))
+    }
+
     /// The same, and tells a watcher what happens.
     pub(crate) fn run_watched(
         &mut self,
@@ -510,6 +519,37 @@ impl Watcher for Unwatched {
     fn sees(&mut self, _: &Event, _: &mut ApiServer, _: Time) {}
     fn decided(&mut self, _: &Simulation, _: &[Decision]) {}
     fn passes(&mut self, _: &Simulation, _: Time) {}
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SoFar {
+    /// Scheduling cycles.
+    pub cycles: u32,
+    /// Pods bound.
+    pub bound: usize,
+    /// Virtual seconds.
+    pub seconds: f64,
+}
+
+impl std::fmt::Display for SoFar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { cycles, bound, seconds } = self;
+        write!(f, "cycle {cycles}, {bound} pods bound, {seconds:.0} s of virtual time")
+    }
+}
+
+/// Tells how far a run has come.
+struct Telling<'f>(&'f mut dyn FnMut(SoFar));
+
+impl Watcher for Telling<'_> {
+    fn sees(&mut self, _: &Event, _: &mut ApiServer, _: Time) {}
+    fn decided(&mut self, _: &Simulation, _: &[Decision]) {}
+
+    fn passes(&mut self, simulation: &Simulation, then: Time) {
+        let (cycles, bound) = (simulation.cycles, simulation.api_server.bindings.len());
+        (self.0)(SoFar { cycles, bound, seconds: simulation.seconds(then) });
+    }
 }
 
 /// What an object adds besides itself.
