@@ -140,16 +140,17 @@ fn excluded_nodes(excluded: &ExcludedNodes) -> String {
     let names: Vec<&str> = excluded.nodes.iter().take(NAMES_MAX).map(AsRef::as_ref).collect();
     let more = excluded.nodes.len() - names.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let fragments = excluded.fragments.as_ref().map(fragments).unwrap_or_default();
+    let fragments = excluded.fragments.as_ref().map(|of| format!(" ({})", told(of))).unwrap_or_default();
     format!("{}{more}: {}{fragments}", names.join(", "), excluded.text)
 }
 
-fn fragments(of: &Fragments) -> String {
+/// `6 free in fragments on 3 nodes, at most 2 on one, n1; a pod needs 4`.
+pub(crate) fn told(of: &Fragments) -> String {
     let Fragments { free, nodes, largest, on, requested, .. } = of;
     match nodes {
-        1 => format!(" ({free} free on {on}; a pod needs {requested})"),
+        1 => format!("{free} free on {on}; a pod needs {requested}"),
         _ => format!(
-            " ({free} free in fragments on {nodes} nodes, at most {largest} on one, {on}; a pod needs {requested})"
+            "{free} free in fragments on {nodes} nodes, at most {largest} on one, {on}; a pod needs {requested}"
         ),
     }
 }

@@ -17,6 +17,7 @@ use crate::api_server::ApiServer;
 use crate::arrivals::{self, Arrivals};
 use crate::budget;
 use crate::claims::Claims;
+use crate::explain::told;
 use crate::fix::{Objects, Waiting};
 use crate::manifests::{Manifests, Object};
 use crate::outcome;
@@ -29,6 +30,9 @@ use crate::volcano::Controllers;
 
 /// The period of cycles.
 pub const PERIOD_MS: i64 = 1_000;
+
+/// The gangs that wait whose fragments are told.
+const FRAGMENTS_MAX: usize = 20;
 
 /// The most cycles in a row that change nothing but statuses and nominations: more than two for each of [`WAKES_MAX`],
 /// since a status may change with the time.
@@ -276,11 +280,25 @@ impl Simulation {
             queues: outcome::queues(&busiest.queues),
         });
         self.controllers.tell(&mut report);
+        self.tell_fragments(&core, &mut report);
         report.stats.cycles = self.cycles;
         report.stats.pods = self.pods;
         report.stats.session_seconds = self.session_seconds;
         report.stats.virtual_seconds = self.seconds(self.now);
         report
+    }
+
+    /// What is free of resources that nodes lack, beside the reasons of the first gangs that wait: it takes a look at all
+    /// nodes for each.
+    fn tell_fragments(&self, core: &CoreReport, report: &mut Report) {
+        let waits = |job: &&GroupReport| !job.solo && job.lack.is_some();
+        for job in core.groups.iter().filter(waits).take(FRAGMENTS_MAX) {
+            let excluded = self.excluded_nodes(job);
+            let lines = excluded.iter().filter_map(|of| of.fragments.as_ref()).filter(|of| of.nodes > 1);
+            if let Some(outcome) = report.pod_groups.get_mut(&job.key.to_string()) {
+                outcome.fragments = lines.map(|of| format!("{}: {}", of.resource, told(of))).collect();
+            }
+        }
     }
 
     /// What the page shows so far.

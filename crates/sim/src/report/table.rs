@@ -172,6 +172,7 @@ impl Report {
             lines.push(format!("PodGroup {name} ({}) waits:", group.phase));
             lines.extend(group.reasons.iter().map(|reason| format!("  {reason}")));
             lines.extend(group.lack.iter().map(|lack| format!("  {lack}")));
+            lines.extend(group.fragments.iter().map(|fragments| format!("  {fragments}")));
         }
         let kinds = alike(&self.pods);
         for kind in kinds.iter().take(REASONS_MAX) {
@@ -260,6 +261,7 @@ mod tests {
                 text: "least missing, on node n1: cpu 500m".to_owned(),
                 ..Lack::default()
             }),
+            fragments: vec!["cpu: 5 free in fragments".into()],
             queue: "q".into(),
             min_member: 3,
             nodes: [("n1".to_owned(), 2)].into(),
@@ -303,6 +305,7 @@ Queue q: its parent p does not exist
 PodGroup train/big (Inqueue) waits:
   0/1 nodes are available: 1 Insufficient cpu.
   least missing, on node n1: cpu 500m
+  cpu: 5 free in fragments
 2 pods wait, such as a/x: 0/1 nodes are available: 1 Too many pods.
   least missing, on node n1: pods 1
 2 pods wait, such as a/x: queue q is overused
