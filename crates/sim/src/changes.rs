@@ -58,7 +58,7 @@ impl Manifests {
 
     fn add_nodes(&mut self, added: &AddedNodes) -> Result<(), NoSuchNode> {
         let like = self.node(&added.like)?.clone();
-        let new = (1..=added.count).map(|number| Object::Node(alike(&like, number)));
+        let new = (1..=added.count).map(|number| Object::Node(Box::new(alike(&like, number))));
         self.objects.extend(new.collect::<Vec<_>>());
         Ok(())
     }

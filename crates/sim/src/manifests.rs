@@ -30,13 +30,13 @@ use crate::volcano;
 /// The begin of the simulation of a cluster without any creation time: 2000-01-01T00:00:00Z.
 const EPOCH: Time = Time(946_684_800_000);
 
-/// An object that scheduling reads.
+/// An object that scheduling reads. What is large is boxed: a million pods stand in one list.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "named after the kinds")]
 pub enum Object {
-    Node(NodeInfo),
-    Queue(QueueInfo),
-    PodGroup(PodGroupInfo),
+    Node(Box<NodeInfo>),
+    Queue(Box<QueueInfo>),
+    PodGroup(Box<PodGroupInfo>),
     PriorityClass {
         name: Arc<str>,
         value: i32,
@@ -65,9 +65,9 @@ pub enum Object {
     Namespace(NamespaceInfo),
     DeviceClass(DeviceClassInfo),
     Slice(SliceInfo),
-    Claim(ClaimInfo),
+    Claim(Box<ClaimInfo>),
     /// The template of a ResourceClaim.
-    ClaimTemplate(ClaimInfo),
+    ClaimTemplate(Box<ClaimInfo>),
     /// An object of Volcano's controllers, which are simulated.
     Controlled(ControlledObject),
 }
@@ -293,7 +293,7 @@ fn add_queues(entries: &mut Vec<Entry>, default_queue: &str) {
         let exists =
             entries.iter().any(|entry| matches!(&entry.object, Object::Queue(queue) if *queue.name == *name));
         if !exists {
-            entries.push(Entry { object: Object::Queue(builtin_queue(name)), dated: false });
+            entries.push(Entry { object: Object::Queue(Box::new(builtin_queue(name))), dated: false });
         }
     }
 }

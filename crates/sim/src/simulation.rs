@@ -590,9 +590,9 @@ fn add(
     begin: &mut Begin,
 ) {
     match object {
-        Object::Node(node) => api_server.add_node(node),
-        Object::Queue(queue) => api_server.add_queue(queue),
-        Object::PodGroup(group) => api_server.add_group(group),
+        Object::Node(node) => api_server.add_node(*node),
+        Object::Queue(queue) => api_server.add_queue(*queue),
+        Object::PodGroup(group) => api_server.add_group(*group),
         Object::PriorityClass { name, value, global_default, .. } => {
             controllers.add_class(&name, value);
             api_server.announce(Event::PriorityClass { name, value, global_default });

@@ -22,7 +22,7 @@ impl Objects {
         for object in objects {
             match object {
                 Object::Node(node) => {
-                    found.nodes.insert(node.name.clone(), node.clone());
+                    found.nodes.insert(node.name.clone(), (**node).clone());
                 }
                 Object::Quota(quota) => found.quotas.push(quota.clone()),
                 Object::Slice(slice) => found.slices.push(slice.clone()),

@@ -233,7 +233,7 @@ mod tests {
         let manifests = read(&sources, &ReadOptions::default()).unwrap();
         let event = |object| match object {
             Object::Pod(pod) => Some(Event::Pod(Box::new(pod.info))),
-            Object::PodGroup(group) => Some(Event::PodGroup(Box::new(group))),
+            Object::PodGroup(group) => Some(Event::PodGroup(group)),
             _ => None,
         };
         manifests.objects.into_iter().filter_map(event).collect()

@@ -89,7 +89,7 @@ fn most_requested(trace: &Trace) -> Arc<str> {
 /// Queues that the manifests lack, with weight 1, and the PriorityClasses of the trace.
 fn made_for(trace: &Trace, manifests: &Manifests) -> Vec<Object> {
     let named = trace.queues();
-    let missing = missing_queues(&named, manifests).map(|name| Object::Queue(builtin_queue(name)));
+    let missing = missing_queues(&named, manifests).map(|name| Object::Queue(Box::new(builtin_queue(name))));
     let priorities: BTreeSet<i32> = trace.jobs.iter().filter_map(|job| job.priority).collect();
     let classes = priorities.into_iter().map(|value| Object::PriorityClass {
         name: job::class(value).into(),
