@@ -65,7 +65,7 @@ impl Manifests {
 
     fn node(&mut self, name: &str) -> Result<&mut NodeInfo, NoSuchNode> {
         let nodes = self.objects.iter_mut().filter_map(|object| match object {
-            Object::Node(node) => Some(node),
+            Object::Node(node) => Some(&mut **node),
             _ => None,
         });
         let mut named = nodes.filter(|node| *node.name == *name);
