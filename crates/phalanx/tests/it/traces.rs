@@ -186,7 +186,7 @@ fn figures_of_several_seeds_and_traces_have_their_least_median_and_most() {
         "of six plays the third"
     );
     let table = played(&folder, &flags).text().to_owned();
-    assert!(table.contains("OF 6 PLAYS") && table.contains("use at the first wait"), "{table}");
+    assert!(table.contains("OF 6 PLAYS") && table.contains("use, peak"), "{table}");
     let once = played(&folder, &["-o", "json"]).json();
     assert_eq!(once["runs"][0]["spread"], Value::Null);
 }

@@ -262,7 +262,7 @@ mod tests {
             pod("late", 20, &format!("}}\n{SPEC}}}")),
         );
         let bound = "status: {phase: Running, conditions: [{type: PodScheduled, status: \"True\", lastTransitionTime: \"2026-01-01T00:01:00Z\"}]}";
-        let running = pod("a", 10, &format!("{MEMBER}{SPEC}, nodeName: n}}\n{bound}"));
+        let running = pod("a", 10, &format!("{MEMBER}{SPEC}, nodeName: node-1}}\n{bound}"));
         let mut jobs = RecordedJobs::default();
         jobs.begin();
         events(&waiting).iter().for_each(|event| jobs.event(event));

@@ -1,5 +1,6 @@
 //! Traces: jobs with the times of their arrival, read from a file, made from public traces, or drawn from a seed.
 mod arrival;
+mod cards;
 mod fragments;
 mod generate;
 mod job;
@@ -15,6 +16,7 @@ mod table;
 mod webpage;
 
 pub use arrival::{Arrival, Labels, Trace};
+pub use cards::OnCards;
 pub use generate::{Generator, Spread, Weighted};
 pub use journal::{Recorded, RecordedJobs};
 pub use openb::{Openb, OpenbOptions, openb};

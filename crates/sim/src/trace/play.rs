@@ -10,6 +10,7 @@ use phalanx_core::decision::Decision;
 use phalanx_framework::conf::Conf;
 
 use super::arrival::Trace;
+use super::cards::Cards;
 use super::fragments::Typical;
 use super::job;
 use super::plays::FIGURES;
@@ -56,6 +57,7 @@ pub fn play(
     simulation.deliver();
     let resource: Arc<str> = resource.map_or_else(|| most_requested(trace), Into::into);
     let typical = Typical::of(trace, &resource, simulation.cluster());
+    let cards = Cards::of(simulation.cluster(), &resource);
     let samples = Samples::new(resource.clone(), typical, begin, trace.end().0);
     let mut player = Player {
         trace,
@@ -66,6 +68,7 @@ pub fn play(
         started: 0,
         first_wait: None,
         evictions: Evictions::default(),
+        cards,
         samples,
         progress,
     };
@@ -163,6 +166,7 @@ struct Player<'t> {
     started: usize,
     first_wait: Option<FirstWait>,
     evictions: Evictions,
+    cards: Cards,
     samples: Samples,
     progress: &'t mut dyn FnMut(Progress),
 }
@@ -184,6 +188,7 @@ impl Watcher for Player<'_> {
         if pod.life.phase != PodPhase::Succeeded || pod.life.deleting {
             return;
         }
+        self.cards.gone(&pod.pod.uid);
         state.ended.push(pod.pod.uid.clone());
         if state.ended.len() == job.size as usize {
             state.finished = true;
@@ -202,7 +207,7 @@ impl Watcher for Player<'_> {
             match decision {
                 Decision::Bind { pods, .. } => {
                     for binding in pods {
-                        self.bound(&binding.pod.uid, now);
+                        self.bound(&binding.pod.uid, &binding.node, now);
                     }
                 }
                 Decision::Evict { pod, cause, .. } => {
@@ -232,10 +237,11 @@ impl Watcher for Player<'_> {
 }
 
 impl Player<'_> {
-    fn bound(&mut self, uid: &str, now: Time) {
+    fn bound(&mut self, uid: &Arc<str>, node: &Arc<str>, now: Time) {
         let Some(place) = job::place_of(uid) else { return };
         let (Some(state), Some(job)) = (self.jobs.get_mut(place), self.trace.jobs.get(place)) else { return };
         state.bound += 1;
+        self.cards.bound(uid, node, &job.requests);
         if state.bound >= job.min_member && state.started.is_none() {
             state.started = Some(now);
             self.started += 1;
@@ -248,6 +254,7 @@ impl Player<'_> {
         let bound = simulation.api_server().pod(uid).and_then(|pod| pod.info.life.scheduled);
         let Some(bound) = bound else { return };
         state.bound = state.bound.saturating_sub(1);
+        self.cards.gone(uid);
         let hours = (simulation.now().0 - bound.0) as f64 / 3_600_000.0;
         for (name, amount) in &self.trace.jobs[place].requests {
             let lost = self.evictions.lost_hours.entry(name.clone()).or_default();
@@ -303,6 +310,7 @@ impl Player<'_> {
             waits_by_queue,
             queues,
             evictions: self.evictions,
+            cards: Some(self.cards.told).filter(|cards| cards.bound > 0),
             spread: BTreeMap::new(),
             samples,
             capacity,

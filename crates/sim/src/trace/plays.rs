@@ -34,7 +34,7 @@ pub(super) struct Figure {
 }
 
 /// The figures that are told of several runs.
-pub(super) const FIGURES: [Figure; 13] = [
+pub(super) const FIGURES: [Figure; 14] = [
     Figure {
         name: "firstWaitUse",
         label: "use at the first wait",
@@ -66,6 +66,12 @@ pub(super) const FIGURES: [Figure; 13] = [
     Figure { name: "waitP90", label: "wait p90", unit: Unit::Seconds, of: |run| Some(run.waits.p90) },
     Figure { name: "waitP99", label: "wait p99", unit: Unit::Seconds, of: |run| Some(run.waits.p99) },
     Figure { name: "waitMax", label: "wait max", unit: Unit::Seconds, of: |run| Some(run.waits.max) },
+    Figure {
+        name: "splitOverCards",
+        label: "pods on parts of several cards",
+        unit: Unit::Count,
+        of: |run| Some(run.cards?.split as f64),
+    },
     Figure {
         name: "evicted",
         label: "evicted pods",

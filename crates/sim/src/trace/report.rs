@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use super::cards::OnCards;
 use super::plays::MinMedianMax;
 use super::samples::Sample;
 
@@ -56,6 +57,9 @@ pub struct Run {
     pub queues: BTreeMap<Arc<str>, Fairness>,
     /// Evictions.
     pub evictions: Evictions,
+    /// Where the resource is a device: its cards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cards: Option<OnCards>,
     /// Over all traces and seeds, by figure; empty for one play.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub spread: BTreeMap<&'static str, MinMedianMax>,

@@ -1,6 +1,7 @@
 //! The report on a trace as tables for a terminal.
 use std::sync::Arc;
 
+use super::cards::OnCards;
 use super::plays::{FIGURES, Figure};
 use super::report::{Run, TraceReport, Waits};
 use crate::report::table::columns;
@@ -16,6 +17,7 @@ impl TraceReport {
             self.waits_table("QUEUE", &|run| run.waits_by_queue.clone()),
             self.queues_table(),
             self.first_waits(),
+            self.on_cards(),
         ];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         parts.join("\n")
@@ -122,6 +124,19 @@ impl TraceReport {
     pub(super) fn first_waits(&self) -> String {
         let line = |run: &Run| format!("{}: {}\n", run.conf, self.first_wait(run));
         self.runs.iter().map(line).collect::<Vec<_>>().concat()
+    }
+
+    /// How many pods are on parts of several cards, which a node could not give them.
+    fn on_cards(&self) -> String {
+        let lines = self.runs.iter().filter_map(|run| {
+            let OnCards { bound, split } = run.cards.filter(|cards| cards.split > 0)?;
+            let resource = &self.resource;
+            Some(format!(
+                "{}: {split} of {bound} pods with {resource} fit their node, and no single card of it\n",
+                run.conf
+            ))
+        });
+        lines.collect()
     }
 
     /// How full the cluster was when the first job had to wait.
