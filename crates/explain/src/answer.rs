@@ -307,14 +307,7 @@ fn why(inspection: &Inspection<'_>, cluster: &Cluster, id: JobId, told: GroupRep
 
 fn constraint(of: report::ExcludedNodes) -> Constraint {
     let nodes = of.nodes.len();
-    let fragments = of.fragments.map(|of| Fragments {
-        resource: of.resource,
-        free: of.free,
-        nodes: of.nodes,
-        largest: of.largest,
-        on: of.on.to_string(),
-        requested: of.requested,
-    });
+    let fragments = of.fragments.map(Fragments::from);
     Constraint { text: of.text, nodes, names: texts(&of.nodes[..nodes.min(NAMES_MAX)]), fragments }
 }
 

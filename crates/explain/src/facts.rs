@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use phalanx_core::report;
 use serde::{Deserialize, Serialize};
 
 use crate::change::Remedies;
@@ -207,6 +208,19 @@ pub struct Constraint {
     pub names: Vec<String>,
     /// What is free on them, where they lack a resource.
     pub fragments: Option<Fragments>,
+}
+
+impl From<report::Fragments> for Fragments {
+    fn from(of: report::Fragments) -> Self {
+        Self {
+            resource: of.resource,
+            free: of.free,
+            nodes: of.nodes,
+            largest: of.largest,
+            on: of.on.to_string(),
+            requested: of.requested,
+        }
+    }
 }
 
 /// What is free of a resource on nodes each of which has too little.

@@ -199,17 +199,21 @@ fn why(why: &Why) -> Vec<String> {
 fn constraint(of: &Constraint) -> String {
     let more = of.nodes - of.names.len().min(of.nodes);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let fragments = of.fragments.as_ref().map(fragments).unwrap_or_default();
+    let fragments = of.fragments.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
     format!("  {}{more}: {}{fragments}", of.names.join(", "), of.text)
 }
 
-fn fragments(of: &Fragments) -> String {
-    let Fragments { free, nodes, largest, on, requested, .. } = of;
-    match nodes {
-        1 => format!(" ({free} free on {on}; a pod needs {requested})"),
-        _ => format!(
-            " ({free} free in fragments on {nodes} nodes, at most {largest} on one, {on}; a pod needs {requested})"
-        ),
+/// `6 free in fragments on 3 nodes, at most 2 on one, n1; a pod needs 4`.
+impl fmt::Display for Fragments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { free, nodes, largest, on, requested, .. } = self;
+        if *nodes == 1 {
+            return write!(f, "{free} free on {on}; a pod needs {requested}");
+        }
+        write!(
+            f,
+            "{free} free in fragments on {nodes} nodes, at most {largest} on one, {on}; a pod needs {requested}"
+        )
     }
 }
 

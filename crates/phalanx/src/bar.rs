@@ -1,38 +1,46 @@
-//! A progress bar on standard error, if that is a terminal.
+//! Progress of long work on standard error, if that is a terminal.
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use phalanx_sim::trace::Progress;
 
-/// The time between two drawings.
-const PERIOD: Duration = Duration::from_millis(100);
+/// The time between two drawings, and before the first: short work draws nothing.
+const PERIOD: Duration = Duration::from_millis(200);
 
 /// The width of the bar.
 const WIDTH: usize = 30;
 
+/// A line that is drawn again and again, and removed at the end.
 pub(crate) struct Bar {
-    name: String,
-    drawn: Option<Instant>,
+    last: Instant,
+    drawn: bool,
     terminal: bool,
 }
 
 impl Bar {
-    /// A bar with a name before it.
-    pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), drawn: None, terminal: io::stderr().is_terminal() }
+    /// Nothing is drawn yet.
+    pub(crate) fn new() -> Self {
+        Self { last: Instant::now(), drawn: false, terminal: io::stderr().is_terminal() }
     }
 
-    /// Draws the bar, unless it was drawn just now.
-    pub(crate) fn show(&mut self, progress: Progress) {
-        if self.terminal && self.drawn.is_none_or(|drawn| drawn.elapsed() >= PERIOD) {
-            self.drawn = Some(Instant::now());
-            let _ = write!(io::stderr(), "\r\x1b[K{}", line(&self.name, progress));
+    /// Draws a line, unless one was drawn just now.
+    pub(crate) fn show(&mut self, text: impl FnOnce() -> String) {
+        if self.terminal && self.last.elapsed() >= PERIOD {
+            (self.last, self.drawn) = (Instant::now(), true);
+            let _ = write!(io::stderr(), "\r\x1b[K{}", text());
         }
     }
 
-    /// Removes the bar.
-    pub(crate) fn end(&mut self) {
-        if self.drawn.take().is_some() {
+    /// Draws how far a trace has come.
+    pub(crate) fn show_trace(&mut self, name: &str, progress: Progress) {
+        self.show(|| line(name, progress));
+    }
+}
+
+/// Removes the line.
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if self.drawn {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }

@@ -6,7 +6,7 @@ use phalanx_conf::{Known, Parsed, Problem, Severity};
 use phalanx_framework::conf::Conf;
 use phalanx_sim::Options;
 
-use crate::exit::{BadInput, counted, print};
+use crate::exit::{BadInput, counted, print, print_table};
 use crate::inputs::{self, ClusterArgs};
 use crate::runs;
 
@@ -76,7 +76,7 @@ fn diff(args: &Diff) -> Result<()> {
     let options = Options { default_queue, ..Options::default() };
     let comparison = runs::compare([(old, manifests.clone()), (new, manifests)], &options, None)?;
     let [old, new] = [&args.old, &args.new].map(|file| inputs::shown(file));
-    print(&format!("\n{}", comparison.to_table([&old, &new])))
+    print_table(&format!("\n{}", comparison.to_table([&old, &new])))
 }
 
 fn check(file: &Path, strict: bool) -> Result<()> {

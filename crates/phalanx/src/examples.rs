@@ -2,7 +2,7 @@
 use clap::Command;
 
 /// Commands with their examples. Each is a line that can be typed as it is, with names put in.
-const EXAMPLES: [(&str, &[&str]); 38] = [
+const EXAMPLES: [(&str, &[&str]); 39] = [
     (
         "scheduler",
         &[
@@ -18,6 +18,7 @@ const EXAMPLES: [(&str, &[&str]); 38] = [
             "phalanx simulate -f cluster.json --scheduler-conf my.conf -o html > report.html",
             "phalanx simulate -f cluster.json --scheduler-conf today.conf --scheduler-conf tomorrow.conf",
             "phalanx simulate -f cluster.json --trace trace.jsonl -o html > report.html",
+            "phalanx simulate -f cluster.json --trace trace.jsonl --scheduler-conf a.conf --scheduler-conf b.conf --seeds 5",
         ],
     ),
     (
@@ -44,6 +45,7 @@ const EXAMPLES: [(&str, &[&str]); 38] = [
         &["phalanx trace openb --nodes nodes.csv --pods pods.csv --cluster cluster.json > trace.jsonl"],
     ),
     ("trace generate", &["phalanx trace generate --seed 7 --jobs 1000 > trace.jsonl"]),
+    ("trace journal", &["phalanx trace journal journal.json > trace.jsonl"]),
     ("trace pods", &["phalanx trace pods trace.jsonl --most 10"]),
     (
         "capture",

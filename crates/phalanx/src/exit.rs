@@ -3,7 +3,10 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
+use anstream::ColorChoice;
 use anyhow::Context as _;
+
+use crate::paint;
 
 /// The user's input cannot be used; the text names the place and what was expected.
 #[derive(Clone, Debug)]
@@ -59,9 +62,26 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a line to stderr. A closed pipe (`2>&1 | head`) is ignored.
+/// Prints tables to stdout: with colours if it is a terminal and NO_COLOR is not set.
+pub(crate) fn print_table(text: &str) -> anyhow::Result<()> {
+    print(&painted(text))
+}
+
+/// Tables as standard output shows them.
+pub(crate) fn painted(text: &str) -> String {
+    if is_coloured(&io::stdout()) { paint::tables(text) } else { text.to_owned() }
+}
+
+/// Whether a stream is a terminal and its user wants colours.
+pub(crate) fn is_coloured(stream: &impl anstream::stream::RawStream) -> bool {
+    anstream::AutoStream::choice(stream) != ColorChoice::Never
+}
+
+/// Prints a line to stderr, with colours as above. A closed pipe (`2>&1 | head`) is ignored.
 pub(crate) fn tell(line: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let line = line.to_string();
+    let shown = if is_coloured(&io::stderr()) { paint::message(&line) } else { line };
+    let _ = writeln!(io::stderr(), "{shown}");
 }
 
 /// The exit code of a command, after its error: a line, or one for each fault of the input.

@@ -63,6 +63,8 @@ enum Format {
     Text,
     /// One object for programs
     Json,
+    /// The same object as YAML
+    Yaml,
 }
 
 impl Args {
@@ -85,8 +87,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => simulated(args)?,
     };
     print(&match args.output {
-        Format::Text => answer.to_string(),
-        Format::Json => serde_json::to_string_pretty(&answer)? + "\n",
+        None | Some(Format::Text) => answer.to_string(),
+        Some(Format::Json) => serde_json::to_string_pretty(&answer)? + "\n",
+        Some(Format::Yaml) => serde_yaml::to_string(&answer)?,
     })
 }
 

@@ -9,6 +9,7 @@ use phalanx_framework::conf::Conf;
 use phalanx_sim::Manifests;
 use phalanx_sim::trace::Trace;
 
+use crate::bar::Bar;
 use crate::capture;
 use crate::exit::{BadInput, all_of, plain, tell};
 use crate::flag;
@@ -145,7 +146,11 @@ impl Source<'_> {
             return Err(all_of(&faults));
         }
         let options = names.read_options();
-        let (notes, read) = match phalanx_sim::read_with(&files, &instead.files, &options) {
+        let mut bar = Bar::new();
+        let mut told = |read: usize| bar.show(|| format!("{read} objects read"));
+        let read = phalanx_sim::read_with(&files, &instead.files, &options, &mut told);
+        drop(bar);
+        let (notes, read) = match read {
             Ok(mut manifests) => (std::mem::take(&mut manifests.notes), Some(manifests)),
             Err(refused) => {
                 faults.extend(refused.faults.iter().map(|fault| BadInput(fault.to_string())));

@@ -12,6 +12,7 @@ mod flag;
 mod flow;
 mod inputs;
 mod job;
+mod paint;
 mod pod;
 mod podgroups;
 mod program;

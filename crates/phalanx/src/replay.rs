@@ -1,4 +1,5 @@
 //! `phalanx replay`: the cycles of a journal with inputs, run again.
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -8,6 +9,7 @@ use phalanx_runtime::journal::{
 };
 use serde_json::Value;
 
+use crate::bar::Bar;
 use crate::exit::{BadInput, counted, print, tell};
 
 /// Flags of `replay`.
@@ -39,6 +41,8 @@ struct Count {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let (mut replay, mut count) = (Replay::default(), Count::default());
+    // Decisions that are printed on the same terminal show how far it is.
+    let mut bar = (!io::stdout().is_terminal()).then(Bar::new);
     for line in Reader::new(&args.journal) {
         let line = line.map_err(|error| BadInput(error.to_string()))?;
         if let Line::Start(start) = &line {
@@ -59,7 +63,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         count.cycles += 1;
         count.decisions += cycle.decisions.len();
+        if let Some(bar) = &mut bar {
+            bar.show(|| format!("{} replayed, until {}", counted(count.cycles, "cycle"), cycle.time));
+        }
     }
+    drop(bar);
     if !replay.began() {
         return Err(BadInput(in_file(args, "found no start of a scheduler, which replay begins with")).into());
     }

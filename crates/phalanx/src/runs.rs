@@ -10,6 +10,7 @@ use phalanx_sim::{
     Comparison, ExpectedStart, Manifests, Options, Report, RunTimes, Simulation, counting_clock,
 };
 
+use crate::bar::Bar;
 use crate::flag;
 
 /// How a simulation runs.
@@ -55,7 +56,10 @@ pub(crate) fn run(
     let mut clock = || start.elapsed().as_secs_f64();
     match cycles {
         Some(cycles) => simulation.run_cycles(cycles, &mut clock),
-        None => simulation.run_to_rest(&mut clock)?,
+        None => {
+            let mut bar = Bar::new();
+            simulation.run_to_rest_telling(&mut clock, &mut |so_far| bar.show(|| so_far.to_string()))?;
+        }
     }
     Ok(simulation)
 }

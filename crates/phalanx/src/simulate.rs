@@ -1,15 +1,18 @@
 //! `phalanx simulate`: manifests in, what the scheduler makes of them out.
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_framework::conf::Conf;
-use phalanx_sim::trace::{self, TraceReport};
+use phalanx_sim::trace::{self, Run, Trace, TraceReport};
 use phalanx_sim::{Manifests, Options};
 
 use crate::bar::Bar;
-use crate::exit::{BadInput, print, tell};
+use crate::exit::{BadInput, print, print_table, tell};
+use crate::flag;
 use crate::inputs::{self, ManifestArgs};
+use crate::remote::output::yaml;
 use crate::runs::{self, RunArgs};
 use crate::sampling::Sampled;
 
@@ -41,9 +44,13 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 struct TraceArgs {
     /// Jobs that arrive over time on the cluster of the manifests: a file that phalanx trace makes, or - for standard
-    /// input. The result is use, waiting, fairness, fragments and lost work over time
+    /// input. The result is use, waiting, fairness, fragments and lost work over time. With several of them, the details
+    /// are of the first, and each figure has its least, median and most over all
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cycles", "arrivals"])]
-    trace: Option<PathBuf>,
+    trace: Vec<PathBuf>,
+    /// With --trace: play under so many seeds, from --seed on; each figure has its least, median and most over all
+    #[arg(long, value_name = "N", requires = "trace", allow_negative_numbers = true, value_parser = flag::whole::<u64>(1..=1_000))]
+    seeds: Option<u64>,
     /// With --trace: the resource of queues and fragments; without it, the device that most pods request, or else cpu
     #[arg(long, value_name = "NAME", requires = "trace")]
     resource: Option<String>,
@@ -53,15 +60,19 @@ struct TraceArgs {
 enum Format {
     /// For a terminal
     Table,
+    /// The same with exact amounts and the names of all nodes
+    Wide,
     /// One object for programs
     Json,
+    /// The same object as YAML
+    Yaml,
     /// One page for a browser
     Html,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if let Some(file) = &args.trace.trace {
-        return play(args, file);
+    if !args.trace.trace.is_empty() {
+        return play(args);
     }
     let (first, second) = match args.scheduler_conf.as_slice() {
         [] => (None, None),
@@ -83,11 +94,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         compare(args, [first, second], conf, manifests)?;
     } else {
         let simulation = runs::run(conf, manifests, &args.options(), args.run.cycles)?;
-        print(&match args.output {
-            Format::Table => simulation.report().to_table(),
-            Format::Json => simulation.report().to_json(),
-            Format::Html => simulation.to_html(),
-        })?;
+        match args.output {
+            Format::Table => print_table(&simulation.report().to_table()),
+            Format::Wide => print_table(&simulation.report().to_wide_table()),
+            Format::Json => print(&simulation.report().to_json()),
+            Format::Yaml => print(&yaml(&simulation.report().to_json())?),
+            Format::Html => print(&simulation.to_html()),
+        }?;
     }
     for note in left {
         tell(format_args!("note: {note}"));
@@ -107,38 +120,61 @@ impl Args {
     }
 }
 
-/// Plays a trace under each configuration.
-fn play(args: &Args, file: &Path) -> Result<()> {
+/// Plays traces under each configuration.
+fn play(args: &Args) -> Result<()> {
     let names = args.manifests.names.read_options();
-    let trace = inputs::trace(file, &names)?;
+    let files = &args.trace.trace;
+    let traces = files.iter().map(|file| inputs::trace(file, &names)).collect::<Result<Vec<Trace>, _>>()?;
     let confs = confs(&args.scheduler_conf)?;
     let manifests = args.manifests.source().manifests()?;
     if let Some(warning) = args.sampling.warning() {
         tell(format_args!("note: {warning}"));
     }
-    for queue in trace.queues_beyond(&manifests) {
+    let beyond: BTreeSet<String> = traces.iter().flat_map(|trace| trace.queues_beyond(&manifests)).collect();
+    for queue in beyond {
         tell(format_args!(
             "note: queue {queue} of the trace is not in the manifests; it is made, with weight 1"
         ));
     }
-    let mut runs = Vec::new();
-    for (name, conf) in confs {
-        inputs::tell_unasked(&conf, &manifests);
-        let mut bar = Bar::new(&name);
-        let resource = args.trace.resource.as_deref();
-        let conf = (name.as_str(), conf);
-        let run = trace::play(&trace, manifests.clone(), conf, &args.options(), resource, &mut |progress| {
-            bar.show(progress);
-        });
-        bar.end();
-        runs.push(run?);
+    let mut plays = Vec::new();
+    for (name, conf) in &confs {
+        inputs::tell_unasked(conf, &manifests);
+        plays.push(runs_of(args, &traces, (name, conf), &manifests)?);
     }
-    let report = TraceReport::of(runs);
-    print(&match args.output {
-        Format::Table => report.to_table(),
-        Format::Json => report.to_json(),
-        Format::Html => report.to_html(),
-    })
+    let report = TraceReport::of(plays);
+    match args.output {
+        Format::Table | Format::Wide => print_table(&report.to_table()),
+        Format::Json => print(&report.to_json()),
+        Format::Yaml => print(&yaml(&report.to_json())?),
+        Format::Html => print(&report.to_html()),
+    }
+}
+
+/// The runs of a configuration: each trace under each seed.
+fn runs_of(
+    args: &Args,
+    traces: &[Trace],
+    (name, conf): (&str, &Conf),
+    manifests: &Manifests,
+) -> Result<Vec<Run>> {
+    let resource = args.trace.resource.as_deref();
+    let seeds = args.trace.seeds.unwrap_or(1);
+    let all = traces.len() as u64 * seeds;
+    let mut runs = Vec::new();
+    for trace in traces {
+        for number in 0..seeds {
+            let options = Options { seed: args.run.seed.wrapping_add(number), ..args.options() };
+            let shown = if all == 1 { name.to_owned() } else { format!("{name} {}/{all}", runs.len() + 1) };
+            let mut bar = Bar::new();
+            let conf = (name, conf.clone());
+            let run = trace::play(trace, manifests.clone(), conf, &options, resource, &mut |progress| {
+                bar.show_trace(&shown, progress);
+            });
+            drop(bar);
+            runs.push(run?);
+        }
+    }
+    Ok(runs)
 }
 
 /// Configurations by the names of their files.
@@ -155,14 +191,13 @@ fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> 
     let sides = [(conf, manifests.clone()), (other, manifests)];
     let comparison = runs::compare(sides, &args.options(), args.run.cycles)?;
     let [first, second] = files.map(inputs::shown);
-    print(&match args.output {
-        Format::Table => comparison.to_table([&first, &second]),
-        Format::Json => comparison.to_json(),
+    match args.output {
+        Format::Table | Format::Wide => print_table(&comparison.to_table([&first, &second])),
+        Format::Json => print(&comparison.to_json()),
+        Format::Yaml => print(&yaml(&comparison.to_json())?),
         Format::Html => {
-            return Err(BadInput(
-                "-o: found html, expected table or json with two configurations".to_owned(),
-            )
-            .into());
+            let fault = "-o: found html, expected table, wide, json or yaml with two configurations";
+            Err(BadInput(fault.to_owned()).into())
         }
-    })
+    }
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_explain::{Alike, QueueRow, Top, amounts, waited};
 
-use crate::exit::{counted, print};
+use crate::exit::{counted, painted, print};
 use crate::flag;
 use crate::remote;
 use crate::remote::table::{Column, table};
@@ -45,18 +45,23 @@ pub(crate) struct Args {
 enum Format {
     /// For a terminal
     Table,
+    /// The same with the parents and weights of queues
+    Wide,
     /// One object for programs
     Json,
+    /// The same object as YAML
+    Yaml,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let live = args.output == Format::Table && io::stdout().is_terminal();
+    let (wide, table) = (args.output == Format::Wide, [Format::Table, Format::Wide].contains(&args.output));
+    let live = table && io::stdout().is_terminal();
     remote::run("show queues", async {
         let client = args.token.open(&args.scheduler, args.kubeconfig.as_deref()).await?;
         let namespace = args.namespace.as_deref();
         if live {
             loop {
-                let shown = text(&client.top(namespace).await?, ROWS_ON_TERMINAL);
+                let shown = painted(&text(&client.top(namespace).await?, ROWS_ON_TERMINAL, wide));
                 let mut out = io::stdout().lock();
                 write!(out, "{BEGIN}{shown}{END}")?;
                 out.flush()?;
@@ -66,16 +71,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         let top = client.top(namespace).await?;
         match args.output {
-            Format::Table => print(&text(&top, usize::MAX)),
+            Format::Table | Format::Wide => print(&text(&top, usize::MAX, wide)),
             Format::Json => print(&(serde_json::to_string_pretty(&top)? + "\n")),
+            Format::Yaml => print(&serde_yaml::to_string(&top)?),
         }
     })
 }
 
-fn text(top: &Top, rows: usize) -> String {
+fn text(top: &Top, rows: usize, wide: bool) -> String {
     let queues: Vec<QueueRow> = top.queues.iter().take(rows).cloned().collect();
     let waiting: Vec<Alike> = top.waiting.iter().take(rows).cloned().collect();
-    let mut text = table(&queue_columns(), &queues);
+    let mut text = table(&queue_columns(wide), &queues);
     let hidden = top.queues.len() - queues.len();
     if hidden > 0 {
         text.extend(["and ", &counted(hidden, "more queue"), "\n"]);
@@ -93,10 +99,14 @@ fn text(top: &Top, rows: usize) -> String {
     text
 }
 
-fn queue_columns() -> Vec<Column<QueueRow>> {
+fn queue_columns(wide: bool) -> Vec<Column<QueueRow>> {
     let figures = |of: &_| amounts(of).replace("nothing", "-");
-    vec![
-        Column::longest("QUEUE", 2, |row: &QueueRow| row.name.clone()),
+    let more = [
+        Column::longest("PARENT", 2, |row: &QueueRow| row.parent.clone().unwrap_or_else(|| "-".to_owned())),
+        Column::longest("WEIGHT", 2, |row: &QueueRow| row.weight.to_string()),
+    ];
+    let first = Column::longest("QUEUE", 2, |row: &QueueRow| row.name.clone());
+    let rest = [
         Column::longest("WAITING", 2, |row: &QueueRow| row.waiting.to_string()),
         Column::longest("SHARE", 2, |row: &QueueRow| {
             row.share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0))
@@ -104,7 +114,8 @@ fn queue_columns() -> Vec<Column<QueueRow>> {
         Column::longest("ALLOCATED", 2, move |row: &QueueRow| figures(&row.allocated)),
         Column::longest("DESERVED", 2, move |row: &QueueRow| figures(&row.deserved)),
         Column::longest("REQUESTED", 0, move |row: &QueueRow| figures(&row.requested)),
-    ]
+    ];
+    std::iter::once(first).chain(more.into_iter().filter(|_| wide)).chain(rest).collect()
 }
 
 fn waiting_columns(now: i64) -> Vec<Column<Alike>> {
@@ -148,7 +159,8 @@ QUEUE  FIRST  JOBS  PODS  WAITED  STOPPED AT  REASON
 q      a/b    2     4     1m      nodes       no room
 and 5 more jobs that waited less long
 ";
-        let text = text(&top, 9);
+        assert!(text(&top, 9, true).starts_with("QUEUE  PARENT  WEIGHT  WAITING"));
+        let text = text(&top, 9, false);
         let shown = text.lines().map(|line| line.trim_end().to_owned() + "\n").collect::<Vec<_>>().concat();
         assert_eq!(shown, expected);
     }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
+use phalanx_runtime::journal::{Line, Reader};
 use phalanx_sim::ReadOptions;
-use phalanx_sim::trace::{Arrival, Generator, OpenbOptions, Spread, Weighted, openb};
+use phalanx_sim::trace::{Arrival, Generator, OpenbOptions, Recorded, RecordedJobs, Spread, Weighted, openb};
 
-use crate::exit::{BadInput, plain, print};
+use crate::exit::{BadInput, counted, plain, print, tell};
 use crate::flag;
 use crate::inputs;
 
@@ -20,8 +21,18 @@ pub(crate) enum Command {
     Openb(OpenbArgs),
     /// Draw jobs from distributions
     Generate(GenerateArgs),
+    /// From the journal that a live scheduler wrote with --journal-inputs: its jobs, with the times they came and ran
+    Journal(JournalArgs),
     /// Print the typical pods of a trace, as arguments of plugin fragmentation
     Pods(PodsArgs),
+}
+
+/// Flags of `trace journal`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct JournalArgs {
+    /// The journal; the full files before it, FILE.1 and so on, are read too
+    #[arg(value_name = "FILE")]
+    journal: PathBuf,
 }
 
 /// Flags of `trace pods`.
@@ -96,6 +107,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Openb(args) => from_openb(args),
         Command::Generate(args) => generate(args),
+        Command::Journal(args) => journal(args),
         Command::Pods(args) => pods(args),
     }
 }
@@ -127,6 +139,41 @@ fn generate(args: &GenerateArgs) -> Result<()> {
         requests: args.requests.iter().cloned().collect::<BTreeMap<_, _>>(),
     };
     print_all(generator.arrivals())
+}
+
+fn journal(args: &JournalArgs) -> Result<()> {
+    let (mut jobs, mut began) = (RecordedJobs::default(), false);
+    let in_file = |fault: &str| BadInput(format!("{}: {fault}", args.journal.display()));
+    for line in Reader::new(&args.journal) {
+        match line.map_err(|error| BadInput(error.to_string()))? {
+            Line::Start(start) if !start.inputs => {
+                let fault = "found decisions only, expected the journal of a scheduler with --journal-inputs";
+                return Err(in_file(fault).into());
+            }
+            Line::Start(_) => {
+                began = true;
+                jobs.begin();
+            }
+            Line::Events(events) => events.iter().for_each(|event| jobs.event(event)),
+            Line::Cycle(cycle) => jobs.cycle(cycle.now),
+            Line::Dropped(_) => {
+                tell("note: lines are missing in the journal: jobs may be missing, or end late")
+            }
+            Line::Standby(_) | Line::Conf(_) => {}
+        }
+    }
+    let Recorded { arrivals, never_ran, still_there } = jobs.arrivals();
+    if arrivals.is_empty() {
+        let fault = if began { "found no job that ran or waits" } else { "found no start of a scheduler" };
+        return Err(in_file(&format!("{fault}, expected a journal with jobs")).into());
+    }
+    if never_ran > 0 {
+        tell(format_args!("note: {} deleted before a pod ran, left out", counted(never_ran, "job")));
+    }
+    if still_there > 0 {
+        tell(format_args!("note: {} not ended, without a duration", counted(still_there, "job")));
+    }
+    print_all(arrivals.into_iter())
 }
 
 fn pods(args: &PodsArgs) -> Result<()> {

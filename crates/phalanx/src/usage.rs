@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, Parser};
 
+use crate::exit::tell;
+
 /// The parsed command line of a program of this name, or the exit code: 0 after the help or the version, 2 after an error
 /// of one line. `adorn` adds to the help of commands; `help` may know another text for what was asked.
 pub(crate) fn parse<C: Parser>(
@@ -28,7 +30,7 @@ pub(crate) fn parse<C: Parser>(
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        let _ = writeln!(io::stderr(), "{}", line(&error, &command, args));
+        tell(line(&error, &command, args));
         ExitCode::from(2)
     })
 }

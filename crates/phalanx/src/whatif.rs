@@ -6,10 +6,10 @@ use clap::ValueEnum;
 use phalanx_framework::conf::Conf;
 use phalanx_sim::{AddedNodes, Changes, Comparison, Manifests, Options, WhatIf};
 
-use crate::exit::{BadInput, print};
+use crate::exit::{BadInput, print, print_table};
 use crate::flag;
 use crate::inputs::{self, ClusterArgs};
-use crate::remote;
+use crate::remote::{self, output::yaml};
 use crate::runs::{self, RunArgs};
 use crate::scheduler_api::SchedulerArgs;
 
@@ -48,6 +48,8 @@ enum Format {
     Table,
     /// One object for programs
     Json,
+    /// The same object as YAML
+    Yaml,
 }
 
 fn added(text: &str) -> Result<AddedNodes, String> {
@@ -68,10 +70,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(url) => live(args, changes, url)?,
         None => simulated(args, &changes)?,
     };
-    print(&match args.output {
-        Format::Table => comparison.to_table(["NOW", "AFTER"]),
-        Format::Json => comparison.to_json(),
-    })
+    match args.output {
+        Format::Table => print_table(&comparison.to_table(["NOW", "AFTER"])),
+        Format::Json => print(&comparison.to_json()),
+        Format::Yaml => print(&yaml(&comparison.to_json())?),
+    }
 }
 
 /// What the live scheduler tells.

@@ -57,14 +57,14 @@ impl Manifests {
 
     fn add_nodes(&mut self, added: &AddedNodes) -> Result<(), NoSuchNode> {
         let like = self.node(&added.like)?.clone();
-        let new = (1..=added.count).map(|number| Object::Node(like.alike(number)));
+        let new = (1..=added.count).map(|number| Object::Node(Box::new(like.alike(number))));
         self.objects.extend(new.collect::<Vec<_>>());
         Ok(())
     }
 
     fn node(&mut self, name: &str) -> Result<&mut NodeInfo, NoSuchNode> {
         let nodes = self.objects.iter_mut().filter_map(|object| match object {
-            Object::Node(node) => Some(node),
+            Object::Node(node) => Some(&mut **node),
             _ => None,
         });
         let mut named = nodes.filter(|node| *node.name == *name);

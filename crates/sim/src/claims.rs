@@ -31,10 +31,10 @@ impl Claims {
         for object in &*objects {
             match object {
                 Object::Claim(info) => {
-                    claims.0.insert(info.key.clone(), Claim { info: info.clone(), owner: None });
+                    claims.0.insert(info.key.clone(), Claim { info: (**info).clone(), owner: None });
                 }
                 Object::ClaimTemplate(info) => {
-                    templates.insert(info.key.clone(), info.clone());
+                    templates.insert(info.key.clone(), (**info).clone());
                 }
                 _ => {}
             }

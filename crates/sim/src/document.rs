@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::bad_input::{BadInput, one_line};
 use crate::json::Unambiguous;
+use crate::list::{self, Head, Language, ListError};
 use crate::locate;
 
 /// Where a document is.
@@ -15,9 +16,11 @@ pub(crate) struct Document<'a> {
     /// The line of the file on which `text` begins, from 1.
     line: usize,
     text: &'a str,
+    /// The place of the value in the list that the document is.
+    pub(crate) item: Option<usize>,
 }
 
-/// A document, or why it cannot be read.
+/// A document or an item of one, or why it cannot be read.
 pub(crate) type Found<'a> = Result<(Document<'a>, Value), BadInput>;
 
 impl Document<'_> {
@@ -42,8 +45,8 @@ pub(crate) fn yaml_options() -> serde_saphyr::Options {
     options
 }
 
-/// Reads every document of a file, each before the next is parsed: a file may hold a million. A syntax error ends the
-/// reading of its document only.
+/// Reads every document of a file and every item of a list, each before the next is parsed: a file may hold a million.
+/// A syntax error ends the reading of its document only.
 pub(crate) fn read<'a>(file: &'a str, text: &'a str, found: &mut dyn FnMut(Found<'a>)) {
     let mut reader = Reader { file, number: 0, found };
     if let Some(fault) = reader.old_line_ends(text) {
@@ -82,12 +85,38 @@ impl<'a> Reader<'a, '_> {
         if is_empty(text) {
             return;
         }
-        if !text.trim_start().starts_with('{') {
+        let is_json = text.trim_start().starts_with('{');
+        let language = if is_json { Language::Json } else { Language::Yaml };
+        if let Some(head) = Head::of(text, language) {
+            self.list(line, text, language, &head);
+        } else if !is_json {
             self.yaml(line, text, None);
         } else if let Some(fault) = self.json(line, text) {
             // A flow mapping of YAML looks like JSON, so the text is parsed as YAML before a JSON error counts.
             self.yaml(line, text, Some(fault));
         }
+    }
+
+    /// The items of a list.
+    fn list(&mut self, line: usize, text: &'a str, language: Language, head: &Head) {
+        self.number += 1;
+        let document = Document { file: self.file, number: self.number, line, text, item: None };
+        let found = &mut *self.found;
+        let read = match language {
+            Language::Json => list::items(text, language, None, &mut |place, Unambiguous(mut item)| {
+                head.complete(&mut item);
+                found(Ok((Document { item: Some(place), ..document }, item)));
+            }),
+            Language::Yaml => list::items(text, language, None, &mut |place, mut item: Value| {
+                head.complete(&mut item);
+                found(Ok((Document { item: Some(place), ..document }, item)));
+            }),
+        };
+        let fault = read.err().map(|error| match error {
+            ListError::Json(error) => self.json_fault(line, text, &error),
+            ListError::Yaml(error) => self.yaml_fault(line, text, &error),
+        });
+        fault.into_iter().for_each(|fault| (self.found)(Err(fault)));
     }
 
     /// A sequence of JSON objects. An error in the first of them is returned: the text may be YAML.
@@ -136,7 +165,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn keep(&mut self, line: usize, text: &'a str, value: Value) {
-        (self.found)(Ok((Document { file: self.file, number: self.number, line, text }, value)));
+        (self.found)(Ok((Document { file: self.file, number: self.number, line, text, item: None }, value)));
     }
 
     fn json_fault(&self, line: usize, text: &str, error: &serde_json::Error) -> BadInput {

@@ -10,8 +10,18 @@ use crate::api_server::SimulatedPod;
 /// An event; the state of a pod is copied when it is delivered, or before the pod changes again.
 #[derive(Debug)]
 enum Echo {
-    Event(Event),
+    Event(Box<Event>),
+    Bound(Arc<str>),
     Pod(Arc<str>),
+}
+
+impl From<Event> for Echo {
+    fn from(event: Event) -> Self {
+        match event {
+            Event::Bound(uid) => Self::Bound(uid),
+            other => Self::Event(Box::new(other)),
+        }
+    }
 }
 
 /// Events in order. A million pods that are created or bound at once wait here without a copy of each.
@@ -61,11 +71,11 @@ fn event_of(pod: &SimulatedPod) -> Event {
 
 impl Echoes {
     pub(crate) fn push(&mut self, event: Event) {
-        self.queue.push_back(Echo::Event(event));
+        self.queue.push_back(event.into());
     }
 
     pub(crate) fn extend(&mut self, events: impl IntoIterator<Item = Event>) {
-        self.queue.extend(events.into_iter().map(Echo::Event));
+        self.queue.extend(events.into_iter().map(Echo::from));
     }
 
     /// Sends the state of a pod, after `settle` before it changed.
@@ -79,7 +89,7 @@ impl Echoes {
         if held.echo > self.delivered
             && let Some(echo) = self.queue.get_mut((held.echo - self.delivered - 1) as usize)
         {
-            *echo = Echo::Event(event_of(&held.pod));
+            *echo = event_of(&held.pod).into();
         }
     }
 
@@ -89,7 +99,8 @@ impl Echoes {
             let echo = self.queue.pop_front()?;
             self.delivered += 1;
             match echo {
-                Echo::Event(event) => return Some(event),
+                Echo::Event(event) => return Some(*event),
+                Echo::Bound(uid) => return Some(Event::Bound(uid)),
                 Echo::Pod(uid) => {
                     if let Some(held) = pods.get(&uid) {
                         return Some(event_of(&held.pod));

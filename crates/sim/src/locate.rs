@@ -3,6 +3,8 @@
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
+use crate::list::{self, Language};
+
 /// A parsed text with positions; JSON is read as YAML.
 enum Node {
     Scalar,
@@ -81,14 +83,21 @@ impl<'de> Visitor<'de> for NodeVisitor {
 /// Line and column (from 1) of the field at `path` (`spec.containers[0].image`), or of the innermost
 /// field around it that exists; `None` when the text cannot be read.
 pub(crate) fn position(text: &str, path: &str) -> Option<(usize, usize)> {
-    let root: Spanned<Node> =
-        serde_saphyr::from_str_with_options(text, crate::document::yaml_options()).ok()?;
-    let mut node = &root;
-    let mut rest = path;
+    let root = || serde_saphyr::from_str_with_options(text, crate::document::yaml_options()).ok();
+    let (root, mut rest) = item(text, path).or_else(|| Some((root()?, path)))?;
+    let mut node: &Spanned<Node> = &root;
     while let Some((inner, after)) = step(&node.value, rest) {
         (node, rest) = (inner, after);
     }
     Some((node.referenced.line() as usize, node.referenced.column() as usize))
+}
+
+/// The item of a list that a path leads to, and the rest of the path: other items of a long list are not kept.
+fn item<'p>(text: &str, path: &'p str) -> Option<(Spanned<Node>, &'p str)> {
+    let (index, rest) = path.strip_prefix("items[")?.split_once(']')?;
+    let (only, mut found) = (index.parse().ok()?, None);
+    list::items(text, Language::Yaml, Some(only), &mut |_, item| found = Some(item)).ok()?;
+    Some((found?, rest))
 }
 
 /// Follows the first step of a path. Keys may contain dots (`nvidia.com/gpu`): the longest matching key counts.

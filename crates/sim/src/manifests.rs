@@ -30,14 +30,14 @@ use crate::volcano;
 /// The begin of the simulation of a cluster without any creation time: 2000-01-01T00:00:00Z.
 const EPOCH: Time = Time(946_684_800_000);
 
-/// An object that scheduling reads.
+/// An object that scheduling reads. What is large is boxed: a million pods stand in one list.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "named after the kinds")]
 pub enum Object {
-    Node(NodeInfo),
-    Queue(QueueInfo),
-    HyperNode(HyperNodeInfo),
-    PodGroup(PodGroupInfo),
+    Node(Box<NodeInfo>),
+    Queue(Box<QueueInfo>),
+    HyperNode(Box<HyperNodeInfo>),
+    PodGroup(Box<PodGroupInfo>),
     PriorityClass {
         name: Arc<str>,
         value: i32,
@@ -66,9 +66,9 @@ pub enum Object {
     Namespace(NamespaceInfo),
     DeviceClass(DeviceClassInfo),
     Slice(SliceInfo),
-    Claim(ClaimInfo),
+    Claim(Box<ClaimInfo>),
     /// The template of a ResourceClaim.
-    ClaimTemplate(ClaimInfo),
+    ClaimTemplate(Box<ClaimInfo>),
     /// An object of Volcano's controllers, which are simulated.
     Controlled(ControlledObject),
 }
@@ -130,22 +130,23 @@ pub struct Manifests {
 
 /// Reads manifests, given as file name and text. Returns the objects, or all problems by file and line.
 pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Refused> {
-    read_with(sources, &[], options)
+    read_with(sources, &[], options, &mut |_| {})
 }
 
 /// As [`read`], without the queues that the scheduler creates at its start.
 pub(crate) fn read_only(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Refused> {
-    read_all(sources, &[], options, &[])
+    read_all(sources, &[], options, &[], &mut |_| {})
 }
 
 /// As [`read`], with further manifests, whose objects come last: each in place of that of the same kind and name, or as
-/// a new one.
+/// a new one. How many documents and items of lists were read so far is told.
 pub fn read_with(
     sources: &[(String, String)],
     instead: &[(String, String)],
     options: &ReadOptions,
+    told: &mut dyn FnMut(usize),
 ) -> Result<Manifests, Refused> {
-    read_all(sources, instead, options, &["root", "default", &options.default_queue])
+    read_all(sources, instead, options, &["root", "default", &options.default_queue], told)
 }
 
 fn read_all(
@@ -153,14 +154,20 @@ fn read_all(
     instead: &[(String, String)],
     options: &ReadOptions,
     queues: &[&str],
+    told: &mut dyn FnMut(usize),
 ) -> Result<Manifests, Refused> {
     let [mut sources, mut instead]: [Vec<&(String, String)>; 2] =
         [sources, instead].map(|files| files.iter().collect());
     sources.sort();
     instead.sort();
     let texts = Texts { sources, instead };
-    let mut gangs = Gangs::default();
-    let mut read = texts.read(options, &mut |value| gangs.add_owner(value), &Joins::default(), Vec::new());
+    let (mut gangs, mut documents) = (Gangs::default(), 0);
+    let mut look = |value: &Value| {
+        gangs.add_owner(value);
+        documents += 1;
+        told(documents);
+    };
+    let mut read = texts.read(options, &mut look, &Joins::default(), Vec::new());
     if gangs.any_stated() {
         texts.each(&mut |found| {
             if let Ok((_, value)) = found {
@@ -219,7 +226,7 @@ impl<'a> Texts<'a> {
                 }
             };
             look(&value);
-            if !is_empty(&value) && !held.contains(document.file) {
+            if (document.item.is_some() || !is_empty(&value)) && !held.contains(document.file) {
                 held.insert(document.file.to_owned());
             }
             // A PodGroup that is made stands in no document: what may be wrong with it is told of the first.
@@ -300,7 +307,7 @@ fn add_queues(entries: &mut Vec<Entry>, queues: &[&str]) {
         let exists =
             entries.iter().any(|entry| matches!(&entry.object, Object::Queue(queue) if *queue.name == *name));
         if !exists {
-            entries.push(Entry { object: Object::Queue(builtin_queue(name)), dated: false });
+            entries.push(Entry { object: Object::Queue(Box::new(builtin_queue(name))), dated: false });
         }
     }
 }

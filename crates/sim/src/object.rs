@@ -139,28 +139,30 @@ impl Converter {
                 let node: slim::Node = decode(value)?;
                 sound(names_check::taints(&node.spec.taints))?;
                 self.remarks = odd_readiness(&node).into_iter().collect();
-                Ok(Object::Node(phalanx_cache::node(&node, interner)?))
+                Ok(Object::Node(Box::new(phalanx_cache::node(&node, interner)?)))
             }
             Kind::Pod => self.pod(value).map(|pod| Object::Pod(Box::new(pod))),
             Kind::PodGroup => {
                 let group: v1beta1::PodGroup = decode(value)?;
                 self.remarks = phalanx_cache::remarks_of_group(&group);
                 let group = phalanx_cache::sound_pod_group(&group, &self.names, interner);
-                group.map(Object::PodGroup).map_err(Faults)
+                group.map(|group| Object::PodGroup(Box::new(group))).map_err(Faults)
             }
             Kind::KubernetesPodGroup => {
                 let group: KubernetesPodGroup = decode(value)?;
-                Ok(Object::PodGroup(phalanx_cache::kubernetes_pod_group(&group, &self.names, interner)))
+                let group = phalanx_cache::kubernetes_pod_group(&group, &self.names, interner);
+                Ok(Object::PodGroup(Box::new(group)))
             }
             Kind::Queue => {
                 let queue: v1beta1::Queue = decode(value)?;
                 self.remarks = phalanx_cache::remarks_of_queue(&queue);
-                phalanx_cache::sound_queue(&queue, interner).map(Object::Queue).map_err(Faults)
+                let queue = phalanx_cache::sound_queue(&queue, interner);
+                queue.map(|queue| Object::Queue(Box::new(queue))).map_err(Faults)
             }
             Kind::HyperNode => {
                 let hyper_node: HyperNode = decode(value)?;
                 self.remarks = phalanx_cache::faults_of_hyper_node(&hyper_node);
-                Ok(Object::HyperNode(phalanx_cache::hyper_node(&hyper_node, interner)))
+                Ok(Object::HyperNode(Box::new(phalanx_cache::hyper_node(&hyper_node, interner))))
             }
             Kind::PriorityClass => Ok(self.priority_class(value)?),
             Kind::ResourceQuota => {
@@ -247,12 +249,12 @@ impl Converter {
             Kind::ResourceClaim => {
                 let claim: ResourceClaim = decode(value)?;
                 self.remarks = phalanx_cache::remarks_of_claim("spec", &claim.spec);
-                Object::Claim(phalanx_cache::resource_claim(&claim, interner)?)
+                Object::Claim(Box::new(phalanx_cache::resource_claim(&claim, interner)?))
             }
             _ => {
                 let template: ResourceClaimTemplate = decode(value)?;
                 self.remarks = phalanx_cache::remarks_of_claim("spec.spec", &template.spec.spec);
-                Object::ClaimTemplate(phalanx_cache::claim_template(&template, interner))
+                Object::ClaimTemplate(Box::new(phalanx_cache::claim_template(&template, interner)))
             }
         })
     }

@@ -12,9 +12,10 @@ pub(crate) struct Place<'d> {
 }
 
 impl<'d> Place<'d> {
-    /// The whole document.
+    /// The whole document, or the item of its list.
     pub(crate) fn top(document: Document<'d>) -> Self {
-        Self { document, path: String::new() }
+        let path = document.item.map(|item| format!("items[{item}].")).unwrap_or_default();
+        Self { document, path }
     }
 
     pub(crate) fn inner(&self, path: &str) -> Self {

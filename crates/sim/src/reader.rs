@@ -13,6 +13,7 @@ use crate::bad_input::{BadInput, Refused};
 use crate::document::Document;
 use crate::gang;
 use crate::kind::{Controlled, Kind, Sort};
+use crate::list;
 use crate::manifests::{Entry, Object};
 use crate::mend;
 use crate::names_check;
@@ -95,7 +96,8 @@ impl<'d> Reader<'d> {
     }
 
     pub(crate) fn document(&mut self, document: Document<'d>, value: Value) {
-        self.read(&Place::top(document), value, None);
+        let place = Place::top(document);
+        if document.item.is_some() { self.item(&place, value) } else { self.read(&place, value) }
     }
 
     /// The objects and the notes, or all problems by file and line with the notes.
@@ -113,21 +115,25 @@ impl<'d> Reader<'d> {
         Err(Refused { faults: self.faults, notes })
     }
 
-    fn read(&mut self, place: &Place<'d>, value: Value, of_list: Option<(&str, &str)>) {
+    fn read(&mut self, place: &Place<'d>, value: Value) {
         if self.faults.len() < FAULTS_MAX
-            && let Err(fault) = self.object(place, value, of_list)
+            && let Err(fault) = self.object(place, value)
         {
             self.faults.push(fault);
         }
     }
 
-    /// One object, or a list of them; items of a typed list may leave their kind to it.
-    fn object(
-        &mut self,
-        place: &Place<'d>,
-        value: Value,
-        of_list: Option<(&str, &str)>,
-    ) -> Result<(), BadInput> {
+    /// An item of a list.
+    fn item(&mut self, place: &Place<'d>, value: Value) {
+        if !value.is_null() {
+            return self.read(place, value);
+        }
+        let problem = "found nothing, expected an object with apiVersion and kind";
+        self.faults.push(place.fault("List", "", problem));
+    }
+
+    /// One object, or a list of them.
+    fn object(&mut self, place: &Place<'d>, value: Value) -> Result<(), BadInput> {
         let map = match value {
             Value::Object(map) => map,
             Value::Null => return Ok(()),
@@ -137,13 +143,13 @@ impl<'d> Reader<'d> {
                 return Err(place.fault("", "", problem));
             }
         };
-        let version = head(place, &map, "apiVersion", of_list.map(|list| list.0))?;
-        let kind = head(place, &map, "kind", of_list.map(|list| list.1))?;
+        let version = head(place, &map, "apiVersion")?;
+        let kind = head(place, &map, "kind")?;
         match Sort::of(&version, &kind) {
             Sort::Plain(kind) => self.plain(place, kind, Value::Object(map)),
             Sort::Workload(workload) => self.workload(place, &kind, workload, Value::Object(map)),
             Sort::Controlled(kind) => self.controlled(place, kind, Value::Object(map)),
-            Sort::List(item) => self.list(place, item.map(|item| (version.as_str(), item)), map)?,
+            Sort::List(_) => self.list(place, (&version, &kind), map)?,
             Sort::Unknown => self.notes.ignore(place, format!("{kind} ({version})")),
             Sort::Slip { version: meant, kind: name } if kind == name => {
                 let problem = format!("found {version:?}, expected {meant:?} for kind {name}");
@@ -157,21 +163,18 @@ impl<'d> Reader<'d> {
         Ok(())
     }
 
+    /// A list in a list, or one without items.
     fn list(
         &mut self,
         place: &Place<'d>,
-        item: Option<(&str, &str)>,
+        (version, kind): (&str, &str),
         mut map: Map<String, Value>,
     ) -> Result<(), BadInput> {
         match map.remove("items") {
             Some(Value::Array(items)) => {
-                for (index, value) in items.into_iter().enumerate() {
-                    if value.is_null() {
-                        let problem = "found nothing, expected an object with apiVersion and kind";
-                        self.faults.push(place.fault("List", &format!("items[{index}]"), problem));
-                    } else {
-                        self.read(&place.inner(&format!("items[{index}].")), value, item);
-                    }
+                for (index, mut value) in items.into_iter().enumerate() {
+                    list::inherit(version, kind, &mut value);
+                    self.item(&place.inner(&format!("items[{index}].")), value);
                 }
                 Ok(())
             }
@@ -455,17 +458,11 @@ impl<'d> Reader<'d> {
 }
 
 /// apiVersion or kind of an object.
-fn head(
-    place: &Place<'_>,
-    map: &Map<String, Value>,
-    field: &str,
-    inherited: Option<&str>,
-) -> Result<String, BadInput> {
-    match (map.get(field), inherited) {
-        (Some(Value::String(text)), _) if !text.is_empty() => Ok(text.clone()),
-        (None | Some(Value::Null), Some(inherited)) => Ok(inherited.to_owned()),
-        (None | Some(Value::Null), None) => Err(place.fault("", field, "missing, expected text")),
-        (Some(other), _) => Err(place.fault("", field, format!("found {}, expected text", describe(other)))),
+fn head(place: &Place<'_>, map: &Map<String, Value>, field: &str) -> Result<String, BadInput> {
+    match map.get(field) {
+        Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
+        None | Some(Value::Null) => Err(place.fault("", field, "missing, expected text")),
+        Some(other) => Err(place.fault("", field, format!("found {}, expected text", describe(other)))),
     }
 }
 

@@ -3,10 +3,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_cluster::event::{Event, Key, PvcInfo, Time};
-use phalanx_cluster::{Cluster, ClusterOptions};
+use phalanx_cluster::{Cluster, ClusterOptions, JobKind};
 use phalanx_core::decision::Decision;
-use phalanx_core::report::Report as CoreReport;
+use phalanx_core::report::{GroupReport, Report as CoreReport};
 use phalanx_core::{RetryLimits, Scheduler};
+use phalanx_explain::Fragments;
 use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::Sampling;
 use phalanx_view::{Seen, View};
@@ -27,6 +28,9 @@ use crate::volcano::Controllers;
 
 /// The period of cycles.
 pub const PERIOD_MS: i64 = 1_000;
+
+/// The gangs that wait whose fragments are told.
+const FRAGMENTS_MAX: usize = 20;
 
 /// The most cycles in a row that change nothing but statuses and nominations: more than two for each of [`WAKES_MAX`],
 /// since a status may change with the time.
@@ -188,6 +192,15 @@ impl Simulation {
         self.run_watched(clock, &mut Unwatched)
     }
 
+    /// The same; after each cycle it is told how far the run has come.
+    pub fn run_to_rest_telling(
+        &mut self,
+        clock: &mut dyn FnMut() -> f64,
+        told: &mut dyn FnMut(SoFar),
+    ) -> Result<(), Restless> {
+        self.run_watched(clock, &mut Telling(told))
+    }
+
     /// The same, and tells a watcher what happens.
     pub(crate) fn run_watched(
         &mut self,
@@ -254,11 +267,27 @@ impl Simulation {
             queues: outcome::queues(&busiest.queues),
         });
         self.controllers.tell(&mut report);
+        self.tell_fragments(&core, &mut report);
         report.stats.cycles = self.cycles;
         report.stats.pods = self.pods;
         report.stats.session_seconds = self.session_seconds;
         report.stats.virtual_seconds = self.seconds(self.now);
         report
+    }
+
+    /// What is free of resources that nodes lack, beside the reasons of the first gangs that wait: it takes a look at all
+    /// nodes for each.
+    fn tell_fragments(&self, core: &CoreReport, report: &mut Report) {
+        let waits = |job: &&GroupReport| !job.solo && job.lack.is_some();
+        for job in core.groups.iter().filter(waits).take(FRAGMENTS_MAX) {
+            let Some(id) = self.cluster.job_named(JobKind::Group, &job.key) else { continue };
+            let excluded = self.scheduler.excluded_nodes(&self.cluster, id);
+            let lines = excluded.into_iter().filter_map(|of| of.fragments).filter(|of| of.nodes > 1);
+            if let Some(outcome) = report.pod_groups.get_mut(&job.key.to_string()) {
+                outcome.fragments =
+                    lines.map(|of| format!("{}: {}", of.resource.clone(), Fragments::from(of))).collect();
+            }
+        }
     }
 
     /// What the page shows so far.
@@ -409,6 +438,37 @@ impl Watcher for Unwatched {
     fn passes(&mut self, _: &Simulation, _: Time) {}
 }
 
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SoFar {
+    /// Scheduling cycles.
+    pub cycles: u32,
+    /// Pods bound.
+    pub bound: usize,
+    /// Virtual seconds.
+    pub seconds: f64,
+}
+
+impl std::fmt::Display for SoFar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { cycles, bound, seconds } = self;
+        write!(f, "cycle {cycles}, {bound} pods bound, {seconds:.0} s of virtual time")
+    }
+}
+
+/// Tells how far a run has come.
+struct Telling<'f>(&'f mut dyn FnMut(SoFar));
+
+impl Watcher for Telling<'_> {
+    fn sees(&mut self, _: &Event, _: &mut ApiServer, _: Time) {}
+    fn decided(&mut self, _: &Simulation, _: &[Decision]) {}
+
+    fn passes(&mut self, simulation: &Simulation, then: Time) {
+        let (cycles, bound) = (simulation.cycles, simulation.api_server.bindings.len());
+        (self.0)(SoFar { cycles, bound, seconds: simulation.seconds(then) });
+    }
+}
+
 /// What an object adds besides itself.
 #[derive(Default)]
 struct Begin {
@@ -429,10 +489,10 @@ fn add(
     begin: &mut Begin,
 ) {
     match object {
-        Object::Node(node) => api_server.add_node(node),
-        Object::Queue(queue) => api_server.add_queue(queue),
-        Object::HyperNode(hyper_node) => api_server.announce(hyper_node.into()),
-        Object::PodGroup(group) => api_server.add_group(group),
+        Object::Node(node) => api_server.add_node(*node),
+        Object::Queue(queue) => api_server.add_queue(*queue),
+        Object::HyperNode(hyper_node) => api_server.announce((*hyper_node).into()),
+        Object::PodGroup(group) => api_server.add_group(*group),
         Object::PriorityClass { name, value, global_default, .. } => {
             controllers.add_class(&name, value);
             api_server.announce(Event::PriorityClass { name, value, global_default });

@@ -140,9 +140,9 @@ fn identity(object: &Object) -> Option<(&'static str, Key)> {
 /// What an event says that an object was added or changed.
 fn object(event: Event) -> Option<Object> {
     Some(match event {
-        Event::Node(it) => Object::Node(it),
-        Event::Queue(it) => Object::Queue(*it),
-        Event::PodGroup(it) => Object::PodGroup(*it),
+        Event::Node(it) => Object::Node(Box::new(it)),
+        Event::Queue(it) => Object::Queue(it),
+        Event::PodGroup(it) => Object::PodGroup(it),
         Event::PriorityClass { name, value, global_default } => {
             Object::PriorityClass { name, value, global_default, never_preempts: false }
         }
@@ -160,7 +160,8 @@ fn object(event: Event) -> Option<Object> {
         Event::Namespace(it) => Object::Namespace(it),
         Event::DeviceClass(it) => Object::DeviceClass(*it),
         Event::Slice(it) => Object::Slice(*it),
-        Event::Claim(it) => Object::Claim(*it),
+        Event::Claim(it) => Object::Claim(it),
+        Event::HyperNode(it) => Object::HyperNode(it),
         _ => return None,
     })
 }

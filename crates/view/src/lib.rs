@@ -13,7 +13,7 @@ mod view;
 pub use gangs::{GANGS_MAX, Gang, GangState, Gangs, NODES_OF_GANG_MAX, Times};
 pub use history::{Event, Evicted, EvictedPod, History};
 pub use nodes::{Hole, Holes, NODES_MAX, Node, NodeKind, NodeState, Nodes};
-pub use page::{VIEW_PATH, live_page, page, security_policy};
+pub use page::{Section, VIEW_PATH, escape, live_page, page, plain_page, security_policy};
 pub use queues::{Queue, QueueLimits, QueueWaiting};
 pub use reasons::{ReasonKind, Reasons, shape};
 pub use view::{Finished, JobRow, OtherRow, Resource, Seen, State, Unit, View};

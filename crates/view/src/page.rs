@@ -29,6 +29,48 @@ pub fn live_page() -> String {
     fill("null", &security_policy())
 }
 
+/// A page of finished sections in the look of the others, without a script. `style` is added to the common one.
+pub fn plain_page(title: &str, style: &str, sections: &[Section]) -> String {
+    let style = format!("{STYLE}{style}");
+    let links = sections.iter().map(|of| format!("<a href=\"#{}\">{}</a>\n", of.id, escape(&of.title)));
+    let bodies = sections.iter().map(|Section { id, title, body }| {
+        let title = escape(title);
+        format!(
+            "<section id=\"{id}\" aria-labelledby=\"{id}-title\" tabindex=\"-1\">\n<h2 id=\"{id}-title\">{title}</h2>\n\
+             {body}</section>\n"
+        )
+    });
+    let first = sections.first().map_or("main", |section| section.id);
+    let policy =
+        format!("default-src 'none'; base-uri 'none'; form-action 'none'; style-src '{}'", hash(&style));
+    let (title, links, bodies) = (escape(title), links.collect::<String>(), bodies.collect::<String>());
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>{style}</style>\n</head>\n\
+         <body>\n<a class=\"skip\" href=\"#{first}\">Skip to the contents</a>\n<header>\n<h1>{title}</h1>\n\
+         <nav id=\"nav\" aria-label=\"Sections\">\n{links}</nav>\n</header>\n<main id=\"main\">\n{bodies}</main>\n</body>\n\
+         </html>\n"
+    )
+}
+
+/// A part of a [`plain_page`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Section {
+    /// Its anchor.
+    pub id: &'static str,
+    /// Its heading.
+    pub title: String,
+    /// Its HTML.
+    pub body: String,
+}
+
+/// Text in HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 /// The Content-Security-Policy of the live page, also as a header.
 pub fn security_policy() -> String {
     policy("'self'")

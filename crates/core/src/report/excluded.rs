@@ -6,9 +6,12 @@ use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::{Refusal, Unfit};
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_framework::placement::NodeRanking;
+use phalanx_framework::tiers::Tiers;
+use phalanx_plugins::PLUGINS;
 use phalanx_resource::DimId;
 
 use super::Inspection;
+use crate::cycle::Scheduler;
 
 /// Nodes that one reason excludes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,24 +45,33 @@ impl Inspection<'_> {
     /// The nodes that are infeasible for the first pod of a job that found none, those of the most frequent reason
     /// first; a node counts once for each of its reasons.
     pub fn excluded_nodes(&self, job: JobId) -> Vec<ExcludedNodes> {
-        let Some(task) = self.first_without_node(job) else { return Vec::new() };
-        let cluster = self.cluster();
-        let scoped = self.tiers.scoped_class(cluster, task);
-        let excluded = NodeRanking::new(0).excluded(cluster, &self.tiers, scoped);
-        let told = |(unfit, ids): (Unfit, Vec<NodeId>)| of_reason(cluster, task, &unfit, &ids);
-        let mut told: Vec<ExcludedNodes> = excluded.into_iter().map(told).collect();
-        told.sort_by(|a, b| b.nodes.len().cmp(&a.nodes.len()).then_with(|| a.text.cmp(&b.text)));
-        told
+        excluded_nodes(self.cluster(), &self.tiers, job, self.refusals(job))
     }
+}
 
-    fn first_without_node(&self, job: JobId) -> Option<TaskId> {
-        let name = self.refusals(job).iter().find_map(|refusal| match refusal {
-            Refusal::Nodes { task, .. } => Some(task),
-            _ => None,
-        })?;
-        let cluster = self.cluster();
-        cluster.jobs[job].tasks.iter().copied().find(|task| cluster.tasks[*task].pod.name == *name)
+impl Scheduler {
+    /// The same without a snapshot, after a cycle.
+    pub fn excluded_nodes(&self, cluster: &Cluster, job: JobId) -> Vec<ExcludedNodes> {
+        let tiers = Tiers::open(PLUGINS, self.conf(), cluster, self.now());
+        excluded_nodes(cluster, &tiers, job, self.refusals().of(job))
     }
+}
+
+fn excluded_nodes(cluster: &Cluster, tiers: &Tiers, job: JobId, why: &[Refusal]) -> Vec<ExcludedNodes> {
+    let Some(task) = first_without_node(cluster, job, why) else { return Vec::new() };
+    let excluded = NodeRanking::new(0).excluded(cluster, tiers, tiers.scoped_class(cluster, task));
+    let told = |(unfit, ids): (Unfit, Vec<NodeId>)| of_reason(cluster, task, &unfit, &ids);
+    let mut told: Vec<ExcludedNodes> = excluded.into_iter().map(told).collect();
+    told.sort_by(|a, b| b.nodes.len().cmp(&a.nodes.len()).then_with(|| a.text.cmp(&b.text)));
+    told
+}
+
+fn first_without_node(cluster: &Cluster, job: JobId, why: &[Refusal]) -> Option<TaskId> {
+    let name = why.iter().find_map(|refusal| match refusal {
+        Refusal::Nodes { task, .. } => Some(task),
+        _ => None,
+    })?;
+    cluster.jobs[job].tasks.iter().copied().find(|task| cluster.tasks[*task].pod.name == *name)
 }
 
 fn of_reason(cluster: &Cluster, task: TaskId, unfit: &Unfit, ids: &[NodeId]) -> ExcludedNodes {

@@ -52,6 +52,11 @@ impl Data {
     }
 }
 
+/// A report that is JSON, as YAML.
+pub(crate) fn yaml(json: &str) -> Result<String> {
+    Ok(serde_yaml::to_string(&serde_json::from_str::<Value>(json)?)?)
+}
+
 fn readable(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");

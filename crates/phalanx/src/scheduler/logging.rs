@@ -1,11 +1,9 @@
 //! Logs: to stderr, as text or as JSON.
-use std::io::IsTerminal;
-
 use anyhow::Result;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::exit::BadInput;
+use crate::exit::{self, BadInput};
 use crate::flag;
 
 /// The flags.
@@ -51,7 +49,7 @@ impl Logging {
         if self.log_format == "json" {
             logs.json().flatten_event(true).init();
         } else {
-            logs.with_ansi(std::io::stderr().is_terminal()).init();
+            logs.with_ansi(exit::is_coloured(&std::io::stderr())).init();
         }
         Ok(())
     }

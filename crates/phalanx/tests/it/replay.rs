@@ -111,6 +111,19 @@ fn the_first_decision_that_differs_is_named() {
 }
 
 #[test]
+fn a_journal_with_inputs_is_a_trace_of_its_jobs() {
+    let ran = run(&text(&[start(true), events(), cycle(vec![])]), &["trace", "journal", "journal"]);
+    let line = r#"{"arrival":0.0,"name":"train","namespace":"ml","size":2,"requests":{"cpu":"1"}}"#;
+    assert_eq!(ran.text(), format!("{line}\n"));
+    assert_eq!(ran.stderr, "note: 1 job not ended, without a duration\n");
+    for journal in [text(&[start(false)]), text(&[start(true)]), text(&[cycle(vec![])])] {
+        let ran = run(&journal, &["trace", "journal", "journal"]);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.stderr.starts_with("error: journal: found "), "{ran:?}");
+    }
+}
+
+#[test]
 fn journals_that_cannot_be_replayed_are_refused_with_the_reason() {
     let whole = || vec![start(true), events(), cycle(decided())];
     let with = |more: Vec<Line<Value>>| text(&[whole(), more].concat());

@@ -158,13 +158,37 @@ fn the_page_of_a_trace_needs_no_other_file_and_has_a_line_for_each_configuration
     let confs = ["--scheduler-conf", "spread.conf", "--scheduler-conf", "pack.conf", "-o", "html"];
     let page = played(&folder, &confs).text().to_owned();
     for part in
-        ["<svg", "prefers-color-scheme:dark", "spread.conf", "pack.conf", "class=\"line c1\"", "x: cpu"]
+        ["<svg", "prefers-color-scheme: dark", "spread.conf", "pack.conf", "class=\"line c1\"", "x: cpu"]
     {
         assert!(page.contains(part), "{part}");
     }
-    for part in ["<script", "http", "src=", "href=", "NaN"] {
+    for part in ["<script", "http:", "https:", "src=", "NaN"] {
         assert!(!page.contains(part), "{part}");
     }
+    let links = page.matches("href=").count();
+    assert_eq!(links, page.matches("href=\"#").count(), "links lead to its own sections");
+    for id in ["runs", "use", "waiting", "queues", "fragments", "evictions"] {
+        assert!(page.contains(&format!("href=\"#{id}\"")) && page.contains(&format!("id=\"{id}\"")), "{id}");
+    }
+}
+
+#[test]
+fn figures_of_several_seeds_and_traces_have_their_least_median_and_most() {
+    let folder = cluster(&[job("a", 0, 100, 4, &json!({})), job("b", 10, 100, 4, &json!({}))]);
+    let second = job("only", 0, 100, 4, &json!({})).to_string();
+    std::fs::write(folder.path().join("second.jsonl"), second).unwrap();
+    let flags = ["--trace", "second.jsonl", "--seeds", "3"];
+    let report = played(&folder, &[&flags[..], &["-o", "json"]].concat()).json();
+    assert_eq!((&report["plays"], &report["jobs"]), (&json!(6), &json!(2)));
+    assert_eq!(
+        report["runs"][0]["spread"]["started"],
+        json!({"min": 1.0, "median": 1.0, "max": 2.0}),
+        "of six plays the third"
+    );
+    let table = played(&folder, &flags).text().to_owned();
+    assert!(table.contains("OF 6 PLAYS") && table.contains("use, peak"), "{table}");
+    let once = played(&folder, &["-o", "json"]).json();
+    assert_eq!(once["runs"][0]["spread"], Value::Null);
 }
 
 #[test]

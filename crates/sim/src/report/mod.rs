@@ -102,6 +102,10 @@ pub struct GroupOutcome {
     /// What the nearest node lacks, if nodes lack room.
     #[serde(flatten)]
     pub lack: Option<Lack>,
+    /// What is free on nodes that have too little of a resource each, a line for each such resource; of the first gangs
+    /// that wait only.
+    #[serde(skip)]
+    pub fragments: Vec<String>,
     /// Its queue.
     #[serde(skip)]
     pub queue: String,

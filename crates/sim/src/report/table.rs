@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use crate::printable::printable;
 
-use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, percent};
+use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, people, percent};
 
 /// The number of kinds of reasons that are listed for pods without a PodGroup.
 const REASONS_MAX: usize = 20;
@@ -15,16 +15,34 @@ const SHARE: &str = "SHARE: allocated of deserved, of the resource of which this
 /// The number of nodes that are named for a gang; above it only their number is shown.
 const NODES_MAX: usize = 4;
 
+/// How much a table tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Detail {
+    /// Rounded amounts, a few names of nodes.
+    Short,
+    /// Exact amounts, all names.
+    Wide,
+}
+
 impl Report {
     /// The report as tables.
     pub fn to_table(&self) -> String {
+        self.tables(Detail::Short)
+    }
+
+    /// The same with exact amounts and the names of all nodes.
+    pub fn to_wide_table(&self) -> String {
+        self.tables(Detail::Wide)
+    }
+
+    fn tables(&self, detail: Detail) -> String {
         let parts = [
             self.flow_table(),
             self.cron_table(),
             self.job_table(),
-            self.gangs(),
+            self.gangs(detail),
             self.single_pods(),
-            self.queue_table(),
+            self.queue_table(detail),
             self.evicted(),
             self.waiting(),
         ];
@@ -50,7 +68,7 @@ impl Report {
         )
     }
 
-    fn gangs(&self) -> String {
+    fn gangs(&self, detail: Detail) -> String {
         let rows = self.pod_groups.iter().map(|(name, group)| {
             let cells = [&group.min_member, &group.placed(), &group.waiting].map(ToString::to_string);
             let [min, placed, waiting] = cells;
@@ -61,7 +79,10 @@ impl Report {
                 min,
                 placed,
                 waiting,
-                spread(&group.nodes),
+                match detail {
+                    Detail::Short => spread(&group.nodes),
+                    Detail::Wide => each(&group.nodes),
+                },
             ]
         });
         columns(&["PODGROUP", "QUEUE", "PHASE", "MIN", "PLACED", "WAITING", "NODES"], rows.collect())
@@ -114,10 +135,14 @@ impl Report {
     }
 
     /// The queues; if nothing is allocated any more, those of the time when the most was.
-    fn queue_table(&self) -> String {
+    fn queue_table(&self, detail: Detail) -> String {
+        let shown = match detail {
+            Detail::Short => people,
+            Detail::Wide => amounts,
+        };
         let queues = self.busiest.as_ref().map_or(&self.queues, |busiest| &busiest.queues);
         let rows = queues.iter().map(|(name, queue)| {
-            let figures = [amounts(&queue.allocated), amounts(&queue.deserved)];
+            let figures = [shown(&queue.allocated), shown(&queue.deserved)];
             let [allocated, deserved] = figures;
             vec![name.clone(), queue.weight.to_string(), percent(queue.share), allocated, deserved]
         });
@@ -147,6 +172,7 @@ impl Report {
             lines.push(format!("PodGroup {name} ({}) waits:", group.phase));
             lines.extend(group.reasons.iter().map(|reason| format!("  {reason}")));
             lines.extend(group.lack.iter().map(|lack| format!("  {lack}")));
+            lines.extend(group.fragments.iter().map(|fragments| format!("  {fragments}")));
         }
         let kinds = alike(&self.pods);
         for kind in kinds.iter().take(REASONS_MAX) {
@@ -171,6 +197,11 @@ pub(super) fn spread(nodes: &BTreeMap<String, u32>) -> String {
     if nodes.len() > NODES_MAX {
         return format!("{} nodes", nodes.len());
     }
+    each(nodes)
+}
+
+/// Nodes with their pods.
+fn each(nodes: &BTreeMap<String, u32>) -> String {
     nodes.iter().map(|(node, pods)| format!("{node} ({pods})")).collect::<Vec<_>>().join(", ")
 }
 
@@ -230,6 +261,7 @@ mod tests {
                 text: "least missing, on node n1: cpu 500m".to_owned(),
                 ..Lack::default()
             }),
+            fragments: vec!["cpu: 5 free in fragments".into()],
             queue: "q".into(),
             min_member: 3,
             nodes: [("n1".to_owned(), 2)].into(),
@@ -273,6 +305,7 @@ Queue q: its parent p does not exist
 PodGroup train/big (Inqueue) waits:
   0/1 nodes are available: 1 Insufficient cpu.
   least missing, on node n1: cpu 500m
+  cpu: 5 free in fragments
 2 pods wait, such as a/x: 0/1 nodes are available: 1 Too many pods.
   least missing, on node n1: pods 1
 2 pods wait, such as a/x: queue q is overused

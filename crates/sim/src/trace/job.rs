@@ -57,7 +57,8 @@ impl Job {
 
     /// The objects of the job with this place in its trace, created at `now`.
     pub(super) fn objects(&self, place: usize, now: Time) -> Vec<Object> {
-        let group = self.group.clone().map(|group| Object::PodGroup(PodGroupInfo { created: now, ..group }));
+        let group = self.group.clone().map(|group| PodGroupInfo { created: now, ..group });
+        let group = group.map(|group| Object::PodGroup(Box::new(group)));
         let pods = (0..self.size).map(|member| {
             let mut pod = self.pod.clone();
             let name = if self.group.is_some() {

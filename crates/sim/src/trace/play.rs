@@ -10,10 +10,12 @@ use phalanx_core::decision::Decision;
 use phalanx_framework::conf::Conf;
 
 use super::arrival::Trace;
+use super::cards::Cards;
 use super::fragments::Typical;
 use super::job;
+use super::plays::FIGURES;
 use super::report::{Evictions, Fairness, FirstWait, Level, Run, TraceReport, Waits};
-use super::samples::{self, Samples};
+use super::samples::{self, Counts, Samples};
 use crate::api_server::ApiServer;
 use crate::arrivals::Arrivals;
 use crate::manifests::{Manifests, Object, builtin_queue};
@@ -55,6 +57,7 @@ pub fn play(
     simulation.deliver();
     let resource: Arc<str> = resource.map_or_else(|| most_requested(trace), Into::into);
     let typical = Typical::of(trace, &resource, simulation.cluster());
+    let cards = Cards::of(simulation.cluster(), &resource);
     let samples = Samples::new(resource.clone(), typical, begin, trace.end().0);
     let mut player = Player {
         trace,
@@ -65,12 +68,13 @@ pub fn play(
         started: 0,
         first_wait: None,
         evictions: Evictions::default(),
+        cards,
         samples,
         progress,
     };
     simulation.run_watched(&mut counting_clock(), &mut player)?;
     let end = simulation.now();
-    player.samples.pass(&simulation, player.waiting(), Time(end.0 + 1));
+    player.samples.pass(&simulation, player.counts(), Time(end.0 + 1));
     Ok(player.run(name, &resource, &simulation))
 }
 
@@ -88,7 +92,7 @@ fn most_requested(trace: &Trace) -> Arc<str> {
 /// Queues that the manifests lack, with weight 1, and the PriorityClasses of the trace.
 fn made_for(trace: &Trace, manifests: &Manifests) -> Vec<Object> {
     let named = trace.queues();
-    let missing = missing_queues(&named, manifests).map(|name| Object::Queue(builtin_queue(name)));
+    let missing = missing_queues(&named, manifests).map(|name| Object::Queue(Box::new(builtin_queue(name))));
     let priorities: BTreeSet<i32> = trace.jobs.iter().filter_map(|job| job.priority).collect();
     let classes = priorities.into_iter().map(|value| Object::PriorityClass {
         name: job::class(value).into(),
@@ -119,16 +123,26 @@ impl Trace {
 }
 
 impl TraceReport {
-    /// The report on runs of one trace.
-    pub fn of(runs: Vec<Run>) -> Self {
+    /// The report on runs of a trace, or of several: for each configuration all that it played.
+    pub fn of(plays: Vec<Vec<Run>>) -> Self {
+        let count = plays.first().map_or(0, Vec::len);
+        let runs: Vec<Run> = plays.into_iter().filter_map(with_spread).collect();
         let first = runs.first();
         Self {
             resource: first.map(|run| run.resource.clone()).unwrap_or_default(),
             capacity: first.map(|run| run.capacity.clone()).unwrap_or_default(),
             jobs: first.map(|run| run.jobs).unwrap_or_default(),
+            plays: count,
             runs,
         }
     }
+}
+
+/// The first of several runs, with the figures of all.
+fn with_spread(plays: Vec<Run>) -> Option<Run> {
+    let several = FIGURES.iter().filter(|_| plays.len() > 1);
+    let spread = several.filter_map(|figure| Some((figure.name, figure.over(&plays)?))).collect();
+    Some(Run { spread, ..plays.into_iter().next()? })
 }
 
 /// What has become of a job.
@@ -152,6 +166,7 @@ struct Player<'t> {
     started: usize,
     first_wait: Option<FirstWait>,
     evictions: Evictions,
+    cards: Cards,
     samples: Samples,
     progress: &'t mut dyn FnMut(Progress),
 }
@@ -173,6 +188,7 @@ impl Watcher for Player<'_> {
         if pod.life.phase != PodPhase::Succeeded || pod.life.deleting {
             return;
         }
+        self.cards.gone(&pod.pod.uid);
         state.ended.push(pod.pod.uid.clone());
         if state.ended.len() == job.size as usize {
             state.finished = true;
@@ -191,7 +207,7 @@ impl Watcher for Player<'_> {
             match decision {
                 Decision::Bind { pods, .. } => {
                     for binding in pods {
-                        self.bound(&binding.pod.uid, now);
+                        self.bound(&binding.pod.uid, &binding.node, now);
                     }
                 }
                 Decision::Evict { pod, cause, .. } => {
@@ -214,17 +230,18 @@ impl Watcher for Player<'_> {
     }
 
     fn passes(&mut self, simulation: &Simulation, then: Time) {
-        self.samples.pass(simulation, self.waiting(), then);
+        self.samples.pass(simulation, self.counts(), then);
         self.told.seconds = seconds(Time(simulation.now().0 - self.begin.0));
         (self.progress)(self.told);
     }
 }
 
 impl Player<'_> {
-    fn bound(&mut self, uid: &str, now: Time) {
+    fn bound(&mut self, uid: &Arc<str>, node: &Arc<str>, now: Time) {
         let Some(place) = job::place_of(uid) else { return };
         let (Some(state), Some(job)) = (self.jobs.get_mut(place), self.trace.jobs.get(place)) else { return };
         state.bound += 1;
+        self.cards.bound(uid, node, &job.requests);
         if state.bound >= job.min_member && state.started.is_none() {
             state.started = Some(now);
             self.started += 1;
@@ -237,6 +254,7 @@ impl Player<'_> {
         let bound = simulation.api_server().pod(uid).and_then(|pod| pod.info.life.scheduled);
         let Some(bound) = bound else { return };
         state.bound = state.bound.saturating_sub(1);
+        self.cards.gone(uid);
         let hours = (simulation.now().0 - bound.0) as f64 / 3_600_000.0;
         for (name, amount) in &self.trace.jobs[place].requests {
             let lost = self.evictions.lost_hours.entry(name.clone()).or_default();
@@ -244,8 +262,8 @@ impl Player<'_> {
         }
     }
 
-    fn waiting(&self) -> usize {
-        self.told.arrived - self.started
+    fn counts(&self) -> Counts {
+        Counts { waiting: self.told.arrived - self.started, evicted: self.evictions.pods() }
     }
 
     fn waits<K: Ord>(&self, key: &dyn Fn(&job::Job) -> K) -> BTreeMap<K, Waits> {
@@ -292,6 +310,8 @@ impl Player<'_> {
             waits_by_queue,
             queues,
             evictions: self.evictions,
+            cards: Some(self.cards.told).filter(|cards| cards.bound > 0),
+            spread: BTreeMap::new(),
             samples,
             capacity,
             resource: resource.clone(),

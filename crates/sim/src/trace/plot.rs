@@ -1,6 +1,8 @@
 //! Line plots as SVG.
 use std::fmt::Write;
 
+use phalanx_view::escape;
+
 /// The size of a plot, in its own unit.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 220.0;
@@ -109,10 +111,6 @@ fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let found = [1.0, 2.0, 2.5, 5.0].into_iter().find(|step| value <= step * power * (1.0 + 1e-9));
     found.unwrap_or(10.0) * power
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

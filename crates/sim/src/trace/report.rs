@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use super::cards::OnCards;
+use super::plays::MinMedianMax;
 use super::samples::Sample;
 
 /// What came of playing a trace, for each configuration. Serialised, it is the object that `-o json` prints.
@@ -16,7 +18,9 @@ pub struct TraceReport {
     pub capacity: BTreeMap<Arc<str>, f64>,
     /// Jobs of the trace.
     pub jobs: usize,
-    /// A run for each configuration.
+    /// How often each configuration played: traces times seeds.
+    pub plays: usize,
+    /// A run for each configuration: that of the first trace and seed.
     pub runs: Vec<Run>,
 }
 
@@ -53,6 +57,12 @@ pub struct Run {
     pub queues: BTreeMap<Arc<str>, Fairness>,
     /// Evictions.
     pub evictions: Evictions,
+    /// Where the resource is a device: its cards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cards: Option<OnCards>,
+    /// Over all traces and seeds, by figure; empty for one play.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub spread: BTreeMap<&'static str, MinMedianMax>,
     /// The states of the cluster, at equal intervals.
     pub samples: Vec<Sample>,
     #[serde(skip)]
@@ -154,6 +164,24 @@ impl TraceReport {
         let mut text = serde_json::to_string_pretty(self).expect("maps with text as keys are JSON");
         text.push('\n');
         text
+    }
+}
+
+impl Run {
+    /// The used part of the resource.
+    pub(super) fn used(&self) -> Level {
+        self.utilisation.get(&self.resource).copied().unwrap_or_default()
+    }
+
+    /// The used part of the resource when the first job had to wait.
+    pub(super) fn first_wait_use(&self) -> Option<f64> {
+        let whole = self.capacity.get(&self.resource).filter(|whole| **whole > 0.0)?;
+        Some(self.first_wait.as_ref()?.allocated.get(&self.resource)? / whole)
+    }
+
+    /// The hours of the resource that were lost.
+    pub(super) fn lost_hours(&self) -> f64 {
+        self.evictions.lost_hours.get(&self.resource).copied().unwrap_or_default()
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Sample {
     pub fragments: f64,
     /// Jobs that have arrived and not started.
     pub waiting: usize,
+    /// Pods evicted so far.
+    pub evicted: usize,
     /// The measured resource, by queue.
     pub queues: BTreeMap<Arc<str>, QueueSample>,
 }
@@ -43,6 +45,13 @@ pub struct QueueSample {
     pub deserved: Option<f64>,
     /// Its jobs request, allocated or not.
     pub requested: f64,
+}
+
+/// What a run has counted so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts {
+    pub(super) waiting: usize,
+    pub(super) evicted: usize,
 }
 
 /// The samples of a run.
@@ -63,11 +72,11 @@ impl Samples {
     }
 
     /// Nothing happens until `then`.
-    pub(super) fn pass(&mut self, simulation: &Simulation, waiting: usize, then: Time) {
+    pub(super) fn pass(&mut self, simulation: &Simulation, counts: Counts, then: Time) {
         if self.next >= then {
             return;
         }
-        let sample = self.sample(simulation, waiting);
+        let sample = self.sample(simulation, counts);
         while self.next < then {
             let at = (self.next.0 - self.begin.0) as f64 / 1_000.0;
             self.taken.push(Sample { at, ..sample.clone() });
@@ -85,7 +94,7 @@ impl Samples {
         }
     }
 
-    fn sample(&self, simulation: &Simulation, waiting: usize) -> Sample {
+    fn sample(&self, simulation: &Simulation, counts: Counts) -> Sample {
         let cluster = simulation.cluster();
         let unit = cluster.dims.get(&self.resource).map_or(1.0, |dim| unit(cluster, dim));
         let figure = |figures: &[(Arc<str>, String)]| {
@@ -104,7 +113,8 @@ impl Samples {
             at: 0.0,
             allocated: used(cluster),
             fragments: self.typical.fragments(cluster) / unit,
-            waiting,
+            waiting: counts.waiting,
+            evicted: counts.evicted,
             queues: queues.filter(|(name, _)| **name != *phalanx_cluster::ROOT).collect(),
         }
     }

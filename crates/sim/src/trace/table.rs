@@ -1,6 +1,8 @@
 //! The report on a trace as tables for a terminal.
 use std::sync::Arc;
 
+use super::cards::OnCards;
+use super::plays::{FIGURES, Figure};
 use super::report::{Run, TraceReport, Waits};
 use crate::report::table::columns;
 
@@ -9,11 +11,13 @@ impl TraceReport {
     pub fn to_table(&self) -> String {
         let parts = [
             self.runs_table(),
+            self.spread_table(),
             self.utilisation_table(),
             self.waits_table("SIZE", &|run| run.waits_by_size.clone()),
             self.waits_table("QUEUE", &|run| run.waits_by_queue.clone()),
             self.queues_table(),
             self.first_waits(),
+            self.on_cards(),
         ];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         parts.join("\n")
@@ -34,8 +38,35 @@ impl TraceReport {
 
     /// The work that was lost, of the resource.
     pub(super) fn lost(&self, run: &Run) -> String {
-        let hours = run.evictions.lost_hours.get(&self.resource).copied().unwrap_or_default();
-        format!("{} h of {}", amount(hours), self.resource)
+        format!("{} h of {}", amount(run.lost_hours()), self.resource)
+    }
+
+    /// Over several traces and seeds: a row for each figure, a column for each configuration.
+    pub(super) fn spread_rows(&self) -> Vec<Vec<String>> {
+        let cell = |figure: &Figure, run: &Run| {
+            let told = run.spread.get(figure.name).map(|spread| {
+                [spread.min, spread.median, spread.max].map(|each| figure.text(each)).join(", ")
+            });
+            told.unwrap_or_else(|| "-".to_owned())
+        };
+        let figures =
+            FIGURES.iter().filter(|figure| self.runs.iter().any(|run| run.spread.contains_key(figure.name)));
+        let row = |figure: &Figure| {
+            let cells = self.runs.iter().map(|run| cell(figure, run));
+            std::iter::once(figure.label.to_owned()).chain(cells).collect()
+        };
+        figures.map(row).collect()
+    }
+
+    fn spread_table(&self) -> String {
+        let rows = self.spread_rows();
+        if rows.is_empty() {
+            return String::new();
+        }
+        let of = format!("OF {} PLAYS", self.plays);
+        let confs = self.runs.iter().map(|run| format!("MIN, MEDIAN, MAX ({})", run.conf));
+        let heads: Vec<String> = std::iter::once(of).chain(confs).collect();
+        columns(&heads.iter().map(String::as_str).collect::<Vec<_>>(), rows)
     }
 
     fn utilisation_table(&self) -> String {
@@ -71,6 +102,11 @@ impl TraceReport {
 
     fn queues_table(&self) -> String {
         let of = format!("HAD ({})", self.resource);
+        columns(&["QUEUE", "CONF", &of, "DESERVED", "SHORT"], self.queue_rows())
+    }
+
+    /// What queues had and deserved, and what they were short of.
+    pub(super) fn queue_rows(&self) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
         let figure = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), amount);
         for name in self.runs.first().into_iter().flat_map(|run| run.queues.keys()) {
@@ -81,13 +117,26 @@ impl TraceReport {
                 rows.push([name.to_string(), run.conf.clone()].into_iter().chain(figures).collect());
             }
         }
-        columns(&["QUEUE", "CONF", &of, "DESERVED", "SHORT"], rows)
+        rows
     }
 
     /// The first waits, a line for each run.
     pub(super) fn first_waits(&self) -> String {
         let line = |run: &Run| format!("{}: {}\n", run.conf, self.first_wait(run));
         self.runs.iter().map(line).collect::<Vec<_>>().concat()
+    }
+
+    /// How many pods are on parts of several cards, which a node could not give them.
+    fn on_cards(&self) -> String {
+        let lines = self.runs.iter().filter_map(|run| {
+            let OnCards { bound, split } = run.cards.filter(|cards| cards.split > 0)?;
+            let resource = &self.resource;
+            Some(format!(
+                "{}: {split} of {bound} pods with {resource} fit their node, and no single card of it\n",
+                run.conf
+            ))
+        });
+        lines.collect()
     }
 
     /// How full the cluster was when the first job had to wait.

@@ -1,7 +1,9 @@
 //! The report on a trace as one page without other files.
 use std::sync::Arc;
 
-use super::plot::{Line, escape, plot};
+use phalanx_view::{Section, escape, plain_page};
+
+use super::plot::{Line, plot};
 use super::report::{Run, TraceReport, Waits};
 use super::samples::Sample;
 use super::table::{amount, duration, percent};
@@ -15,25 +17,55 @@ const QUEUES_MAX: usize = 12;
 type WaitsOf = fn(&Run) -> Vec<(String, Waits)>;
 
 impl TraceReport {
-    /// The report as a page without links to anything outside.
+    /// The report as a page without links to anything outside, in the look of the page of a cluster.
     pub fn to_html(&self) -> String {
+        let whole = amount(self.capacity.get(&self.resource).copied().unwrap_or_default());
+        let title = format!("Phalanx trace: {} jobs on {whole} {}", self.jobs, self.resource);
         let parts = [
-            self.runs_html(),
-            self.utilisation_plots(),
-            self.waiting_plot(),
-            self.fragments_plot(),
-            self.waits_html(),
-            self.queue_plots(),
+            ("runs", "Configurations", self.runs_html()),
+            ("plays", "All plays: least, median, most", self.plays_html()),
+            ("use", "Use", self.utilisation_plots()),
+            ("waiting", "Waiting", self.waiting_plot() + &self.waits_html()),
+            ("queues", "Queues: what they have and deserve", self.queues_html() + &self.queue_plots()),
+            ("fragments", "Fragments", self.fragments_plot()),
+            ("evictions", "Evictions and work lost", self.evictions_html()),
         ];
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n<title>Phalanx: a trace</title>\n\
-             <style>{STYLE}</style>\n</head>\n<body>\n<h1>{} jobs on {} {}</h1>\n{}</body>\n</html>\n",
-            self.jobs,
-            amount(self.capacity.get(&self.resource).copied().unwrap_or_default()),
-            escape(&self.resource),
-            parts.concat()
-        )
+        let sections = parts.into_iter().filter(|(_, _, body)| !body.is_empty());
+        let sections = sections.map(|(id, title, body)| Section { id, title: title.to_owned(), body });
+        plain_page(&title, STYLE, &sections.collect::<Vec<_>>())
+    }
+
+    fn plays_html(&self) -> String {
+        let rows = self.spread_rows();
+        if rows.is_empty() {
+            return String::new();
+        }
+        let confs = self.runs.iter().map(|run| run.conf.as_str());
+        table(&std::iter::once("Figure").chain(confs).collect::<Vec<_>>(), rows.into_iter())
+    }
+
+    fn queues_html(&self) -> String {
+        let had = format!("Had ({})", self.resource);
+        table(&["Queue", "Configuration", &had, "Deserved", "Short"], self.queue_rows().into_iter())
+    }
+
+    fn evictions_html(&self) -> String {
+        let rows = self.runs.iter().flat_map(|run| {
+            run.evictions.by_action.iter().map(|(action, pods)| {
+                vec![run.conf.clone(), (*action).to_owned(), pods.to_string(), self.lost(run)]
+            })
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
+        if rows.is_empty() {
+            return "<p>No pod was evicted.</p>\n".to_owned();
+        }
+        let heads = ["Configuration", "Action", "Evicted pods", "Work lost by all evictions"];
+        table(&heads, rows.into_iter()) + &self.evictions_plot()
+    }
+
+    fn evictions_plot(&self) -> String {
+        let evicted = self.lines(|sample| sample.evicted as f64);
+        plot("Pods evicted so far", &evicted, &amount, &duration)
     }
 
     fn runs_html(&self) -> String {
@@ -94,7 +126,7 @@ impl TraceReport {
                     Some(cells)
                 })
             });
-            html.extend([format!("<h2>{title}</h2>\n"), table(&heads, cells)]);
+            html.extend([format!("<h3>{title}</h3>\n"), table(&heads, cells)]);
         }
         html
     }
@@ -118,19 +150,19 @@ impl TraceReport {
             let part = |sample: &Sample| sample.allocated.get(name).copied().unwrap_or_default() / whole;
             plot(&format!("{name} in use"), &self.lines(part), &percent, &duration)
         });
-        format!("<h2>Use</h2>\n<div class=\"plots\">{}</div>\n", plots.collect::<String>())
+        format!("<div class=\"plots\">{}</div>\n", plots.collect::<String>())
     }
 
     fn waiting_plot(&self) -> String {
         let lines = self.lines(|sample| sample.waiting as f64);
-        format!("<h2>Waiting jobs</h2>\n{}", plot("Jobs that wait", &lines, &amount, &duration))
+        plot("Jobs that wait", &lines, &amount, &duration)
     }
 
     fn fragments_plot(&self) -> String {
         let whole = self.capacity.get(&self.resource).copied().unwrap_or(1.0);
         let lines = self.lines(|sample| sample.fragments / whole);
         let title = format!("{} that is free and no use to the typical task", self.resource);
-        format!("<h2>Fragments</h2>\n{}", plot(&title, &lines, &percent, &duration))
+        plot(&title, &lines, &percent, &duration)
     }
 
     fn queue_plots(&self) -> String {
@@ -160,16 +192,23 @@ impl TraceReport {
         } else {
             format!("<p>{left} queues that had less are left out.</p>")
         };
-        format!("<h2>Queues: what they have and deserve</h2>\n<div class=\"plots\">{plots}</div>{more}\n")
+        format!("<div class=\"plots\">{plots}</div>{more}\n")
     }
 }
 
+/// A table; on a phone each row is a block, with the heads before its cells.
 fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |cell: &str, cells: Vec<String>| {
-        let cells = cells.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text)));
-        format!("<tr>{}</tr>\n", cells.collect::<Vec<_>>().concat())
+    let head = heads.iter().map(|text| format!("<th scope=\"col\">{}</th>", escape(text)));
+    let head: String = head.collect();
+    let cell = |(at, text): (usize, &String)| {
+        let class = if at == 0 { " class=\"name\"" } else { "" };
+        format!("<td{class} data-head=\"{}\">{}</td>", escape(heads.get(at).unwrap_or(&"")), escape(text))
     };
-    let head = line("th", heads.iter().map(ToString::to_string).collect());
-    let body: String = rows.map(|cells| line("td", cells)).collect();
-    format!("<div class=\"wide\"><table>\n{head}{body}</table></div>\n")
+    let row =
+        |cells: Vec<String>| format!("<tr>{}</tr>\n", cells.iter().enumerate().map(cell).collect::<String>());
+    let body: String = rows.map(row).collect();
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table\"><table class=\"flat\">\n\
+         <thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
+    )
 }

@@ -229,7 +229,7 @@ impl Jobs {
                 let mut value = json!(*group);
                 value["metadata"]["creationTimestamp"] = json!(meta_time(now));
                 if let Ok(Object::PodGroup(info)) = self.converter.convert(Kind::PodGroup, &mut value) {
-                    api_server.add_group(info);
+                    api_server.add_group(*info);
                     own.group = Some(*group);
                 }
             }
