@@ -75,7 +75,9 @@ impl<'a> Made<'a> {
                     .push(text(one.metadata.name.as_ref()));
             }
         }
-        found.values_mut().for_each(|names| names.sort_unstable());
+        for names in found.values_mut() {
+            names.sort_unstable();
+        }
         Self(found)
     }
 
@@ -98,8 +100,7 @@ fn wanted<'a>(seen: &Observed<'a>, settings: &'a Settings, made: &Made<'_>) -> B
                 let found = wanted
                     .entry(place)
                     .or_insert_with(|| Wanted { name: made.name(place), members: BTreeSet::new() });
-                found.members.insert(member);
-                member = found.name.clone();
+                found.members.insert(std::mem::replace(&mut member, found.name.clone()));
             }
         }
     }

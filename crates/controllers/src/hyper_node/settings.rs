@@ -68,7 +68,7 @@ impl Settings {
         let mut faults = Vec::new();
         let mut found = None;
         for (at, entry) in
-            file.into_iter().flat_map(|file| file.network_topology_discovery).flatten().enumerate()
+            file.into_iter().filter_map(|file| file.network_topology_discovery).flatten().enumerate()
         {
             let field = format!("networkTopologyDiscovery[{at}]");
             match (entry.source.as_str(), entry.enabled) {
