@@ -54,12 +54,11 @@ pub(crate) fn run(
     let mut simulation = Simulation::new(manifests, conf, options);
     let start = Instant::now();
     let mut clock = || start.elapsed().as_secs_f64();
-    match cycles {
-        Some(cycles) => simulation.run_cycles(cycles, &mut clock),
-        None => {
-            let mut bar = Bar::new();
-            simulation.run_to_rest_telling(&mut clock, &mut |so_far| bar.show(|| so_far.to_string()))?;
-        }
+    if let Some(cycles) = cycles {
+        simulation.run_cycles(cycles, &mut clock);
+    } else {
+        let mut bar = Bar::new();
+        simulation.run_to_rest_telling(&mut clock, &mut |so_far| bar.show(|| so_far.to_string()))?;
     }
     Ok(simulation)
 }

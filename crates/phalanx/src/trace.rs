@@ -157,7 +157,7 @@ fn journal(args: &JournalArgs) -> Result<()> {
             Line::Events(events) => events.iter().for_each(|event| jobs.event(event)),
             Line::Cycle(cycle) => jobs.cycle(cycle.now),
             Line::Dropped(_) => {
-                tell("note: lines are missing in the journal: jobs may be missing, or end late")
+                tell("note: lines are missing in the journal: jobs may be missing, or end late");
             }
             Line::Standby(_) | Line::Conf(_) => {}
         }

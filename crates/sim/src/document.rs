@@ -116,7 +116,9 @@ impl<'a> Reader<'a, '_> {
             ListError::Json(error) => self.json_fault(line, text, &error),
             ListError::Yaml(error) => self.yaml_fault(line, text, &error),
         });
-        fault.into_iter().for_each(|fault| (self.found)(Err(fault)));
+        if let Some(fault) = fault {
+            (self.found)(Err(fault));
+        }
     }
 
     /// A sequence of JSON objects. An error in the first of them is returned: the text may be YAML.

@@ -19,14 +19,17 @@ pub struct OnCards {
     pub split: usize,
 }
 
+/// A node, and what a pod has of its cards.
+type Held = (Arc<str>, Vec<(usize, i64)>);
+
 /// The cards of a resource and who is on them.
 #[derive(Debug, Default)]
 pub(super) struct Cards {
     resource: Arc<str>,
     /// What is free of each card, by node.
     free: BTreeMap<Arc<str>, Vec<i64>>,
-    /// Node, card and amount, by the UID of a pod.
-    held: BTreeMap<Arc<str>, (Arc<str>, Vec<(usize, i64)>)>,
+    /// By the UID of a pod.
+    held: BTreeMap<Arc<str>, Held>,
     pub(super) told: OnCards,
 }
 
@@ -76,7 +79,9 @@ impl Cards {
     pub(super) fn gone(&mut self, uid: &str) {
         let Some((node, parts)) = self.held.remove(uid) else { return };
         let Some(free) = self.free.get_mut(&node) else { return };
-        parts.into_iter().for_each(|(card, part)| free[card] += part);
+        for (card, part) in parts {
+            free[card] += part;
+        }
     }
 }
 

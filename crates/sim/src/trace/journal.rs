@@ -128,13 +128,12 @@ impl RecordedJobs {
 
     fn add(&mut self, pod: &PodInfo) {
         let (namespace, name) = (&pod.pod.namespace, &pod.pod.name);
-        let place = match &pod.group {
-            Some(group) => self.open_job(Key::new(namespace, group)),
-            None => {
-                let (namespace, name) = (namespace.clone(), name.clone());
-                self.jobs.push(Job { namespace, name, queue: pod.queue.clone(), ..Job::default() });
-                self.jobs.len() - 1
-            }
+        let place = if let Some(group) = &pod.group {
+            self.open_job(Key::new(namespace, group))
+        } else {
+            let (namespace, name) = (namespace.clone(), name.clone());
+            self.jobs.push(Job { namespace, name, queue: pod.queue.clone(), ..Job::default() });
+            self.jobs.len() - 1
         };
         let job = &mut self.jobs[place];
         job.created = Some(job.created.map_or(pod.created, |created| created.min(pod.created)));
@@ -207,7 +206,9 @@ impl Job {
 fn total(requests: &PodRequests) -> Milli {
     let mut total = Milli::new();
     let add = |total: &mut Milli, of: &Resources| {
-        of.iter().for_each(|(name, amount)| *total.entry(name.clone()).or_default() += amount.milli());
+        for (name, amount) in of {
+            *total.entry(name.clone()).or_default() += amount.milli();
+        }
     };
     let sidecars = requests.init.iter().filter(|(_, sidecar)| *sidecar).map(|(of, _)| of);
     requests.containers.iter().chain(sidecars).for_each(|of| add(&mut total, of));
@@ -239,6 +240,12 @@ mod tests {
         manifests.objects.into_iter().filter_map(event).collect()
     }
 
+    fn see(jobs: &mut RecordedJobs, text: &str) {
+        for event in events(text) {
+            jobs.event(&event);
+        }
+    }
+
     fn pod(name: &str, created: u32, rest: &str) -> String {
         format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: {name}, creationTimestamp: \"2026-01-01T00:00:{created:02}Z\"{rest}\n---\n"
@@ -265,9 +272,9 @@ mod tests {
         let running = pod("a", 10, &format!("{MEMBER}{SPEC}, nodeName: node-1}}\n{bound}"));
         let mut jobs = RecordedJobs::default();
         jobs.begin();
-        events(&waiting).iter().for_each(|event| jobs.event(event));
+        see(&mut jobs, &waiting);
         jobs.cycle(Time(0));
-        events(&running).iter().for_each(|event| jobs.event(event));
+        see(&mut jobs, &running);
         for uid in ["a", "b"] {
             jobs.event(&Event::PodGone(uid.into()));
         }
@@ -286,10 +293,10 @@ mod tests {
     fn pods_that_are_gone_after_a_restart_have_ended_and_jobs_that_never_ran_are_left_out() {
         let mut jobs = RecordedJobs::default();
         let text = pod("a", 10, &format!("}}\n{SPEC}}}")) + &pod("b", 10, &format!("}}\n{SPEC}}}"));
-        events(&text).iter().for_each(|event| jobs.event(event));
+        see(&mut jobs, &text);
         jobs.cycle(Time(0));
         jobs.begin();
-        events(&pod("b", 10, &format!("}}\n{SPEC}}}"))).iter().for_each(|event| jobs.event(event));
+        see(&mut jobs, &pod("b", 10, &format!("}}\n{SPEC}}}")));
         jobs.cycle(Time(1));
         let recorded = jobs.arrivals();
         assert_eq!((recorded.arrivals.len(), recorded.never_ran, recorded.still_there), (1, 1, 1));
