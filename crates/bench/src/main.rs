@@ -97,6 +97,7 @@ fn main() -> ExitCode {
         "phalanx-bench",
         |command| command,
         |_, _, _| None,
+        |line| eprintln!("{line}"),
     ) {
         Ok(cli) => cli,
         Err(code) => return code,

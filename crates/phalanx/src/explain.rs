@@ -87,9 +87,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => simulated(args)?,
     };
     print(&match args.output {
-        None | Some(Format::Text) => answer.to_string(),
-        Some(Format::Json) => serde_json::to_string_pretty(&answer)? + "\n",
-        Some(Format::Yaml) => serde_yaml::to_string(&answer)?,
+        Format::Text => answer.to_string(),
+        Format::Json => serde_json::to_string_pretty(&answer)? + "\n",
+        Format::Yaml => serde_yaml::to_string(&answer)?,
     })
 }
 

@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     let help = |error: &_, command: &_, args: &_| {
         (program == Program::Vcctl).then(|| vcctl::help(error, command, args)).flatten()
     };
-    let cli: Cli = match usage::parse(&args, program.name(), examples::added, help) {
+    let cli: Cli = match usage::parse(&args, program.name(), examples::added, help, exit::tell) {
         Ok(cli) => cli,
         Err(code) => return code,
     };

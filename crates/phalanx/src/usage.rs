@@ -6,15 +6,14 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, Parser};
 
-use crate::exit::tell;
-
 /// The parsed command line of a program of this name, or the exit code: 0 after the help or the version, 2 after an error
-/// of one line. `adorn` adds to the help of commands; `help` may know another text for what was asked.
+/// of one line. `adorn` adds to the help of commands; `help` may know another text for what was asked; `tell` is given the error.
 pub(crate) fn parse<C: Parser>(
     args: &[OsString],
     name: &'static str,
     adorn: impl Fn(Command) -> Command,
     help: impl Fn(&Error, &Command, &[OsString]) -> Option<String>,
+    tell: impl Fn(String),
 ) -> Result<C, ExitCode> {
     let matches = adorn(C::command()).try_get_matches_from(args);
     let parsed = matches.and_then(|mut matches| C::from_arg_matches_mut(&mut matches));
