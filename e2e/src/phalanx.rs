@@ -121,6 +121,9 @@ impl Phalanx {
         if !args.iter().any(|arg| arg.starts_with("--leader-elect")) {
             command.arg("--leader-elect=false");
         }
+        if name == "scheduler" && !args.iter().any(|arg| arg.starts_with("--seed")) {
+            command.arg("--seed=0");
+        }
         command.args(FOR_TESTS).args(args);
         Ok(command)
     }

@@ -101,6 +101,7 @@ fn one(size: Size, kind: Kind, path: &Path) -> Result<Figures> {
         default_queue: options.default_queue.clone(),
         group_wait: options.group_wait,
         sampling: None,
+        backoff: phalanx_core::BackoffTimes::default(),
         conf: Some(core::HELM.into()),
     });
     let mut cluster = Cluster::new(options);

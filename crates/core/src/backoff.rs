@@ -1,10 +1,21 @@
-//! Back-off: one second after a failed try, then two, up to ten.
+//! Back-off: one second after a failed try, then two, up to ten, unless other times are configured.
 use phalanx_cluster::event::Time;
 
-/// The first back-off, doubled with each further try.
-const FIRST_MS: i64 = 1000;
-/// The longest back-off.
-const LAST_MS: i64 = 10_000;
+/// How long back-offs last (kube-scheduler's `podInitialBackoffSeconds` and `podMaxBackoffSeconds`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackoffTimes {
+    /// The first back-off in milliseconds, doubled with each further try.
+    pub initial_ms: i64,
+    /// The longest back-off in milliseconds.
+    pub max_ms: i64,
+}
+
+impl Default for BackoffTimes {
+    fn default() -> Self {
+        Self { initial_ms: 1_000, max_ms: 10_000 }
+    }
+}
 
 /// Failed tries in a row, and the back-off after the last of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +37,15 @@ impl Backoff {
     }
 
     /// Counts a failed try.
-    pub(crate) fn extend(&mut self, now: Time) {
+    pub(crate) fn extend(&mut self, now: Time, times: BackoffTimes) {
         self.tries = self.tries.saturating_add(1);
-        self.restart(now);
+        self.restart(now, times);
     }
 
     /// Has the back-off begin now, with the length that it has.
-    pub(crate) fn restart(&mut self, now: Time) {
-        let wait = FIRST_MS << self.tries.saturating_sub(1).min(8);
-        self.until = Time(now.0.saturating_add(wait.min(LAST_MS)));
+    pub(crate) fn restart(&mut self, now: Time, times: BackoffTimes) {
+        let wait = times.initial_ms.saturating_mul(1 << self.tries.saturating_sub(1).min(30));
+        self.until = Time(now.0.saturating_add(wait.min(times.max_ms)));
     }
 
     /// The end of the back-off, if it is not over.

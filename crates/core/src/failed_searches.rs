@@ -18,7 +18,7 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, BackoffTimes};
 use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::{NoEviction, Whose};
 use phalanx_cluster::event::Time;
@@ -145,6 +145,8 @@ pub(crate) struct FailedSearches {
     nodes: u64,
     /// Steps of searches that failed in this cycle.
     steps: u64,
+    /// How long back-offs last.
+    times: BackoffTimes,
 }
 
 impl SearchKey {
@@ -157,8 +159,8 @@ impl SearchKey {
 
 impl FailedSearches {
     /// A cycle begins.
-    pub(crate) fn begin(&mut self, now: Time, nodes: u64, queues_changed: bool) {
-        (self.now, self.steps) = (now, 0);
+    pub(crate) fn begin(&mut self, now: Time, nodes: u64, queues_changed: bool, times: BackoffTimes) {
+        (self.now, self.steps, self.times) = (now, 0, times);
         let nodes_changed = std::mem::replace(&mut self.nodes, nodes) != nodes;
         let is_void = queues_changed || nodes_changed;
         let kept_since = Time(now.0.saturating_sub(KEPT_MS));
@@ -189,7 +191,7 @@ impl FailedSearches {
         let mut backoff = self.known.get(&key).map(|known| known.backoff).unwrap_or_default();
         let backs_off = steps > 0 && self.steps > FREE_STEPS;
         if backs_off {
-            backoff.extend(now);
+            backoff.extend(now, self.times);
         } else {
             backoff = Backoff::default();
         }

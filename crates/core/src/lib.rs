@@ -26,5 +26,6 @@ mod status;
 mod steps;
 
 pub use backlog::{Activation, Pending, RetryLimits};
+pub use backoff::BackoffTimes;
 pub use cycle::{CycleOptions, Outcome, Scheduler, cycle};
 pub use state::SchedulerState;

@@ -13,7 +13,9 @@ use phalanx_runtime::client::BadFlag;
 use phalanx_runtime::journal::JournalOptions;
 use phalanx_runtime::lease::{self, LeaseOptions};
 use phalanx_runtime::reload::ConfError;
-use phalanx_runtime::scheduler::{Grouped, SchedulerOptions, hostname, run as schedule};
+use phalanx_runtime::scheduler::{
+    BackoffTimes, Grouped, SchedulerOptions, drawn_seed, hostname, run as schedule,
+};
 use phalanx_runtime::server::{Addresses, ApiAddress};
 
 use crate::controllers::Shared;
@@ -77,9 +79,12 @@ pub(crate) struct Args {
     /// Schedule only to nodes with one of these labels
     #[arg(long, value_delimiter = ',', value_name = "KEY:VALUE")]
     node_selector: Vec<String>,
-    /// Chooses among nodes of equal score
-    #[arg(long, default_value_t = 0, value_name = "SEED", allow_negative_numbers = true, value_parser = flag::whole::<u64>(0..=u64::MAX))]
-    seed: u64,
+    /// Chooses among nodes of equal score, the same in each process; unless it is given, each process draws one at its
+    /// start and logs it
+    #[arg(long, value_name = "SEED", allow_negative_numbers = true, value_parser = flag::whole::<u64>(0..=u64::MAX))]
+    seed: Option<u64>,
+    #[command(flatten)]
+    backoff: BackedOff,
     #[command(flatten)]
     sampling: Sampled,
     #[command(flatten)]
@@ -94,6 +99,17 @@ pub(crate) struct Args {
     logging: logging::Logging,
     #[command(flatten)]
     ignored: Ignored<OfScheduler>,
+}
+
+/// How long jobs back off that were refused again.
+#[derive(Debug, clap::Args)]
+struct BackedOff {
+    /// The first back-off of a job whose search or bind failed; it doubles with each failure
+    #[arg(long, default_value_t = 1, value_name = "SECONDS", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=3600))]
+    pod_initial_backoff_seconds: u32,
+    /// The longest back-off
+    #[arg(long, default_value_t = 10, value_name = "SECONDS", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=3600))]
+    pod_max_backoff_seconds: u32,
 }
 
 /// Which pages are served, and where health checks are.
@@ -260,6 +276,19 @@ impl Connection {
     }
 }
 
+impl BackedOff {
+    fn times(&self) -> Result<BackoffTimes> {
+        let Self { pod_initial_backoff_seconds: initial, pod_max_backoff_seconds: max } = *self;
+        if initial > max {
+            let fault = format!(
+                "--pod-initial-backoff-seconds: found {initial}, expected at most --pod-max-backoff-seconds, {max}"
+            );
+            return Err(BadInput(fault).into());
+        }
+        Ok(BackoffTimes { initial_ms: i64::from(initial) * 1000, max_ms: i64::from(max) * 1000 })
+    }
+}
+
 impl Args {
     fn options(self) -> Result<SchedulerOptions> {
         let rate = self.client.rate();
@@ -291,7 +320,8 @@ impl Args {
             controllers: controllers.transpose()?,
             slow_cycle: self.slow.slow_cycle,
             otlp_endpoint: given(self.slow.otlp_endpoint),
-            seed: self.seed,
+            seed: self.seed.unwrap_or_else(drawn_seed),
+            backoff: self.backoff.times()?,
             sampling: self.sampling.sampling(),
             journal: self.journal.options()?,
         })

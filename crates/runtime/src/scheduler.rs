@@ -16,7 +16,8 @@ use phalanx_cache::{Names, slim};
 use phalanx_cluster::event::{Event, PodRef};
 use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_conf::Known;
-use phalanx_core::Scheduler;
+pub use phalanx_core::BackoffTimes;
+use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::Sampling;
 use rand::Rng;
@@ -108,8 +109,10 @@ pub struct SchedulerOptions {
     pub slow_cycle: Duration,
     /// `--otlp-endpoint`, an HTTP address.
     pub otlp_endpoint: Option<String>,
-    /// `--seed`.
+    /// `--seed`, or the seed that was drawn.
     pub seed: u64,
+    /// `--pod-initial-backoff-seconds` and `--pod-max-backoff-seconds`.
+    pub backoff: BackoffTimes,
     /// `--percentage-nodes-to-find` and its like.
     pub sampling: Option<Sampling>,
     /// `--journal-path` and its like.
@@ -318,6 +321,11 @@ impl Process {
     }
 }
 
+/// A seed of the operating system.
+pub fn drawn_seed() -> u64 {
+    rand::make_rng::<Pcg64>().next_u64()
+}
+
 /// The scheduler of cycles.
 fn scheduler(
     options: &SchedulerOptions,
@@ -326,8 +334,10 @@ fn scheduler(
     health: &Arc<Health>,
     journal: &mut Journal,
 ) -> Scheduler {
+    info!(seed = options.seed, "nodes of equal score are chosen by this seed");
     let mut scheduler = Scheduler::new(conf.clone(), options.seed);
     scheduler.set_sampling(options.sampling);
+    scheduler.set_retry_limits(RetryLimits { backoff: options.backoff, ..RetryLimits::default() });
     let extender = HttpExtender::new(Handle::current(), clients.clone(), Arc::clone(health));
     journal.equip(&mut scheduler, Arc::new(extender));
     scheduler
@@ -347,6 +357,7 @@ fn journal(options: &SchedulerOptions, conf: &ConfFile, metrics: &Arc<Metrics>) 
         default_queue: options.default_queue.as_str().into(),
         group_wait: options.grouping.wait,
         sampling: options.sampling,
+        backoff: options.backoff,
         conf: Some(Arc::clone(conf.text())),
     });
     Ok(journal)
@@ -518,7 +529,7 @@ fn spawn_outbox(
         in_flight: options.in_flight,
         hold: options.schedule_period,
         scheduled_events: options.scheduled_events,
-        seed: rand::make_rng::<Pcg64>().next_u64(),
+        seed: drawn_seed(),
         ..OutboxOptions::default()
     });
     let limiter = options.rate.map(|(qps, burst)| Limiter::new(qps, burst, Instant::now()));

@@ -51,7 +51,7 @@ impl Backlog {
     pub(super) fn note_failed_try(&mut self, id: JobClassId, now: Time) {
         let classes = &mut self.classes;
         let Some(class) = classes.all.get_mut(id) else { return };
-        class.backoff.extend(now);
+        class.backoff.extend(now, self.backoff_times);
         classes.invalidate_bounds(id);
     }
 

@@ -17,6 +17,7 @@ mod scans;
 mod timers;
 
 use crate::backoff::Backoff;
+use crate::backoff::BackoffTimes;
 use crate::order::Heap;
 use crate::session::Session;
 use equivalence::{JobClassId, QueueClasses};
@@ -47,6 +48,8 @@ pub struct RetryLimits {
     pub flush_ms: i64,
     /// The largest number of jobs that are flushed in one cycle.
     pub flushed_per_cycle: usize,
+    /// How long back-offs last.
+    pub backoff: BackoffTimes,
 }
 
 impl Default for RetryLimits {
@@ -57,6 +60,7 @@ impl Default for RetryLimits {
             evicting_per_cycle: 16,
             flush_ms: 300_000,
             flushed_per_cycle: 1000,
+            backoff: BackoffTimes::default(),
         }
     }
 }
@@ -75,7 +79,9 @@ pub(crate) fn begin(session: &mut Session<'_>, limits: RetryLimits) {
     let backoff_over = session.state.backlog.retry_due(session.now, limits.flushed_per_cycle);
     let changed = session.state.backlog.take_changed_queues();
     session.state.history.begin(session.now, !changed.is_empty());
-    session.state.failed_searches.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
+    session.state.backlog.backoff_times = limits.backoff;
+    let stamp = session.cluster.nodes_stamp();
+    session.state.failed_searches.begin(session.now, stamp, !changed.is_empty(), limits.backoff);
     if session.state.backlog.unschedulable() > 0 {
         retry_queues(session, changed);
         let mut classes: Vec<JobClassId> =

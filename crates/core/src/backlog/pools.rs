@@ -10,7 +10,7 @@ use super::equivalence::{JobClassId, JobClasses};
 use super::members::Member;
 use super::refusals::Refusals;
 use super::timers::{TimerKind, Timers};
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, BackoffTimes};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{AnyClaimId, Id, JobId, QueueId};
@@ -63,6 +63,8 @@ pub(crate) struct Backlog {
     serial: u32,
     /// Queues that were added, changed or removed since the last cycle.
     pub(super) changed_queues: Vec<QueueId>,
+    /// How long back-offs last.
+    pub(super) backoff_times: BackoffTimes,
     /// How many jobs became active, until somebody takes the counts.
     activations: BTreeMap<Activation, u64>,
 }
@@ -277,8 +279,9 @@ impl Backlog {
 
     /// Puts a job into backoff after a failed try.
     pub(super) fn back_off(&mut self, id: JobId, now: Time) {
+        let times = self.backoff_times;
         let row = self.row_mut(id);
-        row.backoff.extend(now);
+        row.backoff.extend(now, times);
         let until = row.backoff.until;
         self.rest(id, until);
     }
@@ -300,9 +303,9 @@ impl Backlog {
             let backoff = self.refused_binds.entry(id).or_default();
             // Several pods of one attempt are refused one after the other.
             if backoff.until <= now {
-                backoff.extend(now);
+                backoff.extend(now, self.backoff_times);
             } else {
-                backoff.restart(now);
+                backoff.restart(now, self.backoff_times);
             }
             self.timers.set(TimerKind::JobBackoff, id, backoff.until);
         }

@@ -20,6 +20,7 @@ fn start(inputs: bool) -> Line<Value> {
         default_queue: "default".into(),
         group_wait: GroupWait::Never,
         sampling: None,
+        backoff: phalanx_runtime::scheduler::BackoffTimes::default(),
         conf: inputs.then(|| CONF.into()),
     }))
 }

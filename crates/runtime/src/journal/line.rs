@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::{Event, Time};
 use phalanx_cluster::{ClusterOptions, GroupWait};
+use phalanx_core::BackoffTimes;
 use phalanx_framework::extender::RecordedResponse;
 use phalanx_framework::placement::Sampling;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,9 @@ pub struct Start {
     pub group_wait: GroupWait,
     /// `--percentage-nodes-to-find` and its like.
     pub sampling: Option<Sampling>,
+    /// `--pod-initial-backoff-seconds` and its like.
+    #[serde(default)]
+    pub backoff: BackoffTimes,
     /// scheduler.conf. Without inputs it is not written.
     pub conf: Option<Arc<str>>,
 }

@@ -109,6 +109,7 @@ impl Life {
         let mut scheduler = Scheduler::new(conf(text)?, start.seed);
         let clock = Arc::<ReplayClock>::default();
         scheduler.set_sampling(start.sampling);
+        scheduler.set_retry_limits(RetryLimits { backoff: start.backoff, ..RetryLimits::default() });
         scheduler.set_stopwatch(clock.clone());
         Ok(Self { cluster: Cluster::new(start.cluster()), scheduler, clock, cycle: 0 })
     }

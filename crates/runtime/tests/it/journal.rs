@@ -62,6 +62,7 @@ impl Recorded {
             default_queue: options.default_queue.clone(),
             group_wait: options.group_wait,
             sampling: None,
+            backoff: phalanx_core::BackoffTimes::default(),
             conf: Some(conf.into()),
         });
         let engine = Engine {
