@@ -35,7 +35,9 @@ impl Cluster {
         let (settings, faults) = Settings::read(conf);
         assert!(faults.is_empty(), "{faults:?}");
         let mut cluster = Self { settings, ..Self::default() };
-        nodes.iter().for_each(|(name, spine, rack)| cluster.node(name, spine, rack));
+        for (name, spine, rack) in nodes {
+            cluster.node(name, spine, rack);
+        }
         cluster.settle();
         cluster
     }

@@ -52,10 +52,9 @@ impl Store {
                 };
                 self.jobs.in_namespace(namespace).filter_map(with_volumes).collect()
             }
-            Fact::HyperNode(_) | Fact::ConfigMap(_) => vec![hyper_nodes::all()],
             // Kubelets write the status of nodes every few minutes.
             Fact::Node(labels) if self.nodes.get(&id.key) == Some(labels) => Vec::new(),
-            Fact::Node(_) => vec![hyper_nodes::all()],
+            Fact::HyperNode(_) | Fact::ConfigMap(_) | Fact::Node(_) => vec![hyper_nodes::all()],
             // Which PodGroups a pod or an owner concerns depends on the other owners.
             Fact::PlainPod(_) | Fact::Owner(_) | Fact::Namespace(_) | Fact::PriorityClass(_) => Vec::new(),
         }

@@ -163,7 +163,9 @@ pub(super) fn hyper_nodes(tasks: &mut JoinSet<()>, client: &Client, sink: &Sink,
 fn settings(found: &ConfigMap) -> Option<Settings> {
     let text = found.data.as_ref()?.get(KEY)?;
     let (settings, faults) = Settings::read(text);
-    faults.iter().for_each(|fault| warn!("ConfigMap {CONFIG_MAP}, {KEY}: {fault}"));
+    for fault in faults {
+        warn!("ConfigMap {CONFIG_MAP}, {KEY}: {fault}");
+    }
     settings
 }
 

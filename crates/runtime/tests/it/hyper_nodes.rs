@@ -29,7 +29,9 @@ impl World {
         let wall = "2026-01-01T00:00:00Z".parse().unwrap();
         let now = Moment { instant: Instant::now(), wall };
         let mut machine = Machine::new(MachineOptions::default());
-        Watched::ALL.into_iter().for_each(|kind| machine.listed(kind, now.instant));
+        for kind in Watched::ALL {
+            machine.listed(kind, now.instant);
+        }
         Self { machine, now, version: 1, refuses: "none" }
     }
 
