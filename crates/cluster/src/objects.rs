@@ -160,7 +160,7 @@ impl Cluster {
             return Some(Resources::clone(asked));
         }
         let of_nodes = minimum.resources.as_ref()?;
-        let of_quotas = minimum.quota_request.iter().flat_map(|amounts| amounts.iter());
+        let of_quotas = minimum.quota_request.iter().flat_map(phalanx_resource::Amounts::iter);
         let of_quotas = of_quotas
             .filter(|(dim, amount)| of_nodes.get(*dim) != *amount && minimum.devices.get(*dim) != *amount);
         let of_quotas = self.list(of_quotas).into_iter().map(|(name, amount)| (of_quota(&name), amount));

@@ -309,7 +309,7 @@ impl Setting {
             (TASK_TOPOLOGY_ANTI_AFFINITY, self.pick(at, 2, &["", "m", "m,w", "w"])),
             (TASK_TOPOLOGY_TASK_ORDER, self.pick(at, 3, &["", "m,w", "w,m"])),
         ];
-        let with_sub_groups = self.honours_topology() && self.number(at, 6) % 3 == 0;
+        let with_sub_groups = self.honours_topology() && self.number(at, 6).is_multiple_of(3);
         let sub_groups = with_sub_groups.then(|| SubGroupPolicy {
             name: "p".into(),
             keys: vec!["app".into()],

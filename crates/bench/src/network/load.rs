@@ -97,7 +97,9 @@ impl Run {
         let mut cluster = Cluster::new(ClusterOptions::default());
         cluster.apply(generate::default_queue());
         generate::gpu_nodes(nodes, GPUS).for_each(|event| _ = cluster.apply(event));
-        hyper_nodes(nodes).into_iter().for_each(|event| _ = cluster.apply(event));
+        for event in hyper_nodes(nodes) {
+            cluster.apply(event);
+        }
         Self {
             cluster,
             scheduler: Scheduler::new(conf(), 0),
@@ -198,6 +200,9 @@ fn play(options: &Options, arrivals: &[Arrival], nearness: impl Fn(usize) -> Nea
     run.figures
 }
 
+/// The name of a row, and the topology of gangs by their size.
+type Row = (&'static str, fn(usize) -> Nearness);
+
 /// The lowest tier in which a gang fits an empty cluster.
 fn lowest_tier(size: usize) -> u32 {
     let leaf = FANOUT[0] * GPUS;
@@ -214,7 +219,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     let mut rows = Vec::new();
     for load in &options.loads {
         let arrivals = arrivals(options, *load);
-        let nearness: [(&str, fn(usize) -> Nearness); 3] = [
+        let nearness: [Row; 3] = [
             ("none", |_| Nearness::None),
             ("soft", |_| Nearness::Soft),
             ("hard", |size| Nearness::Hard(lowest_tier(size))),

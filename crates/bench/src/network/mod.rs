@@ -77,7 +77,9 @@ fn session(size: Size, nearness: Nearness) -> Result<f64> {
     let mut scheduler = Scheduler::new(conf(), 0);
     cluster.apply(generate::default_queue());
     generate::nodes(size.nodes).for_each(|event| _ = cluster.apply(event));
-    hyper_nodes(size.nodes).into_iter().for_each(|event| _ = cluster.apply(event));
+    for event in hyper_nodes(size.nodes) {
+        cluster.apply(event);
+    }
     let kinds = generate::Kinds { count: 1, distinct_requests: false };
     for event in generate::gangs(size, kinds) {
         cluster.apply(match event {

@@ -140,7 +140,9 @@ impl Cluster {
         self.hyper_nodes.tree = tree;
         let limited = |(id, job): (_, &crate::Job)| job.asks_topology().then_some(id);
         let jobs: Vec<_> = self.jobs.iter().filter_map(limited).collect();
-        jobs.into_iter().for_each(|job| self.job_changed(job));
+        for job in jobs {
+            self.job_changed(job);
+        }
     }
 
     /// Counts a task in the sums of the HyperNodes of its node.

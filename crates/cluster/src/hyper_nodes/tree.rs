@@ -120,16 +120,12 @@ impl<'n> NodesByName<'n> {
     }
 
     fn matching(&self, pattern: &str, of: &str, faults: &mut Vec<String>) -> Vec<NodeId> {
-        match RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build() {
-            Ok(regex) => {
-                let matching = self.0.iter().filter(|(name, _)| regex.is_match(name));
-                matching.map(|(_, (id, _))| *id).collect()
-            }
-            Err(_) => {
-                faults.push(format!("HyperNode {of}: {pattern:?} is no regular expression"));
-                Vec::new()
-            }
-        }
+        let Ok(regex) = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build() else {
+            faults.push(format!("HyperNode {of}: {pattern:?} is no regular expression"));
+            return Vec::new();
+        };
+        let matching = self.0.iter().filter(|(name, _)| regex.is_match(name));
+        matching.map(|(_, (id, _))| *id).collect()
     }
 
     fn labelled(&self, selector: &Selector) -> Vec<NodeId> {

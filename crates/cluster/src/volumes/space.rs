@@ -61,12 +61,12 @@ impl Space {
         self.parts.values().flat_map(|part| &part.nodes.0).map(|requirement| &requirement.key).collect()
     }
 
-    fn add(&mut self, key: &Key, part: CapacityPart) {
+    fn add(&mut self, key: &Key, part: &CapacityPart) {
         self.by_label.insert(part.nodes.0.iter(), key.clone());
-        self.parts.insert(key.clone(), part);
+        self.parts.insert(key.clone(), part.clone());
     }
 
-    fn remove(&mut self, key: &Key, part: CapacityPart) {
+    fn remove(&mut self, key: &Key, part: &CapacityPart) {
         self.by_label.remove(part.nodes.0.iter(), key);
         self.parts.remove(key);
     }
@@ -146,9 +146,9 @@ impl Volumes {
         true
     }
 
-    fn change_space(&mut self, info: &StorageCapacityInfo, how: fn(&mut Space, &Key, CapacityPart)) {
+    fn change_space(&mut self, info: &StorageCapacityInfo, how: fn(&mut Space, &Key, &CapacityPart)) {
         if let Some(part) = CapacityPart::of(info) {
-            how(Arc::make_mut(self.spaces.entry(info.class.clone()).or_default()), &info.key, part);
+            how(Arc::make_mut(self.spaces.entry(info.class.clone()).or_default()), &info.key, &part);
         }
         self.spaces.retain(|_, space| !space.parts.is_empty());
         self.pool_changed(&info.class);
@@ -159,7 +159,7 @@ impl Volumes {
         let mut spaces: FxHashMap<Arc<str>, Space> = FxHashMap::default();
         for info in self.capacities.values() {
             if let Some(part) = CapacityPart::of(info) {
-                spaces.entry(info.class.clone()).or_default().add(&info.key, part);
+                spaces.entry(info.class.clone()).or_default().add(&info.key, &part);
             }
         }
         spaces.into_iter().map(|(class, space)| (class, Arc::new(space))).collect()

@@ -25,6 +25,7 @@ pub(crate) fn patient() -> RetryLimits {
         evicting_per_cycle: usize::MAX,
         flush_ms: i64::MAX,
         flushed_per_cycle: 0,
+        ..RetryLimits::default()
     }
 }
 

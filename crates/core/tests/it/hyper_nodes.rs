@@ -15,9 +15,13 @@ use proptest::prelude::*;
 const PLUGINS: [&str; 5] = ["priority", "gang", "predicates", "nodeorder", "network-topology-aware"];
 
 fn hyper_node(name: &str, tier: u32, members: &[&str]) -> HyperNodeInfo {
-    let of = |name: &&str| match name.starts_with('n') {
-        true => HyperNodeMember::Node((*name).into()),
-        false => HyperNodeMember::HyperNode((*name).into()),
+    let of = |name: &&str| {
+        let name = (*name).into();
+        if members[0].starts_with('n') {
+            HyperNodeMember::Node(name)
+        } else {
+            HyperNodeMember::HyperNode(name)
+        }
     };
     HyperNodeInfo {
         name: name.into(),
@@ -48,8 +52,8 @@ fn three_tiers() -> TestCluster {
     test
 }
 
-fn hard(tier: u32) -> Option<NetworkTopology> {
-    Some(NetworkTopology::Hard(TierLimit::Number(tier)))
+fn hard(tier: u32) -> NetworkTopology {
+    NetworkTopology::Hard(TierLimit::Number(tier))
 }
 
 /// Has pods of so many cores run on nodes.
@@ -72,15 +76,15 @@ fn a_gang_gets_the_lowest_tier_that_fits_and_there_the_tightest_hyper_node() {
     let soft = Some(NetworkTopology::Soft);
     // used cores by node, topology, pods, cores each => nodes
     for (used, topology, pods, cpu, expected) in [
-        (vec![(2, 1), (3, 1)], hard(1), 4, 3, "n2 n2 n3 n3"),
-        (vec![(0, 7), (2, 7), (4, 1)], hard(1), 4, 3, "n4 n4 n5 n5"),
+        (vec![(2, 1), (3, 1)], Some(hard(1)), 4, 3, "n2 n2 n3 n3"),
+        (vec![(0, 7), (2, 7), (4, 1)], Some(hard(1)), 4, 3, "n4 n4 n5 n5"),
         // No two of tier 1, so tier 2; s5 is fuller.
-        (vec![(0, 8), (2, 8), (4, 8), (6, 8), (5, 1)], hard(2), 4, 3, "n5 n5 n7 n7"),
-        (vec![(0, 8), (2, 8), (4, 8), (6, 8)], hard(1), 4, 3, ""),
+        (vec![(0, 8), (2, 8), (4, 8), (6, 8), (5, 1)], Some(hard(2)), 4, 3, "n5 n5 n7 n7"),
+        (vec![(0, 8), (2, 8), (4, 8), (6, 8)], Some(hard(1)), 4, 3, ""),
         (vec![(0, 8), (2, 8), (4, 8), (6, 8)], soft.clone(), 4, 3, "n1 n1 n3 n3"),
         (vec![], soft.clone(), 16, 4, "n0 n0 n1 n1 n2 n2 n3 n3 n4 n4 n5 n5 n6 n6 n7 n7"),
-        (vec![], hard(2), 16, 4, ""),
-        (vec![], hard(2), 8, 4, "n0 n0 n1 n1 n2 n2 n3 n3"),
+        (vec![], Some(hard(2)), 16, 4, ""),
+        (vec![], Some(hard(2)), 8, 4, "n0 n0 n1 n1 n2 n2 n3 n3"),
         (vec![], soft, 2, 4, "n0 n1"),
     ] {
         let mut test = three_tiers();
@@ -102,7 +106,7 @@ fn a_gang_gets_the_lowest_tier_that_fits_and_there_the_tightest_hyper_node() {
 fn the_reason_names_the_hyper_node_with_the_most_room() {
     let mut test = three_tiers();
     fill(&mut test, &[(0, 8), (2, 8), (4, 8), (6, 5)]);
-    test.gang(PodGroupInfo { topology: hard(1), ..group("g", 4) }, 4, "cpu=3");
+    test.gang(PodGroupInfo { topology: Some(hard(1)), ..group("g", 4) }, 4, "cpu=3");
     test.cycle();
     assert_eq!(
         test.reasons("g")[0],
@@ -114,7 +118,7 @@ fn the_reason_names_the_hyper_node_with_the_most_room() {
 fn a_topology_that_cannot_be_met_is_said() {
     let named = |name: &str| Some(NetworkTopology::Hard(TierLimit::Name(name.into())));
     for (topology, reason) in [
-        (hard(0), Some("networkTopology: no HyperNode has tier 0 or a lower one")),
+        (Some(hard(0)), Some("networkTopology: no HyperNode has tier 0 or a lower one")),
         (named("t9"), Some("networkTopology: no HyperNode has tierName t9")),
         (named("t1"), None),
     ] {
@@ -125,7 +129,7 @@ fn a_topology_that_cannot_be_met_is_said() {
     }
     let mut test = TestCluster::new();
     test.add(node("n0", "cpu=8"));
-    test.gang(PodGroupInfo { topology: hard(1), ..group("g", 1) }, 1, "cpu=1");
+    test.gang(PodGroupInfo { topology: Some(hard(1)), ..group("g", 1) }, 1, "cpu=1");
     test.cycle();
     assert_eq!(
         test.reasons("g"),
@@ -137,7 +141,7 @@ fn a_topology_that_cannot_be_met_is_said() {
 fn a_pod_that_is_created_again_goes_back_to_its_hyper_node() {
     let mut test = three_tiers();
     fill(&mut test, &[(4, 1)]);
-    test.gang(PodGroupInfo { topology: hard(1), ..group("g", 2) }, 2, "cpu=6");
+    test.gang(PodGroupInfo { topology: Some(hard(1)), ..group("g", 2) }, 2, "cpu=6");
     let first = nodes_of(&test.cycle());
     assert_eq!(first, ["n4", "n5"]);
     test.gone("g-0");
@@ -168,8 +172,8 @@ fn sub_groups_are_placed_whole_and_each_in_a_hyper_node_of_its_own_topology() {
     let mut test = three_tiers();
     // Room for three pods in s0 and s1 each, and for none elsewhere.
     fill(&mut test, &[(0, 3), (2, 3), (4, 6), (5, 6), (6, 6), (7, 6)]);
-    let sub_groups = vec![policy(2, 2, hard(1))];
-    test.add(PodGroupInfo { topology: hard(2), sub_groups, ..group("g", 4) });
+    let sub_groups = vec![policy(2, 2, Some(hard(1)))];
+    test.add(PodGroupInfo { topology: Some(hard(2)), sub_groups, ..group("g", 4) });
     for at in 0..4 {
         test.add(part("g", at, at / 2, "cpu=3"));
     }
@@ -189,7 +193,7 @@ fn a_gang_starts_with_min_sub_groups_and_grows_by_whole_sub_groups() {
     let mut test = three_tiers();
     fill(&mut test, &[(2, 8), (3, 8), (4, 8), (5, 8), (6, 8), (7, 6)]);
     // s0 has room for four pods of four cores, s3 for none.
-    let sub_groups = vec![policy(2, 1, hard(1))];
+    let sub_groups = vec![policy(2, 1, Some(hard(1)))];
     test.add(PodGroupInfo { sub_groups, ..group("g", 2) });
     for at in 0..6 {
         test.add(part("g", at, at / 2, "cpu=4"));
@@ -197,7 +201,7 @@ fn a_gang_starts_with_min_sub_groups_and_grows_by_whole_sub_groups() {
     assert_eq!(test.cycle().bound.len(), 4);
     let mut test = three_tiers();
     fill(&mut test, &[(0, 2), (2, 8), (3, 8), (4, 8), (5, 8), (6, 8), (7, 8)]);
-    test.add(PodGroupInfo { sub_groups: vec![policy(2, 1, hard(1))], ..group("g", 2) });
+    test.add(PodGroupInfo { sub_groups: vec![policy(2, 1, Some(hard(1)))], ..group("g", 2) });
     for at in 0..6 {
         test.add(part("g", at, at / 2, "cpu=4"));
     }
@@ -214,7 +218,7 @@ fn victims_are_evicted_in_one_hyper_node() {
     }
     test.add(group("low", 0));
     test.add(Event::PriorityClass { name: "high".into(), value: 10, global_default: false });
-    let gang = PodGroupInfo { topology: hard(1), priority_class: Some("high".into()), ..group("g", 2) };
+    let gang = PodGroupInfo { topology: Some(hard(1)), priority_class: Some("high".into()), ..group("g", 2) };
     test.add(gang);
     for at in 0..2 {
         let mut pod = member("g", at, "cpu=6");
@@ -252,7 +256,7 @@ struct RandomGang {
 
 fn topology(number: u32) -> Option<NetworkTopology> {
     match number {
-        0..=3 => hard(number),
+        0..=3 => Some(hard(number)),
         4 => Some(NetworkTopology::Soft),
         _ => None,
     }

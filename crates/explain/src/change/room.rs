@@ -116,10 +116,11 @@ impl Waiting<'_> {
     /// One node of each sort, told apart by amounts, taints and labels other than its name, the most frequent sort
     /// first.
     fn sorts_of_nodes(&self) -> Vec<NodeInfo> {
-        let mut sorts: BTreeMap<(Vec<(DimId, i64)>, _, Vec<_>), (usize, NodeId)> = BTreeMap::new();
+        let mut sorts: BTreeMap<_, (usize, NodeId)> = BTreeMap::new();
         for id in &self.nodes {
             let node = &self.cluster.nodes[*id];
-            let sort = (node.allocatable.iter().collect(), &node.taints, node.labels_alike().collect());
+            let amounts: Vec<(DimId, i64)> = node.allocatable.iter().collect();
+            let sort = (amounts, &node.taints, node.labels_alike().collect::<Vec<_>>());
             sorts.entry(sort).or_insert((0, *id)).0 += 1;
         }
         let mut sorts: Vec<_> = sorts.into_values().collect();

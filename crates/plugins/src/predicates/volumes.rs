@@ -79,7 +79,9 @@ impl VolumeChecks {
             }
         }
         if self.zone {
-            volumes.iter().for_each(|volume| add_zones(rules, volume));
+            for volume in &volumes {
+                add_zones(rules, volume);
+            }
         }
         if !self.binding {
             return;

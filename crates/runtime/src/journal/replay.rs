@@ -4,6 +4,7 @@ use std::sync::Arc;
 use phalanx_cluster::Cluster;
 use phalanx_cluster::event::Time;
 use phalanx_conf::{Known, Parsed, parse};
+use phalanx_core::RetryLimits;
 use phalanx_core::Scheduler;
 use phalanx_framework::conf::Conf;
 use phalanx_framework::extender::ExtenderReplay;

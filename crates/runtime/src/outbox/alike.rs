@@ -30,9 +30,12 @@ pub(super) struct Alike {
     pub(super) untold: FxHashSet<Arc<str>>,
 }
 
+/// Gangs by the reason for which they wait.
+type ByReason<'d> = BTreeMap<&'d str, Vec<Gang<'d>>>;
+
 impl Alike {
     pub(super) fn of(decisions: &[Decision], now: Instant) -> Self {
-        let mut queues: BTreeMap<(&Arc<str>, &Arc<str>), BTreeMap<&str, Vec<Gang<'_>>>> = BTreeMap::new();
+        let mut queues: BTreeMap<(&Arc<str>, &Arc<str>), ByReason<'_>> = BTreeMap::new();
         for decision in decisions {
             if let Decision::PodGroupUnschedulable { group, uid, reason, queue, queue_uid, cause, .. } =
                 decision

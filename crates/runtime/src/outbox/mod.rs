@@ -126,7 +126,9 @@ impl Outbox {
     /// Takes in what a cycle decided.
     pub fn decide(&mut self, decisions: Vec<Decision>, now: Instant) {
         let Alike { notes, untold } = Alike::of(&decisions, now);
-        notes.into_iter().for_each(|note| self.note(note, now));
+        for note in notes {
+            self.note(note, now);
+        }
         for decision in decisions {
             self.take_in(decision, &untold, now);
         }
@@ -400,9 +402,9 @@ impl Outbox {
                 let Some(condition) = unschedulable(status) else { return };
                 let note = Note::unschedulable(group, uid, &condition.message, *decided);
                 if is_lack(&condition.reason) {
-                    self.lacking.tell(group, note, now)
+                    self.lacking.tell(group, note, now);
                 } else {
-                    self.note(note, now)
+                    self.note(note, now);
                 }
             }
             Write::Pod(..) | Write::PodGroup(..) | Write::Queue(..) => {}
