@@ -116,6 +116,7 @@ fn identity(object: &Object) -> Option<(&'static str, Key)> {
     match object {
         Object::Node(it) => name("Node", &it.name),
         Object::Queue(it) => name("Queue", &it.name),
+        Object::HyperNode(it) => name("HyperNode", &it.name),
         Object::PriorityClass { name: it, .. } => name("PriorityClass", it),
         Object::Volume(it) => name("PersistentVolume", &it.name),
         Object::StorageClass(it) | Object::DefaultStorageClass(it) => name("StorageClass", &it.name),

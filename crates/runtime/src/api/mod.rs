@@ -86,7 +86,7 @@ pub struct Api {
     /// There with `--profiling`.
     profiler: Option<Profiler>,
     /// Answers are made one at a time.
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Api {
@@ -105,7 +105,7 @@ impl Api {
             evictions,
             names: Names::default(),
             profiler: None,
-            turn: Semaphore::new(1),
+            turn: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -175,10 +175,15 @@ impl Api {
         make: impl FnOnce(&Snapshot) -> Result<Vec<u8>, Refused> + Send + 'static,
     ) -> Result<Vec<u8>, Refused> {
         let late = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests before this one");
-        let turn = tokio::time::timeout(TURN, self.turn.acquire()).await.map_err(|_| late())?;
-        let _turn = turn.map_err(|_| late())?;
+        let turn = Arc::clone(&self.turn).acquire_owned();
+        let turn = tokio::time::timeout(TURN, turn).await.map_err(|_| late())?.map_err(|_| late())?;
         let snapshot = self.snapshots.get(TURN).await?;
-        let made = tokio::task::spawn_blocking(move || make(&snapshot)).await;
+        let made = tokio::task::spawn_blocking(move || {
+            // The turn ends with the answer, also where who asked has hung up.
+            let _turn = turn;
+            make(&snapshot)
+        });
+        let made = made.await;
         made.unwrap_or_else(|error| {
             warn!(%error, "an answer of the API failed");
             Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made"))

@@ -9,8 +9,8 @@ use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, people
 const REASONS_MAX: usize = 20;
 
 /// The legend of the queues.
-const SHARE: &str = "SHARE: allocated of deserved, of the resource of which this is the most. Below 100 % a queue is owed more;\n\
-    above, other queues may reclaim pods from it.\n";
+const SHARE: &str = "SHARE: allocated of deserved, of the resource of which this is the most. Below 100 % a queue that asks for more\n\
+    gets it before others; above, other queues may reclaim pods from it.\n";
 
 /// The number of nodes that are named for a gang; above it only their number is shown.
 const NODES_MAX: usize = 4;
@@ -295,8 +295,8 @@ Pods without a PodGroup: 3 placed, 2 waiting
 
 QUEUE  WEIGHT  SHARE  ALLOCATED  DESERVED
 q      3       50 %   -          -
-SHARE: allocated of deserved, of the resource of which this is the most. Below 100 % a queue is owed more;
-above, other queues may reclaim pods from it.
+SHARE: allocated of deserved, of the resource of which this is the most. Below 100 % a queue that asks for more
+gets it before others; above, other queues may reclaim pods from it.
 
 EVICTED  ACTION   WHY
 a/z      preempt  preempted by a/y
