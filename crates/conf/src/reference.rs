@@ -76,6 +76,8 @@ fn says(flag: Flag) -> &'static str {
         Flag::Victim => "who is evicted by `shuffle`",
         Flag::Overused => "whether a queue has all it may have",
         Flag::Allocatable => "whether a queue may have one more pod",
+        Flag::HyperNodeOrder => "which HyperNode of a tier is tried first",
+        Flag::HyperNodeGradient => "whether a `networkTopology` is honoured",
         _ => "none: accepted for Volcano's sake, nothing asks for it",
     }
 }

@@ -22,7 +22,18 @@ fn shipped_known() -> Known {
         arg("binpack.resources", ArgKind::Names(&[]), ""),
         arg("binpack.resources.*", ArgKind::Int(&[]), "1"),
     ];
-    let with = [("overcommit", OVERCOMMIT), ("nodeorder", NODEORDER), ("binpack", BINPACK)];
+    const POD: &[ArgSpec] = &[arg("part", ArgKind::Float(&[]), "1"), arg("requests", ArgKind::Map, "")];
+    const FRAGMENTATION: &[ArgSpec] = &[
+        arg("fragmentation.weight", ArgKind::Int(&[]), "1"),
+        arg("fragmentation.resource", ArgKind::Text(&[]), "nvidia.com/gpu"),
+        arg("fragmentation.pods", ArgKind::Sections(POD), ""),
+    ];
+    let with = [
+        ("overcommit", OVERCOMMIT),
+        ("nodeorder", NODEORDER),
+        ("binpack", BINPACK),
+        ("fragmentation", FRAGMENTATION),
+    ];
     let without = ["priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "sla"]
         .map(|name| (name, &[][..]));
     let doc = |(name, args)| Doc { name, args };

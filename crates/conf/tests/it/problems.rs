@@ -209,11 +209,9 @@ fn an_enabled_flag_without_effect_is_a_warning() {
             "enableTargetJob",
             "enableReservedNodes",
             "enabledClusterOrder",
-            "enabledHyperNodeOrder",
             "enabledSubJobReady",
             "enabledSubJobPipelined",
             "enabledSubJobOrder",
-            "enabledHyperNodeGradient",
         ]
     );
     for key in without_effect {

@@ -21,6 +21,8 @@ tiers:
     let expected = "    enabledVictim: false
     enabledOverused: true
     enabledAllocatable: true
+    enabledHyperNodeOrder: true
+    enabledHyperNodeGradient: true
     arguments:
       binpack.weight: 5
     #   binpack.resources:

@@ -103,7 +103,7 @@ fn sigterm_ends_the_process_while_the_api_server_is_down() {
         comes.iter().take(TRIES).for_each(drop);
         let log = scheduler.stop(signal);
         assert_eq!(count(&log, &url), 1, "{log:?}");
-        assert!(count(&log, "stopping") == 1 && log.len() == 2, "{log:?}");
+        assert!(count(&log, "stopping") == 1 && count(&log, "seed") == 1 && log.len() == 3, "{log:?}");
     }
 }
 
