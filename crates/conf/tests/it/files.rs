@@ -22,6 +22,12 @@ fn shipped_known() -> Known {
         arg("binpack.resources", ArgKind::Names(&[]), ""),
         arg("binpack.resources.*", ArgKind::Int(&[]), "1"),
     ];
+    const NETWORK: &[ArgSpec] = &[
+        arg("hypernode.binpack.cpu", ArgKind::Int(&[]), "1"),
+        arg("hypernode.binpack.memory", ArgKind::Int(&[]), "1"),
+        arg("hypernode.binpack.resources", ArgKind::Names(&[]), ""),
+        arg("hypernode.binpack.resources.*", ArgKind::Int(&[]), "1"),
+    ];
     const POD: &[ArgSpec] = &[arg("part", ArgKind::Float(&[]), "1"), arg("requests", ArgKind::Map, "")];
     const FRAGMENTATION: &[ArgSpec] = &[
         arg("fragmentation.weight", ArgKind::Int(&[]), "1"),
@@ -33,13 +39,14 @@ fn shipped_known() -> Known {
         ("nodeorder", NODEORDER),
         ("binpack", BINPACK),
         ("fragmentation", FRAGMENTATION),
+        ("network-topology-aware", NETWORK),
     ];
     let without = ["priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "sla"]
         .map(|name| (name, &[][..]));
     let doc = |(name, args)| Doc { name, args };
     Known {
         plugins: with.into_iter().chain(without).map(doc).collect(),
-        actions: ["enqueue", "allocate", "backfill", "reclaim", "preempt"]
+        actions: ["enqueue", "allocate", "backfill", "reclaim", "preempt", "gangpreempt"]
             .map(|name| doc((name, &[])))
             .into(),
         ..Known::default()

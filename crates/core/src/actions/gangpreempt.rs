@@ -16,7 +16,7 @@ pub(super) const ARGS: &[ArgSpec] = &[
         name: "maxDomains",
         kind: ArgKind::Int(&[Rule::IDLE]),
         default: "8",
-        doc: "Accepted for Volcano's sake; without network topology the cluster is one domain.",
+        doc: "Accepted for Volcano's sake; `hypernode.gradient.evict.max-hypernodes` of network-topology-aware counts.",
     },
     ArgSpec {
         name: WHOLE,
