@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
 use phalanx_cluster::event::NetworkTopology;
-use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{HyperNodeId, Status, SubGroup};
 
 use super::greedy::Greedy;
@@ -44,7 +44,7 @@ pub(super) fn domains(
 }
 
 /// The nodes of members that keep them.
-fn nodes_of_ready(session: &Session<'_>, tasks: &[TaskId]) -> Vec<phalanx_cluster::id::NodeId> {
+fn nodes_of_ready(session: &Session<'_>, tasks: &[TaskId]) -> Vec<NodeId> {
     let allocated = |task: &&TaskId| session.cluster.tasks[**task].status.is_allocated();
     session.cluster.nodes_of(tasks.iter().filter(allocated))
 }
@@ -80,7 +80,8 @@ pub(super) fn place_in(
         }
     }
     choose(statement.session(), request.job, domain, false);
-    let fill = Fill { job: request.job, whole: false, wanted: rest.len() as u64 };
+    let near = statement.session().cluster.jobs[request.job].topology.is_some();
+    let fill = Fill { job: request.job, whole: false, near, wanted: rest.len() as u64 };
     let room = Room::new(statement.session(), &rest, RoomOf::FutureIdle);
     fill.domain(statement, &room, domain, &mut rest);
 }
@@ -137,10 +138,11 @@ fn place_sub_group(
     };
     let Ok(domains) = network::domains(session, &room, &together) else { return false };
     let own = policy.topology.is_some();
+    let near = own || session.cluster.jobs[request.job].topology.is_some();
     domains.iter().take(DOMAINS_MAX).any(|domain| {
         statement.nested(|statement| {
             choose(statement.session(), request.job, domain, own);
-            let fill = Fill { job: request.job, whole: true, wanted: lacking as u64 };
+            let fill = Fill { job: request.job, whole: true, near, wanted: lacking as u64 };
             let mut left = members.clone();
             fill.domain(statement, &room, domain, &mut left);
             left.is_empty()
@@ -158,6 +160,8 @@ struct Fill {
     job: JobId,
     /// All tasks are placed, else tasks until the job is ready.
     whole: bool,
+    /// They have a network topology, so that one HyperNode is filled after the other.
+    near: bool,
     /// How many tasks need nodes.
     wanted: u64,
 }
@@ -172,7 +176,7 @@ impl Fill {
         domain: &Domain,
         tasks: &mut Vec<TaskId>,
     ) -> bool {
-        let mut parts: Vec<(u64, HyperNodeId)> = parts(statement.session(), room, domain);
+        let mut parts = if self.near { parts(statement.session(), room, domain) } else { Vec::new() };
         while let Some(at) = self.next(&parts, tasks.len() as u64) {
             let (_, part) = parts.swap_remove(at);
             let part = Domain::of(statement.session().cluster, part);
@@ -234,6 +238,9 @@ fn parts(session: &Session<'_>, room: &Room, domain: &Domain) -> Vec<(u64, Hyper
 pub(super) fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
     queue.restart(session);
     let tasks: Vec<TaskId> = queue.by_ref().collect();
+    if tasks.is_empty() {
+        return Served::Done;
+    }
     let request = Request { job, goal: Goal::Reserve };
     let domains = domains(session, request, &tasks);
     let mut statement = session.statement();

@@ -209,6 +209,18 @@ fn a_gang_starts_with_min_sub_groups_and_grows_by_whole_sub_groups() {
 }
 
 #[test]
+fn sub_groups_without_a_topology_are_spread_like_other_pods() {
+    let mut test = three_tiers();
+    test.add(PodGroupInfo { sub_groups: vec![policy(2, 4, None)], ..group("g", 8) });
+    for at in 0..8 {
+        test.add(part("g", at, at / 2, "cpu=1"));
+    }
+    let mut nodes = nodes_of(&test.cycle());
+    nodes.dedup();
+    assert_eq!(nodes.len(), 8);
+}
+
+#[test]
 fn victims_are_evicted_in_one_hyper_node() {
     let mut test = three_tiers();
     for at in 0..8 {
