@@ -2,8 +2,8 @@
 //! if it helps.
 //!
 //! Looked for is what may be in the way: objects that are missing or closed, members that are missing, limits of queues
-//! and quotas, the state and labels of nodes, who may be evicted, and room. Rules of the job itself are left out one by one
-//! only where nothing else helps.
+//! and quotas, the state and labels of nodes, who may be evicted, the tier of a network topology, and room. Rules of the
+//! job itself are left out one by one only where nothing else helps.
 mod eviction;
 mod limits;
 mod members;
@@ -11,6 +11,7 @@ mod missing;
 mod nodes;
 mod room;
 mod rules;
+mod topology;
 mod trial;
 
 use std::fmt;
@@ -181,6 +182,7 @@ impl<'a> Waiting<'a> {
             Self::limits,
             Self::states_of_nodes,
             Self::evictions,
+            Self::wider_topology,
         ];
         let mut found: Vec<Remedy> = sources.iter().flat_map(|source| source(self)).collect();
         found.extend(room);
