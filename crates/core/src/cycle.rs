@@ -246,7 +246,7 @@ fn wake(session: &Session<'_>) -> Option<Time> {
     let SchedulerState { backlog, reservations, .. } = &*session.state;
     // At once for jobs that were refused before capacity was freed in this cycle, or admitted too late for it; later
     // for jobs for whose search there was no time.
-    let again = (backlog.unschedulable() > 0 && backlog.was_freed() || session.admitted_late).then_some(*now);
+    let again = (backlog.unschedulable() > 0 && backlog.was_freed() || session.changed_late).then_some(*now);
     let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(NO_TURN_MS))));
     let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(cluster));
     wakes

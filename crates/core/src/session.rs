@@ -63,8 +63,9 @@ pub struct Session<'w> {
     pub(crate) chosen_nodes: Option<ChosenNodes>,
     /// There was no time for the search of a job.
     pub(crate) cut_short: bool,
-    /// A job was admitted after `allocate` ran: the next cycle places its pods.
-    pub(crate) admitted_late: bool,
+    /// A job was admitted, or fell back to Pending, after the action ran that looks at such jobs: the next cycle follows
+    /// at once.
+    pub(crate) changed_late: bool,
     /// The action allocate has run in this cycle, or is not configured.
     pub(crate) allocate_done: bool,
     /// Scans of the capacity indexes in this cycle.
@@ -96,7 +97,7 @@ impl<'w> Session<'w> {
             search_time: SearchTime::new(outside.stopwatch),
             chosen_nodes: None,
             cut_short: false,
-            admitted_late: false,
+            changed_late: false,
             allocate_done: !conf.has_action("allocate"),
             scans: IndexScans::default(),
             victim_searches: BTreeMap::new(),

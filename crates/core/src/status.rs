@@ -118,14 +118,18 @@ fn message_of(reasons: &str, lack: Option<&str>) -> Arc<str> {
 // ---------------------------------------------------------------- PodGroups
 
 fn update_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, clock: &mut ConditionClock) {
-    let Session { cluster, decisions, state, .. } = session;
+    let Session { cluster, decisions, state, changed_late, .. } = session;
     let job = &cluster.jobs[id];
     if !job.object.exists {
         return;
     }
     let unschedulable =
         verdict.gang == GangState::Short && verdict.message.is_some() && job.phase != Phase::Pending;
-    cluster.set_phase(id, next_phase(job, terminating(cluster, job), unschedulable));
+    let phase = next_phase(job, terminating(cluster, job), unschedulable);
+    // To be admitted again.
+    let fell_back = phase == Phase::Pending && job.phase != Phase::Pending;
+    *changed_late |= fell_back && job.kind == JobKind::Group;
+    cluster.set_phase(id, phase);
     let job = &cluster.jobs[id];
     let change = StatusWrite::of(job, verdict);
     if job.kind == JobKind::Solo

@@ -79,7 +79,7 @@ fn admit(session: &mut Session<'_>, job: JobId) -> bool {
     }
     session.job_enqueued(job);
     session.admit(job);
-    session.admitted_late |= !is_before_allocate(session.conf);
+    session.changed_late |= !is_before_allocate(session.conf);
     true
 }
 

@@ -2,7 +2,7 @@
 use phalanx_cluster::event::{Phase, PodGroupInfo, QueueInfo, Time};
 
 use phalanx_framework::testing::{group, member, queue, resources};
-use phalanx_testkit::TestCluster;
+use phalanx_testkit::{TestCluster, one_tier};
 
 fn asking(name: &str, min_resources: &str, created: i64) -> PodGroupInfo {
     let min_resources = Some(resources(min_resources));
@@ -56,4 +56,22 @@ fn a_job_without_min_resources_is_always_admitted() {
     test.gang(group("g", 1), 1, "cpu=99");
     test.cycle();
     assert_eq!(test.phase("g"), Phase::Inqueue);
+}
+
+#[test]
+fn a_group_that_falls_back_to_pending_is_admitted_in_a_cycle_of_its_own() {
+    for actions in [&["allocate"][..], &["enqueue", "allocate"]] {
+        let mut test = TestCluster::with(one_tier(actions, &["priority", "gang", "predicates"]));
+        test.nodes(1, "cpu=4").gang(group("g", 1), 1, "cpu=1");
+        let node = test.cycle().bound["g-0"].clone();
+        test.start("g-0", &node);
+        test.cycle();
+        assert_eq!(test.phase("g"), Phase::Running);
+        test.gone("g-0");
+        let outcome = test.outcome();
+        assert_eq!(test.phase("g"), Phase::Pending, "{actions:?}");
+        assert_eq!(outcome.wake, Some(test.now()), "nothing else has to happen: {actions:?}");
+        test.cycle();
+        assert_eq!(test.phase("g"), Phase::Inqueue, "{actions:?}");
+    }
 }
