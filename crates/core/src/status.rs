@@ -18,6 +18,8 @@ struct Verdict {
     gang: GangState,
     message: Option<Arc<str>>,
     reason: &'static str,
+    /// The texts of its refusals.
+    texts: Vec<String>,
 }
 
 /// Whether a gang has its minimum.
@@ -105,7 +107,7 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
         JobKind::Group => format!("{}/{} tasks in gang unschedulable: ", job.waiting(), job.counts.total()),
     };
     let message = (!texts.is_empty()).then(|| message_of(&(head + &texts.join("; ")), lack.as_deref()));
-    Verdict { gang, message, reason }
+    Verdict { gang, message, reason, texts }
 }
 
 /// Reasons, and at the end what the nearest node lacks. Of long reasons the end is left out.
@@ -151,7 +153,7 @@ fn update_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, clock: 
             message: message.clone(),
             queue: queue.name.clone(),
             queue_uid: queue.object.uid.clone(),
-            cause: cause(cluster, id, state.backlog.refusals.of(id)),
+            cause: cause(state.backlog.refusals.of(id), &verdict.texts),
         });
     }
     let job = &mut cluster.jobs[id];
@@ -162,14 +164,15 @@ fn update_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, clock: 
     decisions.push(Decision::PodGroupStatus { group, uid, version, status });
 }
 
-/// Why a gang waits, without names of pods.
-fn cause(cluster: &Cluster, id: JobId, refusals: &[Refusal]) -> Arc<str> {
-    let dims = &cluster.dims_told(id);
-    let text = |refusal: &Refusal| match refusal {
-        Refusal::Nodes { error, .. } => error.text(dims),
-        other => without_lack(&other.text(dims)).to_owned(),
+/// Why a gang waits, without names of pods: `texts` are those of the refusals.
+fn cause(refusals: &[Refusal], texts: &[String]) -> Arc<str> {
+    let without_pod = |(refusal, text): (&Refusal, &'_ String)| match refusal {
+        Refusal::Nodes { task, .. } => text.len().min(task.len() + ": ".len()),
+        _ => 0,
     };
-    refusals.iter().map(text).collect::<Vec<_>>().join("; ").into()
+    let starts = refusals.iter().zip(texts).map(without_pod);
+    let each = texts.iter().zip(starts).map(|(text, start)| without_lack(&text[start..]));
+    each.collect::<Vec<_>>().join("; ").into()
 }
 
 /// Records an event, once, about annotations that plugins reject.
