@@ -166,13 +166,18 @@ fn update_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, clock: 
 
 /// Why a gang waits, without names of pods: `texts` are those of the refusals.
 fn cause(refusals: &[Refusal], texts: &[String]) -> Arc<str> {
-    let without_pod = |(refusal, text): (&Refusal, &'_ String)| match refusal {
-        Refusal::Nodes { task, .. } => text.len().min(task.len() + ": ".len()),
-        _ => 0,
-    };
-    let starts = refusals.iter().zip(texts).map(without_pod);
-    let each = texts.iter().zip(starts).map(|(text, start)| without_lack(&text[start..]));
-    each.collect::<Vec<_>>().join("; ").into()
+    let mut cause = String::with_capacity(texts.iter().map(|text| text.len() + "; ".len()).sum());
+    for (refusal, text) in refusals.iter().zip(texts) {
+        let start = match refusal {
+            Refusal::Nodes { task, .. } => text.len().min(task.len() + ": ".len()),
+            _ => 0,
+        };
+        if !cause.is_empty() {
+            cause.push_str("; ");
+        }
+        cause.push_str(without_lack(&text[start..]));
+    }
+    cause.into()
 }
 
 /// Records an event, once, about annotations that plugins reject.
