@@ -1,7 +1,6 @@
 //! Sub-groups of a job: pods that an entry of `subGroupPolicy` selects, divided by the values of its `matchLabelKeys`.
-use std::sync::Arc;
-
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::event::SubGroupPolicy;
 use crate::id::{JobId, TaskId};
@@ -12,8 +11,6 @@ use crate::{Cluster, Job};
 pub struct SubGroup {
     /// The entry of `subGroupPolicy`.
     pub policy: usize,
-    /// The values of its `matchLabelKeys`.
-    pub values: Vec<Arc<str>>,
     /// The tasks.
     pub tasks: Vec<TaskId>,
 }
@@ -32,11 +29,7 @@ impl Cluster {
                 groups.entry(key).or_default().push(task);
             }
         }
-        let group = |((policy, values), tasks): (SubGroupKey, _)| {
-            let values = values.into_iter().map(|(_, value)| value).collect();
-            SubGroup { policy, values, tasks }
-        };
-        groups.into_iter().map(group).collect()
+        groups.into_iter().map(|((policy, _), tasks)| SubGroup { policy, tasks }).collect()
     }
 
     /// The sub-group of a task, and its policy.

@@ -32,7 +32,7 @@ impl ChosenNodes {
 /// A domain in which tasks may be placed together.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Domain {
-    /// The HyperNode; `None` for a whole cluster, or for what is left of a larger domain.
+    /// The HyperNode; `None` for all nodes, or for all that the domain of the gang leaves to a sub-group.
     pub(crate) hyper_node: Option<HyperNodeId>,
     /// Its nodes; `None` for all.
     pub(crate) nodes: Option<NodeSet>,
@@ -219,13 +219,13 @@ pub(crate) fn domains(
 ) -> Result<Vec<Domain>, TopologyFault> {
     let cluster = &*session.cluster;
     let whole = Domain { hyper_node: None, nodes: together.inside.cloned() };
+    let Some(order) = session.network_order() else { return Ok(vec![whole]) };
     let allowed = cluster.domains_of(together.topology, together.placed)?;
     let (allowed, last) = match (allowed, together.topology) {
         (Some(allowed), _) => (allowed, None),
         (None, Some(_)) => (cluster.domains_around(together.placed, None), Some(whole)),
         (None, None) => return Ok(vec![whole]),
     };
-    let order = session.network_order();
     let mut best: Option<(u64, HyperNodeId)> = None;
     let mut found: Vec<(u32, f64, HyperNodeId)> = Vec::new();
     for id in allowed {
@@ -238,8 +238,7 @@ pub(crate) fn domains(
             best = Some((fits, id));
         }
         if fits >= together.wanted {
-            let score =
-                order.map_or(0.0, |order| order.score(cluster, cluster.hyper_nodes.sums(id), &room.request));
+            let score = order.score(cluster, cluster.hyper_nodes.sums(id), &room.request);
             found.push((it.tier, score, id));
         }
     }

@@ -58,6 +58,20 @@ pub fn no_queue_grows_over_its_capability(before: &Cluster, after: &Cluster) -> 
     Ok(())
 }
 
+/// A sub-group of which a pod was bound in this cycle has all the pods that it needs, unless some were evicted.
+pub fn sub_groups_are_whole(after: &Cluster, cycle: &Cycle) -> TestCaseResult {
+    for (id, job) in after.jobs.iter() {
+        for group in after.sub_groups(id) {
+            let name = |task: &phalanx_cluster::id::TaskId| after.tasks[*task].pod.name.to_string();
+            let bound = group.tasks.iter().any(|task| cycle.bound.contains_key(&name(task)));
+            let ready = group.tasks.iter().filter(|task| after.tasks[**task].status.is_ready()).count();
+            let size = job.sub_groups[group.policy].size as usize;
+            prop_assert!(!bound || ready >= size, "a sub-group of {} has {ready} of {size} pods", job.key);
+        }
+    }
+    Ok(())
+}
+
 /// The pods of a job with a hard network topology are in one HyperNode of it, if one of them got a node in this cycle;
 /// so are those of a sub-group.
 pub fn gangs_are_near(after: &Cluster, cycle: &Cycle) -> TestCaseResult {

@@ -95,11 +95,6 @@ impl HyperNodes {
         &self.sums[id.0 as usize]
     }
 
-    /// The HyperNode of a name.
-    pub fn named(&self, name: &str) -> Option<HyperNodeId> {
-        self.iter().find(|(_, it)| *it.name == *name).map(|(id, _)| id)
-    }
-
     /// The HyperNodes that a node is in, by tier and name.
     pub fn of_node(&self, node: NodeId) -> &[HyperNodeId] {
         self.tree.of_nodes.get(&node).map(Vec::as_slice).unwrap_or_default()

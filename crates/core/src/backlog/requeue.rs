@@ -218,13 +218,13 @@ fn signature(cluster: &Cluster, id: JobId, runs: &[TaskRun<'_>], evicts: bool) -
     // Tasks that are evicted for a job may be its own, so it shares the class with no other job.
     let placed = || (&job.sums.allocated, job.counts, evicts.then_some(id));
     let has_placed = job.has_places();
-    let near = job.topology.is_some() || !job.sub_groups.is_empty();
+    let has_topology = job.topology.is_some() || !job.sub_groups.is_empty();
     let fingerprint = Fingerprint::of((
         (&job.key.namespace, job.kind, job.phase, job.priority, job.preemptable, &job.annotations),
         (job.min_member, &job.minimum.resources, &job.minimum.devices, &job.minimum.quota_request),
         job.roles.iter().map(of_roles).collect::<Vec<_>>(),
         has_placed.then(placed),
-        near.then_some((&job.topology, &job.sub_groups, has_placed.then_some(id))),
+        has_topology.then_some((&job.topology, &job.sub_groups, has_placed.then_some(id))),
         runs,
     ));
     JobSignature { queue: job.queue, has_placed, fingerprint }

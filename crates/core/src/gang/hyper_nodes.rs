@@ -9,7 +9,6 @@
 use std::sync::Arc;
 
 use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
-use phalanx_cluster::event::NetworkTopology;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{HyperNodeId, Status, SubGroup};
 
@@ -32,8 +31,7 @@ pub(super) fn domains(
     let room_of = if request.goal == Goal::Start { RoomOf::Idle } else { RoomOf::FutureIdle };
     let room = Room::new(session, tasks, room_of);
     let it = &session.cluster.jobs[request.job];
-    let ready = session.cluster.jobs[request.job].counts.ready();
-    let wanted = it.min_member.saturating_sub(ready).max(1);
+    let wanted = it.min_member.saturating_sub(it.counts.ready()).max(1);
     let placed = nodes_of_ready(session, &it.tasks);
     let together =
         Together { topology: it.topology.as_ref(), placed: &placed, wanted: u64::from(wanted), inside: None };
@@ -207,7 +205,7 @@ impl Fill {
             Greedy::default().place_tasks(statement, self.job, tasks.iter().copied());
             let session = statement.session();
             tasks.retain(|task| session.cluster.tasks[*task].status == Status::Pending);
-            if !self.whole && session.job_ready(self.job) {
+            if !self.whole && tasks.len() < before && session.job_ready(self.job) {
                 return true;
             }
             // Placing stops where the job becomes ready, which is too early for a sub-group.
@@ -220,6 +218,9 @@ impl Fill {
 
 /// The HyperNodes directly below a domain that have room, and for how many tasks.
 fn parts(session: &Session<'_>, room: &Room, domain: &Domain) -> Vec<(u64, HyperNodeId)> {
+    if session.network_order().is_none() {
+        return Vec::new();
+    }
     let hyper_nodes = &session.cluster.hyper_nodes;
     let below: Vec<HyperNodeId> = match domain.hyper_node {
         Some(id) => hyper_nodes.get(id).children.clone(),
@@ -270,6 +271,5 @@ pub(super) fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue)
 /// Whether a gang is placed by HyperNodes.
 pub(super) fn applies(session: &Session<'_>, job: JobId) -> bool {
     let it = &session.cluster.jobs[job];
-    let asks = |topology: Option<&NetworkTopology>| topology.is_some() && session.network_order().is_some();
-    !it.sub_groups.is_empty() || asks(it.topology.as_ref())
+    !it.sub_groups.is_empty() || (it.topology.is_some() && session.network_order().is_some())
 }

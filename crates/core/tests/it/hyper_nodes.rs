@@ -8,7 +8,9 @@ use phalanx_cluster::id::NodeId;
 use phalanx_cluster::{Cluster, HyperNodeId};
 use phalanx_framework::testing::{group, member, node, running};
 use phalanx_resource::DimId;
-use phalanx_testkit::invariants::{gangs_are_near, gangs_are_whole, no_node_is_overfull};
+use phalanx_testkit::invariants::{
+    gangs_are_near, gangs_are_whole, no_node_is_overfull, sub_groups_are_whole,
+};
 use phalanx_testkit::{Cycle, TestCluster, one_tier};
 use proptest::prelude::*;
 
@@ -34,7 +36,11 @@ fn hyper_node(name: &str, tier: u32, members: &[&str]) -> HyperNodeInfo {
 
 /// Eight nodes of eight cores: two in each of s0 to s3, these two and two in s4 and s5, all in s6.
 fn three_tiers() -> TestCluster {
-    let mut test = TestCluster::with(one_tier(&["enqueue", "allocate", "preempt"], &PLUGINS));
+    three_tiers_with(&["enqueue", "allocate", "preempt"])
+}
+
+fn three_tiers_with(actions: &[&str]) -> TestCluster {
+    let mut test = TestCluster::with(one_tier(actions, &PLUGINS));
     for at in 0..8 {
         test.add(node(&format!("n{at}"), "cpu=8"));
     }
@@ -295,8 +301,8 @@ fn play() -> impl Strategy<Value = Play> {
 }
 
 impl Play {
-    fn test(&self) -> TestCluster {
-        let mut test = three_tiers();
+    fn test(&self, actions: &[&str]) -> TestCluster {
+        let mut test = three_tiers_with(actions);
         for (node, cpu) in self.used.iter().enumerate().filter(|(_, cpu)| **cpu > 0) {
             test.add(running(member("other", node as u32, &format!("cpu={cpu}")), &format!("n{node}")));
         }
@@ -347,7 +353,7 @@ proptest! {
     #[test]
     fn equal_pods_get_the_best_hyper_node(used in prop::collection::vec(0u32..9, 8), gang in random_gang()) {
         let play = Play { used, gangs: Vec::new() };
-        let mut test = play.test();
+        let mut test = play.test(&["enqueue", "allocate"]);
         let gang = RandomGang { size: 0, ..gang };
         gang.add(&mut test, "g");
         let mut cluster = test.cluster.clone();
@@ -366,8 +372,9 @@ proptest! {
     }
 
     #[test]
-    fn gangs_are_whole_and_near_whatever_happens(play in play()) {
-        let mut test = play.test();
+    fn gangs_are_whole_and_near_whatever_happens(play in play(), evicts: bool) {
+        let actions = ["enqueue", "allocate", "preempt"];
+        let mut test = play.test(&actions[..2 + usize::from(evicts)]);
         for (at, gang) in play.gangs.iter().enumerate() {
             let name = format!("g{at}");
             gang.add(&mut test, &name);
@@ -377,6 +384,10 @@ proptest! {
                 no_node_is_overfull(&before, &test.cluster)?;
                 gangs_are_whole(&test.cluster, &cycle)?;
                 gangs_are_near(&test.cluster, &cycle)?;
+                // Evictions place the pods of sub-groups one by one.
+                if !evicts {
+                    sub_groups_are_whole(&test.cluster, &cycle)?;
+                }
                 prop_assert_eq!(test.cluster.check(), Vec::<String>::new());
                 for (pod, node) in &cycle.bound {
                     test.start(pod, node);
