@@ -29,6 +29,12 @@ pub const GROUP_MIN_RESOURCES_ANNOTATION: &str = "scheduling.volcano.sh/group-mi
 pub const TASK_SPEC: &str = "volcano.sh/task-spec";
 /// Pod: its number within the task.
 pub const TASK_INDEX: &str = "volcano.sh/task-index";
+/// Pod, label, LeaderWorkerSet's: its number within the replica.
+pub const LEADER_WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+/// Pod, annotation and label, Kubernetes': its number within an Indexed Job.
+pub const JOB_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// Pod, annotation and label, JobSet's: the number of its Job within the JobSet.
+pub const JOB_SET_INDEX: &str = "jobset.sigs.k8s.io/job-global-index";
 /// Pod: the partition of its task.
 pub const PARTITION_ID: &str = "volcano.sh/partition-id";
 
@@ -87,6 +93,16 @@ pub const TASK_PRIORITY: &str = "volcano.sh/task-priority";
 pub const NETWORK_TOPOLOGY_MODE: &str = "volcano.sh/network-topology-mode";
 /// Pod: `highestTierAllowed` of the network topology of the group made for it.
 pub const NETWORK_TOPOLOGY_HIGHEST_TIER: &str = "volcano.sh/network-topology-highest-tier";
+/// Pod, Kueue's: the label of nodes of which the pods of its template have one value; `hard` up to the tier of that name.
+pub const KUEUE_REQUIRED_TOPOLOGY: &str = "kueue.x-k8s.io/podset-required-topology";
+/// Pod, Kueue's: the same as a wish; `soft`.
+pub const KUEUE_PREFERRED_TOPOLOGY: &str = "kueue.x-k8s.io/podset-preferred-topology";
+/// Pod, Kueue's: the label of nodes of which the pods of a slice have one value.
+pub const KUEUE_SLICE_REQUIRED_TOPOLOGY: &str = "kueue.x-k8s.io/podset-slice-required-topology";
+/// Pod, Kueue's: the number of pods of a slice.
+pub const KUEUE_SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
+/// Pod, Kueue's: the Workload by which Kueue has admitted it, and chosen its nodes.
+pub const KUEUE_WORKLOAD: &str = "kueue.x-k8s.io/workload";
 /// PodGroup: the HyperNode that was chosen for it, written by the scheduler.
 pub const JOB_ALLOCATED_HYPERNODE: &str = "volcano.sh/job-allocated-hypernode";
 /// HyperNode, label: by what it was discovered, such as `label`. Those without it were made by hand.
@@ -177,6 +193,9 @@ pub const ALL: &[&str] = &[
     GROUP_MIN_RESOURCES_ANNOTATION,
     TASK_SPEC,
     TASK_INDEX,
+    LEADER_WORKER_INDEX,
+    JOB_COMPLETION_INDEX,
+    JOB_SET_INDEX,
     PARTITION_ID,
     JOB_NAME,
     JOB_NAMESPACE,
@@ -206,6 +225,11 @@ pub const ALL: &[&str] = &[
     BARE_SLA_WAITING_TIME,
     NETWORK_TOPOLOGY_MODE,
     NETWORK_TOPOLOGY_HIGHEST_TIER,
+    KUEUE_REQUIRED_TOPOLOGY,
+    KUEUE_PREFERRED_TOPOLOGY,
+    KUEUE_SLICE_REQUIRED_TOPOLOGY,
+    KUEUE_SLICE_SIZE,
+    KUEUE_WORKLOAD,
     JOB_ALLOCATED_HYPERNODE,
     NETWORK_TOPOLOGY_SOURCE,
     NUMA_TOPOLOGY_POLICY,

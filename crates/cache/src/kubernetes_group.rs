@@ -10,7 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use phalanx_api::names::{self, KUBERNETES_POD_GROUP_PREFIX};
 use phalanx_cluster::annotation;
 use phalanx_cluster::diagnosis::{MESSAGE_MAX, clipped};
-use phalanx_cluster::event::{self, Event, GroupStatus, Phase, PodGroupInfo, Time};
+use phalanx_cluster::event::{
+    self, Event, GroupStatus, NetworkTopology, Phase, PodGroupInfo, TierLimit, Time,
+};
 
 use crate::group::{Faults, phase};
 use crate::pod::{Marks, created};
@@ -75,6 +77,7 @@ fn reduce(group: &PodGroup, identity: &Identity, names: &Names, interner: &mut I
         queue: interner.string(queue),
         min_member,
         priority_class: spec.priority_class_name.as_deref().map(|name| interner.string(name)),
+        topology: topology(spec),
         preemptable: marks.preemptable(),
         status: read_status(conditions, interner),
         annotations: marks.kept(&[annotation::OF_GROUPS], interner),
@@ -82,6 +85,17 @@ fn reduce(group: &PodGroup, identity: &Identity, names: &Names, interner: &mut I
         unsupported: unsupported(spec).text(),
         ..PodGroupInfo::default()
     }
+}
+
+fn topology_keys(spec: &PodGroupSpec) -> impl Iterator<Item = &str> {
+    let constraints =
+        spec.scheduling_constraints.iter().flat_map(|constraints| constraints.topology.iter().flatten());
+    constraints.map(|constraint| constraint.key.as_str())
+}
+
+/// All pods on nodes with one value of a label. HyperNodes that are made of it have its key as the name of their tier.
+fn topology(spec: &PodGroupSpec) -> Option<NetworkTopology> {
+    topology_keys(spec).next().map(|key| NetworkTopology::Hard(TierLimit::Name(key.into())))
 }
 
 /// Requirements that are not supported: the group waits rather than start without them.
@@ -92,10 +106,11 @@ fn unsupported(spec: &PodGroupSpec) -> Faults {
             faults.note(Invalid { field: field.to_owned(), problem: problem.to_owned() });
         }
     };
+    let keys = topology_keys(spec).count();
     refuse(
-        spec.scheduling_constraints.is_some(),
-        "spec.schedulingConstraints",
-        "not supported, expected none",
+        keys > 1,
+        "spec.schedulingConstraints.topology",
+        &format!("found {keys} constraints, expected at most 1"),
     );
     let claims = spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty());
     refuse(claims, "spec.resourceClaims", "not supported, expected none");

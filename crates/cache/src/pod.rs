@@ -239,12 +239,25 @@ impl<'a> Marks<'a> {
         self.annotation(names::TASK_PRIORITY)?.parse().ok()
     }
 
-    /// `volcano.sh/task-index`, else the number behind the last dash of the name.
+    /// The rank among the pods of the group: `volcano.sh/task-index`, else what another controller says, else the number
+    /// behind the last dash of the name.
     fn index(&self) -> Option<u32> {
         let said = self.annotation(names::TASK_INDEX).and_then(|index| index.parse().ok());
+        let said = said.or_else(|| self.rank());
         said.or_else(|| digits(self.0.name.as_deref()?.rsplit_once('-')?.1))
     }
+
+    /// That of a LeaderWorkerSet; that within a Job, behind the pods of Jobs before it in a JobSet.
+    fn rank(&self) -> Option<u32> {
+        let number = |key: &str| self.either(key)?.parse::<u32>().ok();
+        let within = number(names::LEADER_WORKER_INDEX).or_else(|| number(names::JOB_COMPLETION_INDEX));
+        let Some(job) = number(names::JOB_SET_INDEX) else { return within };
+        job.checked_mul(INDEXES_OF_A_JOB)?.checked_add(within.unwrap_or(0))
+    }
 }
+
+/// Ranks of pods of a Job of a JobSet; no Job with larger ones is known.
+const INDEXES_OF_A_JOB: u32 = 1 << 16;
 
 fn is_true(text: &str) -> bool {
     parse_bool(text) == Some(true)

@@ -1,10 +1,10 @@
-//! PodGroups for pods whose owner states a minimum: by the function of the live controllers. Where no owner states one,
-//! each pod is a gang of one, with a PodGroup as without.
+//! PodGroups for pods whose owner states a minimum, or that ask for a network topology: by the function of the live
+//! controllers. All other pods are gangs of one, with a PodGroup as without.
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use phalanx_api::names::GROUP_NAME_ANNOTATION;
+use phalanx_api::names::{self, GROUP_NAME_ANNOTATION};
 use phalanx_api::v1beta1::{API_VERSION, PodGroup};
 use phalanx_cache::Names;
 use phalanx_controllers::podgroup::{
@@ -12,6 +12,17 @@ use phalanx_controllers::podgroup::{
 };
 use phalanx_controllers::{Change, Object};
 use serde_json::{Value, json};
+
+const LEADER_WORKER_SET: &str = "LeaderWorkerSet";
+/// What keys that it gives to pods begin with.
+const SETS_PREFIX: &str = "leaderworkerset.sigs.k8s.io/";
+/// By which a pod asks for a network topology.
+const TOPOLOGIES: [&str; 4] = [
+    names::NETWORK_TOPOLOGY_MODE,
+    names::NETWORK_TOPOLOGY_HIGHEST_TIER,
+    names::KUEUE_REQUIRED_TOPOLOGY,
+    names::KUEUE_PREFERRED_TOPOLOGY,
+];
 
 /// The names of PodGroups by namespace and name of the pods that join them.
 pub(crate) type Joins = BTreeMap<(String, String), String>;
@@ -46,13 +57,23 @@ pub(crate) struct Gangs {
     table: OwnerTable,
     /// By UID.
     owners: BTreeMap<String, (usize, Owner)>,
+    /// LeaderWorkerSets by namespace and name.
+    sets: BTreeMap<(String, String), OwnerReference>,
     /// By namespace and name.
     pods: BTreeMap<(String, String), PlainPod>,
+    /// A pod asks for a network topology, for which a PodGroup is made too.
+    any_topology: bool,
 }
 
 impl Default for Gangs {
     fn default() -> Self {
-        Self { table: OwnerTable::builtin(), owners: BTreeMap::new(), pods: BTreeMap::new() }
+        Self {
+            table: OwnerTable::builtin(),
+            owners: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            any_topology: false,
+        }
     }
 }
 
@@ -69,9 +90,9 @@ impl Gangs {
         visit(document, &mut |object| self.add_one_owner(object));
     }
 
-    /// Whether an owner states a minimum.
+    /// Whether an owner states a minimum, or a pod a network topology.
     pub(crate) fn any_stated(&self) -> bool {
-        self.owners.values().any(|(_, owner)| owner.minimum != Minimum::Unstated)
+        self.any_topology || self.owners.values().any(|(_, owner)| owner.minimum != Minimum::Unstated)
     }
 
     /// Adds the pods in a document.
@@ -80,23 +101,41 @@ impl Gangs {
     }
 
     fn add_one_owner(&mut self, object: &Value) {
-        let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        if object["kind"] == "Pod" {
+            let keys = object["metadata"]["annotations"].as_object().into_iter().flatten();
+            self.any_topology |= keys.into_iter().any(|(key, _)| TOPOLOGIES.contains(&key.as_str()));
+            if let Some(set) = set_of(object).filter(|set| !self.sets.contains_key(&key(set))) {
+                self.add_one_owner(&set);
+            }
+            return;
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let reference = OwnerReference {
-            api_version: text("apiVersion"),
-            kind: text("kind"),
+            api_version: text(&object["apiVersion"]),
+            kind: text(&object["kind"]),
+            name: text(&object["metadata"]["name"]),
+            uid: text(&object["metadata"]["uid"]),
+            controller: Some(true),
             ..OwnerReference::default()
         };
         let Some(row) = self.table.row_of(&reference) else { return };
         let Ok(metadata) = serde_json::from_value::<ObjectMeta>(object["metadata"].clone()) else { return };
         let owner = Owner::of(&metadata, object, &self.table.rows()[row]);
+        if reference.kind == LEADER_WORKER_SET {
+            self.sets.insert(key(object), reference);
+        }
         self.owners.extend(metadata.uid.map(|uid| (uid, (row, owner))));
     }
 
     fn add_pod(&mut self, object: &Value, names: &Names) {
         if object["kind"] == "Pod"
             && names.is_ours(object["spec"]["schedulerName"].as_str())
-            && let Some(pod) = plain(object, None)
+            && let Some(mut pod) = plain(object, None)
         {
+            // The StatefulSets between, which a live chain goes through, may stand in no document.
+            if let Some(set) = set_key(object).and_then(|set| self.sets.get(&set)) {
+                pod.controller = Some(set.clone());
+            }
             self.pods.insert((namespace(object).to_owned(), pod.name.clone()), pod);
         }
     }
@@ -127,14 +166,18 @@ impl Gangs {
     }
 }
 
-/// The PodGroup of the members of one gang, where its owner states a minimum.
+/// The PodGroup of the members of one gang, where its owner states a minimum or its pods a network topology.
 fn made(
     namespace: &str,
     members: &[&PlainPod],
     find: &dyn Fn(&PlainPod) -> Option<Gang>,
     joins: &mut Joins,
 ) -> Option<Value> {
-    let Gang { name, .. } = find(members.first()?).filter(|gang| gang.minimum != Minimum::Unstated)?;
+    let Gang { name, minimum, .. } = find(members.first()?)?;
+    let asks_topology = |pod: &&PlainPod| TOPOLOGIES.iter().any(|key| pod.annotations.contains_key(*key));
+    if minimum == Minimum::Unstated && !members.iter().any(asks_topology) {
+        return None;
+    }
     let scheduler = "volcano";
     let seen = Observed { namespace, name: &name, members, gang: find, group: None, scheduler, queue: None };
     let mut made = None;
@@ -160,6 +203,41 @@ fn join(object: &mut Value, joins: &Joins) {
 
 fn namespace(object: &Value) -> &str {
     object["metadata"]["namespace"].as_str().unwrap_or("default")
+}
+
+fn key(object: &Value) -> (String, String) {
+    (namespace(object).to_owned(), object["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Namespace and name of the LeaderWorkerSet that a pod says it is of.
+fn set_key(pod: &Value) -> Option<(String, String)> {
+    let name = said(&pod["metadata"]["labels"], "name")?;
+    Some((namespace(pod).to_owned(), name))
+}
+
+fn said(from: &Value, key: &str) -> Option<String> {
+    Some(from.get(format!("{SETS_PREFIX}{key}"))?.as_str()?.to_owned())
+}
+
+/// The LeaderWorkerSet of a leader, as far as the pod says what it is.
+fn set_of(pod: &Value) -> Option<Value> {
+    let (labels, annotations) = (&pod["metadata"]["labels"], &pod["metadata"]["annotations"]);
+    let number = |key: &str| said(annotations, key)?.parse::<i32>().ok();
+    let is_leader = said(labels, "worker-index").is_none_or(|index| index == "0");
+    let (_, name) = set_key(pod).filter(|_| is_leader)?;
+    Some(json!({
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": LEADER_WORKER_SET,
+        "metadata": {"name": name, "namespace": namespace(pod), "uid": format!("{}-{name}", namespace(pod))},
+        "spec": {"leaderWorkerTemplate": {
+            "size": number("size"),
+            "subGroupPolicy": {
+                "subGroupSize": number("subgroup-size"),
+                "subGroupPolicyType": said(annotations, "subgroup-policy-type"),
+            },
+            "workerTemplate": {"metadata": {"annotations": annotations}},
+        }},
+    }))
 }
 
 /// A pod without a PodGroup.

@@ -123,6 +123,22 @@ fn the_index_is_read_from_an_annotation_or_else_from_the_name() {
     }
 }
 
+#[test]
+fn the_index_is_that_of_the_controller_that_made_the_pod() {
+    let (worker, job) = ("leaderworkerset.sigs.k8s.io/worker-index", "jobset.sigs.k8s.io/job-global-index");
+    let completion = "batch.kubernetes.io/job-completion-index";
+    for (name, marks, expected) in [
+        ("serve-3", format!("labels: {{{worker}: '0'}}"), Some(0)),
+        ("train-2-x2k45", format!("annotations: {{{completion}: '2'}}"), Some(2)),
+        ("train-2-12345", format!("labels: {{{completion}: '2'}}"), Some(2)),
+        ("set-w-1-2-x2k45", format!("labels: {{{job}: '1', {completion}: '2'}}"), Some(65_538)),
+        ("set-w-1-2-x2k45", format!("labels: {{{job}: '70000', {completion}: '2'}}"), None),
+        ("job-4", format!("annotations: {{volcano.sh/task-index: '5', {completion}: '2'}}"), Some(5)),
+    ] {
+        assert_eq!(marked(name, &marks).index, expected, "{name} {marks}");
+    }
+}
+
 /// The priority of a pod without a PodGroup is that of its job: anybody could put a pod before those of all others.
 #[test]
 fn the_priority_annotation_overrides_the_pods_own_within_a_group() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use phalanx_api::names::QUEUE_NAME_ANNOTATION;
+use phalanx_api::v1beta1::SubGroupPolicySpec;
 
 use super::owners::{Minimum, Owner, OwnerRow};
 use super::pod::PlainPod;
@@ -24,6 +25,8 @@ pub struct Gang {
     pub minimum: Minimum,
     /// Annotations of that owner; where it names no queue, that of the nearest owner of the pod that does.
     pub annotations: BTreeMap<String, String>,
+    /// Its sub-groups: those of that owner, or of one below it.
+    pub sub_groups: Vec<SubGroupPolicySpec>,
 }
 
 /// What is known of an owner.
@@ -43,7 +46,7 @@ pub enum Link<'a> {
 pub fn gang<'a>(pod: &PlainPod, find: impl Fn(&OwnerReference) -> Link<'a>) -> Option<Gang> {
     let Some(direct) = &pod.controller else { return Some(Gang::alone(pod)) };
     let mut best = Gang::of(direct, None, Minimum::Unstated, BTreeMap::new());
-    let (mut next, mut queue) = (Some(direct.clone()), None);
+    let (mut next, mut queue, mut sub_groups) = (Some(direct.clone()), None, &Vec::new());
     for at in 0..CHAIN_MAX {
         let Some(reference) = next else { break };
         next = match find(&reference) {
@@ -52,11 +55,15 @@ pub fn gang<'a>(pod: &PlainPod, find: impl Fn(&OwnerReference) -> Link<'a>) -> O
             Link::Pod(owner) => owner.controller.clone(),
             Link::Owner(owner, row) => {
                 queue = queue.or(owner.annotations.get(QUEUE_NAME_ANNOTATION));
+                if sub_groups.is_empty() {
+                    sub_groups = &owner.sub_groups;
+                }
                 if owner.minimum != Minimum::Unstated || at == 0 {
                     let part = row.per.as_ref().filter(|_| owner.minimum != Minimum::Unstated);
                     let part = part.and_then(|label| pod.labels.get(label));
                     let annotations = owner.annotations.clone();
                     best = Gang::of(&reference, part, owner.minimum.clone(), annotations);
+                    best.sub_groups.clone_from(sub_groups);
                 }
                 owner.controller.clone()
             }
@@ -89,7 +96,13 @@ impl Gang {
         let part = part.map(|value| format!("-{}", as_name(value))).unwrap_or_default();
         // To hold up the owner's deletion would ask for a right on each kind.
         let owner = OwnerReference { controller: Some(true), block_owner_deletion: None, ..owner.clone() };
-        Self { name: format!("podgroup-{}{part}", owner.uid), owner, minimum, annotations }
+        Self {
+            name: format!("podgroup-{}{part}", owner.uid),
+            owner,
+            minimum,
+            annotations,
+            sub_groups: Vec::new(),
+        }
     }
 }
 

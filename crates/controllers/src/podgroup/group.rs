@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
-use phalanx_api::v1beta1::{NetworkTopologyMode, NetworkTopologySpec, PodGroup, PodGroupSpec};
+use phalanx_api::v1beta1::{NetworkTopologySpec, PodGroup, PodGroupSpec};
 
 use super::Observed;
 use super::gang::Gang;
 use super::pod::PlainPod;
+use super::topology;
 use crate::meta::map;
 use crate::requests::times;
 
@@ -38,11 +39,22 @@ pub(super) fn changed(seen: &Observed<'_>, group: &PodGroup, pod: &PlainPod, gan
     if let Some(queue) = stated_queue(pod, gang) {
         queue.clone_into(&mut group.spec.queue);
     }
-    group.spec.network_topology = network_topology(&pod.annotations).or(group.spec.network_topology);
+    group.spec.network_topology = network_topology(pod, gang).or(group.spec.network_topology);
+    if !gang.sub_groups.is_empty() {
+        group.spec.sub_group_policy.clone_from(&gang.sub_groups);
+    }
     extend(&mut group.metadata.annotations, annotations(pod, gang));
     extend(&mut group.metadata.annotations, map([(names::MANAGED_BY, seen.scheduler)]));
     extend(&mut group.metadata.labels, only(&pod.labels, &[names::PREEMPTABLE, names::COOLDOWN_TIME]));
     group
+}
+
+/// That of the pod; Kueue's annotations are about the pods of one template, and so about sub-groups where these have
+/// topologies by them.
+fn network_topology(pod: &PlainPod, gang: &Gang) -> Option<NetworkTopologySpec> {
+    let read = |key: &str| pod.annotations.get(key).map(String::as_str);
+    let of_templates = gang.sub_groups.iter().any(|policy| policy.network_topology.is_some());
+    topology::volcanos(read).or_else(|| topology::kueues(read).filter(|_| !of_templates))
 }
 
 /// The queue that the pod names, or else its owner.
@@ -71,19 +83,4 @@ fn extend(all: &mut Option<Texts>, more: Texts) {
     if !more.is_empty() {
         all.get_or_insert_default().extend(more);
     }
-}
-
-/// As Volcano reads the annotations: a mode that is none is `hard`, a tier that is none is left out.
-fn network_topology(annotations: &Texts) -> Option<NetworkTopologySpec> {
-    let mode = annotations.get(names::NETWORK_TOPOLOGY_MODE).map(|mode| mode.to_lowercase());
-    let tier = annotations.get(names::NETWORK_TOPOLOGY_HIGHEST_TIER);
-    (mode.is_some() || tier.is_some()).then(|| NetworkTopologySpec {
-        mode: if mode.as_deref() == Some("soft") {
-            NetworkTopologyMode::Soft
-        } else {
-            NetworkTopologyMode::Hard
-        },
-        highest_tier_allowed: tier.and_then(|tier| tier.parse().ok()),
-        ..NetworkTopologySpec::default()
-    })
 }

@@ -6,6 +6,8 @@ mod gang;
 mod group;
 mod owners;
 mod pod;
+mod sub_groups;
+mod topology;
 
 use phalanx_api::names::MANAGED_BY;
 use phalanx_api::v1beta1::{PodGroup, is_made_for_pods};

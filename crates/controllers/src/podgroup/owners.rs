@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use phalanx_api::names::{GROUP_MIN_MEMBER_ANNOTATION, INHERITED_PREFIX, QUEUE_NAME_ANNOTATION};
+use phalanx_api::v1beta1::SubGroupPolicySpec;
 use serde_json::Value;
 
+use super::sub_groups;
 use crate::meta::{annotation, controller_of, text};
 
 /// A kind whose objects may be the owner of a gang.
@@ -64,6 +66,7 @@ impl OwnerTable {
         let kubeflow =
             KUBEFLOW.into_iter().map(|kind| OwnerRow { min_member: Some(field.to_owned()), ..row(kind) });
         let sets = OwnerRow {
+            min_member: Some("spec.leaderWorkerTemplate.size".to_owned()),
             per: Some("leaderworkerset.sigs.k8s.io/group-index".to_owned()),
             ..row(("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"))
         };
@@ -181,6 +184,8 @@ pub struct Owner {
     pub annotations: BTreeMap<String, String>,
     /// What it states as the minimum.
     pub minimum: Minimum,
+    /// The groups within the gang.
+    pub sub_groups: Vec<SubGroupPolicySpec>,
 }
 
 impl Owner {
@@ -190,6 +195,7 @@ impl Owner {
         let annotations = metadata.annotations.iter().flatten().filter(|(key, _)| read(key));
         let minimum = match annotation(metadata, GROUP_MIN_MEMBER_ANNOTATION) {
             Some(value) => number(value.parse().ok(), GROUP_MIN_MEMBER_ANNOTATION, value),
+            None if sub_groups::leader_goes_ahead(row, object) => Minimum::Pods(1),
             None => row.min_member.as_ref().map_or(Minimum::Unstated, |path| field(object, path)),
         };
         Self {
@@ -197,6 +203,7 @@ impl Owner {
             controller: controller_of(metadata).cloned(),
             annotations: annotations.map(|(key, value)| (key.clone(), value.clone())).collect(),
             minimum,
+            sub_groups: sub_groups::of(row, object),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::meta::{annotation, controller_of, text};
 use crate::requests::Requests;
 
 /// Annotations that are read.
-const ANNOTATIONS: [&str; 8] = [
+const ANNOTATIONS: [&str; 11] = [
     names::QUEUE_NAME_ANNOTATION,
     names::PREEMPTABLE,
     names::COOLDOWN_TIME,
@@ -21,6 +21,9 @@ const ANNOTATIONS: [&str; 8] = [
     names::JDB_MAX_UNAVAILABLE,
     names::NETWORK_TOPOLOGY_MODE,
     names::NETWORK_TOPOLOGY_HIGHEST_TIER,
+    names::KUEUE_REQUIRED_TOPOLOGY,
+    names::KUEUE_PREFERRED_TOPOLOGY,
+    names::KUEUE_WORKLOAD,
 ];
 
 /// A pod that no Job of Volcano made, as far as the controller reads it.

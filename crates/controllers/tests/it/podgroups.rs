@@ -28,6 +28,7 @@ fn by(owner: &str) -> Value {
         "JobSet" => "jobset.x-k8s.io/v1alpha2",
         "LeaderWorkerSet" => "leaderworkerset.x-k8s.io/v1",
         "PyTorchJob" => "kubeflow.org/v1",
+        "TrainJob" => "trainer.kubeflow.org/v1alpha1",
         "Pod" => "v1",
         _ => "example.com/v1",
     };
@@ -211,6 +212,144 @@ fn the_chain_goes_through_pods_and_a_label_divides_an_owners_pods() {
     assert_eq!([worker("0"), worker("1")], ["podgroup-u-lws-0", "podgroup-u-lws-1"]);
     let odd = worker("Not_A.Name");
     assert!(odd.starts_with("podgroup-u-lws-") && !odd.contains('_'), "{odd}");
+}
+
+/// Name, size, labels of the pods, and the name of the tier of each sub-group.
+fn in_short(group: &PodGroup) -> Vec<(String, i32, String, Option<String>)> {
+    let policies = group.spec.sub_group_policy.iter().map(|policy| {
+        let selected =
+            policy.label_selector.iter().flat_map(|selector| selector.match_labels.iter().flatten());
+        let selected = selected.map(|(key, value)| format!("{key}={value}"));
+        let labels: Vec<String> = selected.chain(policy.match_label_keys.iter().cloned()).collect();
+        let labels =
+            labels.join(",").replace("leaderworkerset.sigs.k8s.io/", "").replace("jobset.sigs.k8s.io/", "");
+        let tier = policy.network_topology.as_ref().map(|topology| {
+            topology.highest_tier_name.clone().unwrap_or_else(|| format!("{:?}", topology.mode))
+        });
+        (policy.name.clone().unwrap_or_default(), policy.sub_group_size, labels, tier)
+    });
+    policies.collect()
+}
+
+fn expected(all: &[(&str, i32, &str, Option<&str>)]) -> Vec<(String, i32, String, Option<String>)> {
+    let one = |(name, size, labels, tier): &(&str, i32, &str, Option<&str>)| {
+        ((*name).to_owned(), *size, (*labels).to_owned(), tier.map(str::to_owned))
+    };
+    all.iter().map(one).collect()
+}
+
+#[test]
+fn a_replica_of_a_leader_worker_set_is_a_gang_of_its_size_with_the_sub_groups_that_the_set_states() {
+    let sub_groups = |size: i32, kind: &str| json!({"subGroupSize": size, "subGroupPolicyType": kind});
+    let all = ("subgroup", 2, "subgroup-index", None);
+    let with_leader = ("subgroup-with-leader", 3, "subgroup-index=0,subgroup-index", None);
+    for (case, annotations, mut spec, minimum, groups) in [
+        ("size", json!({}), json!({"size": 4}), 4, vec![]),
+        ("annotation", min("2"), json!({"size": 4}), 2, vec![]),
+        ("leader first", json!({}), json!({"size": 4, "startupPolicy": "LeaderReady"}), 1, vec![]),
+        (
+            "even",
+            json!({}),
+            json!({"size": 4, "subGroupPolicy": sub_groups(2, "LeaderWorker")}),
+            4,
+            vec![all],
+        ),
+        (
+            "odd",
+            json!({}),
+            json!({"size": 5, "subGroupPolicy": sub_groups(2, "LeaderWorker")}),
+            5,
+            vec![with_leader, all],
+        ),
+        (
+            "without",
+            json!({}),
+            json!({"size": 5, "subGroupPolicy": sub_groups(2, "LeaderExcluded")}),
+            5,
+            vec![all],
+        ),
+        ("nonsense", json!({}), json!({"size": 5, "subGroupPolicy": sub_groups(-2, "x")}), 5, vec![]),
+    ] {
+        let startup = spec.as_object_mut().unwrap().remove("startupPolicy");
+        let mut set = owner("LeaderWorkerSet/lws", annotations, None);
+        set["spec"] = json!({"leaderWorkerTemplate": spec, "startupPolicy": startup});
+        let labels = json!({"leaderworkerset.sigs.k8s.io/group-index": "0"});
+        let world = World::new(vec![set]);
+        let group =
+            world.made(&[pod("a", Some("LeaderWorkerSet/lws"), json!({"metadata": {"labels": labels}}))]);
+        assert_eq!((group.spec.min_member, in_short(&group)), (minimum, expected(&groups)), "{case}");
+        assert_eq!(group.metadata.name.as_deref(), Some("podgroup-u-lws-0"), "{case}");
+    }
+}
+
+#[test]
+fn each_job_of_a_job_set_with_a_minimum_is_a_sub_group() {
+    let entry = |name: &str, replicas: i32, job: Value, annotations: Value| {
+        let mut job = job;
+        job["template"] = json!({"metadata": {"annotations": annotations}});
+        json!({"name": name, "replicas": replicas, "template": {"spec": job}})
+    };
+    let key = |name: &str| format!("kueue.x-k8s.io/podset-{name}");
+    let asks = |name: &str| json!({key(name): "rack"});
+    let mut set = owner("JobSet/set", json!({}), Some("TrainJob/train"));
+    set["spec"] = json!({"replicatedJobs": [
+        entry("driver", 1, json!({}), json!({})),
+        entry("plain", 2, json!({"parallelism": 4}), json!({})),
+        entry("short", 2, json!({"parallelism": 4, "completions": 3}), json!({})),
+        entry("slices", 2, json!({"parallelism": 4}), json!({key("slice-required-topology"): "rack", key("slice-size"): "4"})),
+        entry("others", 2, json!({"parallelism": 4}), json!({key("slice-required-topology"): "rack", key("slice-size"): "2"})),
+        entry("required", 2, json!({"parallelism": 4}), asks("required-topology")),
+        entry("preferred", 2, json!({"parallelism": 4}), asks("preferred-topology")),
+    ]});
+    let below = |minimum| {
+        vec![
+            owner("TrainJob/train", minimum, None),
+            set.clone(),
+            owner("Job/job", json!({}), Some("JobSet/set")),
+        ]
+    };
+    let pods = [pod("a", Some("Job/job"), json!({"metadata": {"annotations": asks("required-topology")}}))];
+    let group = World::new(below(min("20"))).made(&pods);
+    let job = |name: &str| format!("replicatedjob-name={name}");
+    let each = |name: &str| format!("{},job-index", job(name));
+    let all = [
+        ("plain", 4, &*each("plain"), None),
+        ("short", 3, &*each("short"), None),
+        ("slices", 4, &*each("slices"), Some("rack")),
+        ("others", 4, &*each("others"), None),
+        ("required", 8, &*job("required"), Some("rack")),
+        ("preferred", 8, &*job("preferred"), Some("Soft")),
+    ];
+    assert_eq!(in_short(&group), expected(&all), "those of an owner below that of the gang");
+    assert_eq!(json!(group.spec.network_topology), Value::Null, "asked for the pods of a template");
+    let alone = World::new(below(json!({}))).made(&pods);
+    assert!(alone.spec.sub_group_policy.is_empty(), "no gang above a Job");
+    assert_eq!(json!(alone.spec.network_topology), json!({"mode": "hard", "highestTierName": "rack"}));
+}
+
+#[test]
+fn kueues_annotations_ask_for_a_network_topology() {
+    let hard = json!({"mode": "hard", "highestTierName": "rack"});
+    for (required, preferred, others, expected) in [
+        (Some("rack"), None, json!({}), hard.clone()),
+        (None, Some("rack"), json!({}), json!({"mode": "soft"})),
+        (Some("rack"), Some("rack"), json!({}), hard),
+        (None, None, json!({"kueue.x-k8s.io/podset-unconstrained-topology": "true"}), Value::Null),
+        (Some(""), None, json!({}), Value::Null),
+        (Some("rack"), None, json!({"kueue.x-k8s.io/workload": "w"}), Value::Null),
+        (Some("rack"), None, json!({"volcano.sh/network-topology-mode": "soft"}), json!({"mode": "soft"})),
+    ] {
+        let mut annotations = others;
+        for (name, label) in [("required", required), ("preferred", preferred)] {
+            if let Some(label) = label {
+                annotations[format!("kueue.x-k8s.io/podset-{name}-topology")] = json!(label);
+            }
+        }
+        let world = World::new(vec![owner("Job/job", min("2"), None)]);
+        let group =
+            world.made(&[pod("a", Some("Job/job"), json!({"metadata": {"annotations": annotations}}))]);
+        assert_eq!(json!(group.spec.network_topology), expected, "{annotations}");
+    }
 }
 
 #[test]

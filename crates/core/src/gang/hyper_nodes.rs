@@ -70,12 +70,15 @@ pub(super) fn place_in(
     let groups = session.cluster.sub_groups(request.job);
     let mut rest: Vec<TaskId> = tasks.to_vec();
     for group in required_first(session, request.job, groups) {
-        rest.retain(|task| !group.tasks.contains(task));
-        if place_sub_group(statement, request, domain, &group, tasks)
-            && statement.session().job_ready(request.job)
-        {
+        let placed = place_sub_group(statement, request, domain, &group, tasks);
+        let session = statement.session();
+        if placed && session.job_ready(request.job) {
             return;
         }
+        let whole = placed || ready(session, &group) >= size_of(session, request.job, &group);
+        // What a whole sub-group has beyond its size is placed like pods without one.
+        let waits = |task: &TaskId| session.cluster.tasks[*task].status == Status::Pending;
+        rest.retain(|task| !group.tasks.contains(task) || (whole && waits(task)));
     }
     choose(statement.session(), request.job, domain, false);
     let near = statement.session().cluster.jobs[request.job].topology.is_some();
@@ -94,7 +97,7 @@ fn required_first(session: &Session<'_>, job: JobId, groups: Vec<SubGroup>) -> V
         *lacking = lacking.saturating_sub(1);
         required
     };
-    let whole = |group: &SubGroup| ready(session, group) >= policies[group.policy].size;
+    let whole = |group: &SubGroup| ready(session, group) >= size_of(session, job, group);
     let (whole, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(whole);
     for group in &whole {
         is_required(group);
@@ -105,8 +108,12 @@ fn required_first(session: &Session<'_>, job: JobId, groups: Vec<SubGroup>) -> V
 }
 
 fn ready(session: &Session<'_>, group: &SubGroup) -> u32 {
-    let has_node = |task: &&TaskId| session.cluster.tasks[**task].status.is_allocated();
-    group.tasks.iter().filter(has_node).count() as u32
+    let is_ready = |task: &&TaskId| session.cluster.tasks[**task].status.is_ready();
+    group.tasks.iter().filter(is_ready).count() as u32
+}
+
+fn size_of(session: &Session<'_>, job: JobId, group: &SubGroup) -> u32 {
+    session.cluster.jobs[job].sub_groups[group.policy].size
 }
 
 /// Places as many pods of a sub-group as it needs, or none. Returns whether it has them.

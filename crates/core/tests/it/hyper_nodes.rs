@@ -2,7 +2,8 @@
 use std::sync::Arc;
 
 use phalanx_cluster::event::{
-    Event, HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, PodInfo, SubGroupPolicy, TierLimit,
+    Event, HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, PodInfo, PodPhase, SubGroupPolicy,
+    TierLimit,
 };
 use phalanx_cluster::id::NodeId;
 use phalanx_cluster::{Cluster, HyperNodeId};
@@ -212,6 +213,31 @@ fn a_gang_starts_with_min_sub_groups_and_grows_by_whole_sub_groups() {
         test.add(part("g", at, at / 2, "cpu=4"));
     }
     assert_eq!(test.cycle().bound.len(), 2, "room for three pods is room for one sub-group");
+}
+
+#[test]
+fn pods_beyond_the_size_of_a_sub_group_go_where_it_is() {
+    let mut test = three_tiers();
+    test.add(PodGroupInfo { sub_groups: vec![policy(2, 2, Some(hard(1)))], ..group("g", 6) });
+    for at in 0..6 {
+        test.add(part("g", at, at / 3, "cpu=4"));
+    }
+    let cycle = test.cycle();
+    assert_eq!(cycle.bound.len(), 6, "{:?}", test.reasons("g"));
+    gangs_are_near(&test.cluster, &cycle).unwrap();
+}
+
+#[test]
+fn pods_of_a_sub_group_that_have_ended_count_as_placed() {
+    let mut test = three_tiers();
+    test.add(PodGroupInfo { sub_groups: vec![policy(3, 1, Some(hard(1)))], ..group("g", 3) });
+    for at in 0..2 {
+        let mut done = running(part("g", at, 0, "cpu=4"), "n0");
+        done.life.phase = PodPhase::Succeeded;
+        test.add(done);
+    }
+    test.add(part("g", 2, 0, "cpu=4"));
+    assert_eq!(test.cycle().bound.len(), 1, "{:?}", test.reasons("g"));
 }
 
 #[test]
