@@ -35,6 +35,7 @@ pub(crate) fn all(
         volumes: Vec::new(),
         disks: Vec::new(),
         revocable: marks.revocable(),
+        scheduler: None,
         unreadable: None,
     })
 }

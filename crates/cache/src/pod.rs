@@ -35,14 +35,13 @@ pub(crate) fn reduce(
     names: &Names,
     interner: &mut Interner,
 ) -> Result<PodInfo, Invalid> {
-    let slim::Pod { metadata, spec, status } = pod;
+    let slim::Pod { metadata, spec, .. } = pod;
     let Identity { key, uid } = identity.clone();
     let marks = Marks(metadata);
     let ours = names.is_ours(spec.scheduler_name.as_deref());
     let group = group_of(spec, &marks);
     let group = group.as_deref();
     let queue = marks.annotation(names::QUEUE_NAME_ANNOTATION);
-    let phase = phase(status.phase.as_deref());
     Ok(PodInfo {
         pod: PodRef { namespace: key.namespace, name: key.name, uid },
         created: created(metadata),
@@ -60,7 +59,7 @@ pub(crate) fn reduce(
         gated: !spec.scheduling_gates.is_empty(),
         queue_gate: queue_gate(pod, &marks),
         requests: requests::requests(pod, interner)?,
-        constraints: constraints_of(spec, identity, &marks, ours, phase, interner).at("spec")?,
+        constraints: constraints_of(pod, identity, names, interner).at("spec")?,
         annotations: annotations(&marks, group, interner),
         labels: metadata.labels.as_ref().map(|labels| interner.labels(labels)).unwrap_or_default(),
         claims: device::claims_of(pod, interner),
@@ -93,26 +92,30 @@ fn life(pod: &slim::Pod, interner: &mut Interner) -> PodLife {
 /// A pod of this scheduler keeps its constraints when it is bound, so that its class stays equal. Only for a pending
 /// pod are invalid constraints an error.
 fn constraints_of(
-    spec: &slim::PodSpec,
+    pod: &slim::Pod,
     identity: &Identity,
-    marks: &Marks<'_>,
-    ours: bool,
-    phase: PodPhase,
+    names: &Names,
     interner: &mut Interner,
 ) -> Result<Arc<Constraints>, Invalid> {
-    let waits = phase == PodPhase::Pending && spec.node_name.is_none();
-    let constraints = match ours.then(|| constraints::all(spec, marks, interner)) {
+    let slim::Pod { metadata, spec, status } = pod;
+    let marks = Marks(metadata);
+    let waits = phase(status.phase.as_deref()) == PodPhase::Pending && spec.node_name.is_none();
+    let scheduler = spec.scheduler_name.as_deref();
+    let ours = names.is_ours(scheduler);
+    let constraints = match ours.then(|| constraints::all(spec, &marks, interner)) {
         Some(Ok(all)) => all,
         Some(Err(invalid)) if waits => return Err(invalid),
-        _ => constraints::of_placed(spec, marks, interner)?,
+        _ => constraints::of_placed(spec, &marks, interner)?,
     };
+    let scheduler = scheduler.filter(|_| ours && names.schedulers.len() > 1);
+    let scheduler = scheduler.map(|name| interner.string(name));
     let volumes = volumes::of_pod(spec, identity);
     if waits && volumes.len() > MAX_CLAIMS {
         let problem = format!("found {} volumes of claims, expected at most {MAX_CLAIMS}", volumes.len());
         return Err(Invalid::new(problem)).at("volumes");
     }
     let disks = volumes::disks(spec, interner);
-    Ok(interner.constraints(Constraints { volumes, disks, ..constraints }))
+    Ok(interner.constraints(Constraints { volumes, disks, scheduler, ..constraints }))
 }
 
 /// A pod asks for the gate by annotation; Phalanx removes the gate when the pod has no other.

@@ -1,5 +1,6 @@
 //! What differs between two configurations, in meaning rather than in text.
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
 
 use phalanx_framework::conf::{Args, Conf, Flag, MetricsConf, PluginConf, Value};
 
@@ -12,8 +13,13 @@ pub fn diff(old: &Conf, new: &Conf) -> Vec<String> {
     if old.actions != new.actions {
         out.push(format!("actions: {} -> {}", old.actions.join(", "), new.actions.join(", ")));
     }
-    plugins(&mut out, old, new);
+    plugins(&mut out, "", &instances(old), &instances(new));
     order(&mut out, old, new);
+    let of = |conf: &Conf| conf.profiles.iter().map(|it| it.scheduler_name.clone()).collect::<BTreeSet<_>>();
+    for name in of(old).union(&of(new)) {
+        let profile = format!("profile {name}, ");
+        plugins(&mut out, &profile, &of_profile(old, name), &of_profile(new, name));
+    }
     let names: BTreeSet<&str> =
         old.configurations.iter().chain(&new.configurations).map(|c| c.name.as_str()).collect();
     for name in names {
@@ -37,8 +43,18 @@ fn metrics(out: &mut Vec<String>, old: &MetricsConf, new: &MetricsConf) {
 /// A plugin's name, and which of its instances it is.
 type Instance<'a> = (&'a str, usize);
 
-/// Each plugin with the number of its tier, in the order of the file.
-fn instances(conf: &Conf) -> Vec<(Instance<'_>, usize, &PluginConf)> {
+/// The number of a tier.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct TierNumber(usize);
+
+impl Display for TierNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tier {}", self.0)
+    }
+}
+
+/// Each plugin with its tier, in the order of the file.
+fn instances(conf: &Conf) -> Vec<(Instance<'_>, TierNumber, &PluginConf)> {
     let mut seen = BTreeMap::new();
     let tiers = conf.tiers.iter().zip(1..);
     tiers
@@ -46,39 +62,52 @@ fn instances(conf: &Conf) -> Vec<(Instance<'_>, usize, &PluginConf)> {
         .map(|(tier, plugin)| {
             let count = seen.entry(plugin.name.as_str()).or_insert(0);
             *count += 1;
-            ((plugin.name.as_str(), *count), tier, plugin)
+            ((plugin.name.as_str(), *count), TierNumber(tier), plugin)
         })
         .collect()
 }
 
-fn plugins(out: &mut Vec<String>, old: &Conf, new: &Conf) {
-    let (old, new) = (instances(old), instances(new));
-    for (key, tier, plugin) in &old {
+/// The plugins of a profile, which has no tiers.
+fn of_profile<'a>(conf: &'a Conf, name: &str) -> Vec<(Instance<'a>, &'static str, &'a PluginConf)> {
+    let found = conf.profiles.iter().filter(|profile| profile.scheduler_name == name);
+    found.flat_map(|it| &it.plugins).map(|plugin| ((plugin.name.as_str(), 1), "present", plugin)).collect()
+}
+
+/// The differences of plugins, each with its place.
+fn plugins<P: Display + PartialEq>(
+    out: &mut Vec<String>,
+    of: &str,
+    old: &[(Instance<'_>, P, &PluginConf)],
+    new: &[(Instance<'_>, P, &PluginConf)],
+) {
+    for (key, place, plugin) in old {
+        let owner = format!("{of}plugin {}", plugin.name);
         match new.iter().find(|(other, ..)| other == key) {
-            Some((_, new_tier, new_plugin)) => {
-                if tier != new_tier {
-                    out.push(format!("plugin {}: tier {tier} -> tier {new_tier}", plugin.name));
+            Some((_, new_place, new_plugin)) => {
+                if place != new_place {
+                    out.push(format!("{owner}: {place} -> {new_place}"));
                 }
-                flags(out, plugin, new_plugin);
-                arguments(out, &format!("plugin {}", plugin.name), &plugin.args, &new_plugin.args);
+                flags(out, &owner, plugin, new_plugin);
+                arguments(out, &owner, &plugin.args, &new_plugin.args);
             }
-            None => out.push(format!("plugin {}: tier {tier} -> absent", plugin.name)),
+            None => out.push(format!("{owner}: {place} -> absent")),
         }
     }
-    for (key, tier, plugin) in &new {
+    for (key, place, plugin) in new {
         if old.iter().all(|(other, ..)| other != key) {
-            out.push(format!("plugin {}: absent -> tier {tier}", plugin.name));
-            flags(out, &PluginConf::default(), plugin);
-            arguments(out, &format!("plugin {}", plugin.name), &Args::default(), &plugin.args);
+            let owner = format!("{of}plugin {}", plugin.name);
+            out.push(format!("{owner}: absent -> {place}"));
+            flags(out, &owner, &PluginConf::default(), plugin);
+            arguments(out, &owner, &Args::default(), &plugin.args);
         }
     }
 }
 
-fn flags(out: &mut Vec<String>, old: &PluginConf, new: &PluginConf) {
+fn flags(out: &mut Vec<String>, owner: &str, old: &PluginConf, new: &PluginConf) {
     for (flag, key) in Flag::ALL {
         let (was, is) = (old.flags.on(flag), new.flags.on(flag));
         if was != is {
-            out.push(format!("plugin {}: {key} {was} -> {is}", new.name));
+            out.push(format!("{owner}: {key} {was} -> {is}"));
         }
     }
 }
@@ -86,9 +115,9 @@ fn flags(out: &mut Vec<String>, old: &PluginConf, new: &PluginConf) {
 /// The order of the plugins that are in the same tier of both.
 fn order(out: &mut Vec<String>, old: &Conf, new: &Conf) {
     let (old, new) = (instances(old), instances(new));
-    let common = |of: &[(Instance<'_>, usize, &PluginConf)],
-                  tier: usize,
-                  other: &[(Instance<'_>, usize, &PluginConf)]| {
+    let common = |of: &[(Instance<'_>, TierNumber, &PluginConf)],
+                  tier: TierNumber,
+                  other: &[(Instance<'_>, TierNumber, &PluginConf)]| {
         of.iter()
             .filter(|(key, number, _)| {
                 *number == tier && other.iter().any(|(k, n, _)| k == key && n == number)
@@ -99,7 +128,7 @@ fn order(out: &mut Vec<String>, old: &Conf, new: &Conf) {
     for tier in old.iter().map(|(_, tier, _)| *tier).collect::<BTreeSet<_>>() {
         let (was, is) = (common(&old, tier, &new), common(&new, tier, &old));
         if was != is {
-            out.push(format!("tier {tier}: order {} -> {}", was.join(", "), is.join(", ")));
+            out.push(format!("{tier}: order {} -> {}", was.join(", "), is.join(", ")));
         }
     }
 }

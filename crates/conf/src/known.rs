@@ -38,6 +38,8 @@ pub struct Known {
     pub actions: Vec<ActionDoc>,
     /// Plugins that are hardly left out on purpose.
     pub missed: Vec<Missed>,
+    /// `--scheduler-name`; empty where it is not known.
+    pub scheduler_names: Vec<String>,
 }
 
 impl Known {
@@ -45,7 +47,18 @@ impl Known {
     pub fn builtin() -> Self {
         let plugins = PLUGINS.iter().map(|def| Doc { name: def.name, args: def.args });
         let actions = ACTIONS.iter().map(|def| Doc { name: def.name, args: def.args });
-        Self { plugins: plugins.collect(), actions: actions.collect(), missed: MISSED.to_vec() }
+        Self {
+            plugins: plugins.collect(),
+            actions: actions.collect(),
+            missed: MISSED.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// The same for a scheduler of these names.
+    #[must_use]
+    pub fn of(self, scheduler_names: &[String]) -> Self {
+        Self { scheduler_names: scheduler_names.to_vec(), ..self }
     }
 
     /// The plugin of this name.

@@ -8,6 +8,7 @@ mod known;
 mod metrics;
 mod near;
 mod problem;
+mod profiles;
 mod quote;
 mod read;
 mod reference;

@@ -16,9 +16,9 @@ use crate::together;
 use crate::yaml::{Content, Documents, Key, Node};
 
 const ACTIONS_EXPECTED: &str = r#"actions with commas between, such as "enqueue, allocate, backfill""#;
-const TOP: [&str; 4] = ["actions", "tiers", "configurations", "metrics"];
+const TOP: [&str; 5] = ["actions", "tiers", "profiles", "configurations", "metrics"];
 
-type Entries = [(Key, Rc<Node>)];
+pub(crate) type Entries = [(Key, Rc<Node>)];
 
 pub(crate) struct Reader<'a> {
     pub(crate) known: &'a Known,
@@ -51,6 +51,7 @@ impl Reader<'_> {
             match meant {
                 "actions" => conf.actions = self.actions(value),
                 "tiers" => conf.tiers = self.tiers(value),
+                "profiles" => conf.profiles = self.profiles(value),
                 "configurations" => conf.configurations = self.configurations(value),
                 "metrics" => conf.metrics = MetricsConf(metrics::read(value, self.problems)),
                 _ => {}
@@ -167,7 +168,7 @@ impl Reader<'_> {
         let exact = entries.iter().find(|(key, _)| key.text == "plugins");
         let meant = || entries.iter().find(|(key, _)| nearest(&["plugins"], &key.text).is_some());
         match exact.or_else(meant) {
-            Some((_, plugins)) => tier.plugins = self.plugins(plugins),
+            Some((_, plugins)) => tier.plugins = self.plugins(plugins, "a tier"),
             None => self.problems.error(node.at, "a tier without plugins", "plugins"),
         }
         self.hierarchy(&tier);
@@ -240,10 +241,11 @@ impl Reader<'_> {
         }
     }
 
-    fn plugins(&mut self, node: &Node) -> Vec<PluginConf> {
+    /// The plugins of a tier or a profile.
+    pub(crate) fn plugins(&mut self, node: &Node, of: &str) -> Vec<PluginConf> {
         let Some(items) = self.list(node, "plugins", "a list of plugins") else { return Vec::new() };
         if items.is_empty() {
-            self.problems.error(node.at, "a tier without plugins", "plugins");
+            self.problems.error(node.at, format!("{of} without plugins"), "plugins");
         }
         items.iter().filter_map(|item| self.plugin(item)).collect()
     }
@@ -399,11 +401,11 @@ impl Reader<'_> {
     }
 
     /// What it was to say does not count: with `plugin` for `plugins`, gangs would start in parts.
-    fn unknown_key(&mut self, key: &Key, known: &[&str]) {
+    pub(crate) fn unknown_key(&mut self, key: &Key, known: &[&str]) {
         self.problems.error(key.at, format!("unknown key {}", quoted(&key.text)), one_of(known, &key.text));
     }
 
-    fn mapping<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<&'n Entries> {
+    pub(crate) fn mapping<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<&'n Entries> {
         if let Content::Map(entries) = &node.content {
             return Some(entries);
         }
@@ -412,7 +414,7 @@ impl Reader<'_> {
     }
 
     /// Nothing is an empty list, as in Go.
-    fn list<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<&'n [Rc<Node>]> {
+    pub(crate) fn list<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<&'n [Rc<Node>]> {
         match &node.content {
             Content::List(items) => Some(items),
             _ if node.is_null() => Some(&[]),

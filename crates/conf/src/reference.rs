@@ -24,6 +24,11 @@ tiers:
   - name: binpack
     arguments:                 # of the plugin
       binpack.weight: 5
+profiles:                      # of scheduler names
+- schedulerName: spread
+  plugins:
+  - name: binpack
+    enableNodeOrder: false
 configurations:                # arguments of actions
 - name: preempt
   arguments:
@@ -32,6 +37,19 @@ metrics:                       # read by the plugins usage and rescheduling
   type: prometheus
   address: http://prometheus:9090
 ```
+";
+
+const PROFILES: &str = "
+## Profiles
+
+A scheduler of several names (`--scheduler-name volcano,spread`) may filter and score nodes by other plugins for the
+pods of each. An entry of `profiles` has a `schedulerName` and `plugins`, as in a tier: each takes the place of that of
+the same name in the tiers, or comes beside the others, for pods with that `spec.schedulerName`. Of its flags
+`enablePredicate` and `enableNodeOrder` count. It may be one that does nothing but filter and score nodes: binpack,
+fragmentation, nodegroup, nodeorder, resource-strategy-fit or usage.
+
+All else is for all pods: actions, admission, orders, shares of queues and evictions. So jobs of all names stand in one
+order, as in kube-scheduler, whose profiles must have the same queue sort. Pods of a gang may have different names.
 ";
 
 const METRICS: &str = "
@@ -98,6 +116,7 @@ pub fn reference() -> String {
     for (flag, key) in Flag::ALL {
         row(&mut page, &[&format!("`{key}`"), &Flags::default().on(flag).to_string(), says(flag)]);
     }
+    page.push_str(PROFILES);
     page.push_str(METRICS);
     for key in KEYS {
         row(&mut page, &[&code(key.name), key.kind, &code(key.default), key.doc]);

@@ -2,7 +2,7 @@
 use std::fmt::Write as _;
 
 use phalanx_cluster::duration::parse_duration;
-use phalanx_framework::conf::{ActionConf, ArgSpec, Args, Conf, Flag, Flags, PluginConf, Value};
+use phalanx_framework::conf::{ActionConf, ArgSpec, Args, Conf, Flag, Flags, PluginConf, Profile, Value};
 
 use crate::known::{Doc, Known};
 use crate::metrics::may_be_shown;
@@ -25,6 +25,7 @@ fn render_from(conf: &Conf, known: Option<&Known>) -> String {
     let mut out = Out::default();
     out.line(0, &format!("actions: {}", double_quoted(&conf.actions.join(", "))));
     tiers(&mut out, conf, known);
+    profiles(&mut out, conf, known);
     configurations(&mut out, conf, known);
     if !conf.metrics.is_empty() {
         out.line(0, "metrics:");
@@ -55,6 +56,17 @@ fn tiers(out: &mut Out, conf: &Conf, known: Option<&Known>) {
     for tier in &conf.tiers {
         out.line(0, if tier.plugins.is_empty() { "- plugins: []" } else { "- plugins:" });
         tier.plugins.iter().for_each(|conf| plugin(out, conf, known));
+    }
+}
+
+fn profiles(out: &mut Out, conf: &Conf, known: Option<&Known>) {
+    if !conf.profiles.is_empty() {
+        out.line(0, "profiles:");
+    }
+    for Profile { scheduler_name, plugins, .. } in &conf.profiles {
+        out.line(0, &format!("- schedulerName: {}", double_quoted(scheduler_name)));
+        out.line(1, if plugins.is_empty() { "plugins: []" } else { "plugins:" });
+        plugins.iter().for_each(|conf| plugin(out, conf, known));
     }
 }
 

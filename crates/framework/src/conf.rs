@@ -270,6 +270,12 @@ impl Flags {
         self.0 & flag.bit() != 0
     }
 
+    /// These flags as they are, and all others off.
+    pub(crate) fn only(self, flags: &[Flag]) -> Self {
+        let kept = flags.iter().fold(0, |kept, flag| kept | flag.bit());
+        Self(self.0 & kept)
+    }
+
     /// Switches a flag on or off.
     pub fn set(&mut self, flag: Flag, on: bool) {
         self.0 = if on { self.0 | flag.bit() } else { self.0 & !flag.bit() };
@@ -296,6 +302,17 @@ pub struct Tier {
     pub plugins: Vec<PluginConf>,
 }
 
+/// Plugins that filter and score nodes for pods of one scheduler name, in place of those of the same names in tiers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// `schedulerName` of the pods.
+    pub scheduler_name: String,
+    /// The plugins. Of their flags those of filters and scores count.
+    pub plugins: Vec<PluginConf>,
+    /// Where the name stands in scheduler.conf.
+    pub at: Position,
+}
+
 /// Arguments of an action.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ActionConf {
@@ -314,6 +331,8 @@ pub struct Conf {
     pub actions: Vec<String>,
     /// The plugins, by tier.
     pub tiers: Vec<Tier>,
+    /// The profiles of scheduler names.
+    pub profiles: Vec<Profile>,
     /// Arguments of actions.
     pub configurations: Vec<ActionConf>,
     /// Where usage metrics come from.
@@ -339,6 +358,12 @@ impl fmt::Debug for MetricsConf {
 }
 
 impl Conf {
+    /// The plugins of all tiers and profiles.
+    pub fn plugins(&self) -> impl Iterator<Item = &PluginConf> {
+        let of_profiles = self.profiles.iter().flat_map(|profile| &profile.plugins);
+        self.tiers.iter().flat_map(|tier| &tier.plugins).chain(of_profiles)
+    }
+
     /// The arguments of an action; empty when none were given.
     pub fn action_args(&self, name: &str) -> Args {
         self.configurations

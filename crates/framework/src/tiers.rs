@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
-use crate::conf::{Conf, Flag, Flags};
+use crate::conf::{Conf, Flag, Flags, PluginConf, Profile};
 use crate::extender::Endpoint;
 use crate::placement::{ExtraScores, ScopedClass};
 use crate::plugin::{
@@ -26,6 +26,15 @@ struct TierPlugin {
     name: &'static str,
     flags: Flags,
     plugin: Box<dyn Plugin>,
+    /// It is of a profile, not of a tier.
+    profile: Option<usize>,
+}
+
+/// A profile, whose plugins stand behind those of tiers.
+struct OpenProfile {
+    scheduler_name: String,
+    /// The names of its plugins.
+    plugins: Vec<&'static str>,
 }
 
 impl TierPlugin {
@@ -76,6 +85,7 @@ pub struct Tiers {
     plugins: Vec<TierPlugin>,
     /// By tier, the index in `plugins` behind its last plugin.
     ends: Vec<usize>,
+    profiles: Vec<OpenProfile>,
     /// Indexes of plugins that listen to changes.
     listeners: Vec<usize>,
     /// Indexes of plugins with rules for single tasks.
@@ -100,17 +110,25 @@ impl Tiers {
         inputs: impl Into<SessionInputs<'a>>,
     ) -> Self {
         let SessionInputs { now, before, extender, trace, .. } = inputs.into();
+        let open = |row: &PluginConf, flags: Flags, profile| {
+            let def = table.iter().find(|def| def.name == row.name)?;
+            let args = &row.args;
+            let plugin = (def.open)(PluginContext { cluster, args, flags, now, before, extender });
+            trace.inspect(|trace| trace.ended(Stage::PluginOpened(def.name)));
+            Some(TierPlugin { name: def.name, flags, plugin, profile })
+        };
         let mut tiers = Self::default();
         for tier in &conf.tiers {
-            for row in &tier.plugins {
-                if let Some(def) = table.iter().find(|def| def.name == row.name) {
-                    let (args, flags) = (&row.args, row.flags);
-                    let plugin = (def.open)(PluginContext { cluster, args, flags, now, before, extender });
-                    tiers.push(TierPlugin { name: def.name, flags, plugin });
-                    trace.inspect(|trace| trace.ended(Stage::PluginOpened(def.name)));
-                }
-            }
+            tier.plugins.iter().filter_map(|row| open(row, row.flags, None)).for_each(|it| tiers.push(it));
             tiers.ends.push(tiers.plugins.len());
+        }
+        for (at, Profile { scheduler_name, plugins, .. }) in conf.profiles.iter().enumerate() {
+            let on_nodes = |row: &PluginConf| row.flags.only(&[Flag::Predicate, Flag::NodeOrder]);
+            let opened: Vec<_> =
+                plugins.iter().filter_map(|row| open(row, on_nodes(row), Some(at))).collect();
+            let names = opened.iter().map(|entry| entry.name).collect();
+            tiers.profiles.push(OpenProfile { scheduler_name: scheduler_name.clone(), plugins: names });
+            opened.into_iter().for_each(|entry| tiers.push(entry));
         }
         if !PREEMPTING_ACTIONS.iter().any(|action| conf.has_action(action)) {
             tiers.before_repairs = 0;
@@ -401,6 +419,36 @@ impl Tiers {
 
 /// Rules on nodes.
 impl Tiers {
+    /// The profile of a class.
+    fn profile_of(&self, cluster: &Cluster, class: ClassId) -> Option<usize> {
+        let of = |name: &Arc<str>| {
+            self.profiles.iter().position(|profile| profile.scheduler_name.as_str() == &**name)
+        };
+        cluster.classes[class]
+            .constraints
+            .scheduler
+            .as_ref()
+            .filter(|_| !self.profiles.is_empty())
+            .and_then(of)
+    }
+
+    /// Whether a plugin filters and scores nodes for pods of a profile: those of the profile, and those of tiers in whose
+    /// place it has none.
+    fn serves(&self, entry: &TierPlugin, profile: Option<usize>) -> bool {
+        let replaced = |at: usize| self.profiles[at].plugins.contains(&entry.name);
+        match entry.profile {
+            Some(own) => Some(own) == profile,
+            None => !profile.is_some_and(replaced),
+        }
+    }
+
+    /// The plugins for which a flag is on, and that filter and score nodes for a class.
+    fn on_nodes(&self, cluster: &Cluster, class: ClassId, flag: Flag) -> impl Iterator<Item = &dyn Plugin> {
+        let profile = self.profile_of(cluster, class);
+        let on = self.plugins.iter().filter(move |entry| entry.is_on(Some(flag)));
+        on.filter(move |entry| self.serves(entry, profile)).map(|entry| &*entry.plugin)
+    }
+
     /// A task as placement sees it: its class and, where plugins have rules for single tasks, its scope.
     pub fn scoped_class(&self, cluster: &Cluster, task: TaskId) -> ScopedClass {
         ScopedClass::new(cluster.tasks[task].class, self.scope(cluster, task), task)
@@ -431,9 +479,11 @@ impl Tiers {
 
     /// The scores of single nodes for a task besides those of its rules.
     pub fn extra_scores(&self, cluster: &Cluster, task: TaskId) -> ExtraScores {
-        let plugins = self.with_extra_scores.iter().map(|index| &self.plugins[*index].plugin);
+        let profile = self.profile_of(cluster, cluster.tasks[task].class);
+        let entries = self.with_extra_scores.iter().map(|index| &self.plugins[*index]);
+        let entries = entries.filter(|entry| self.serves(entry, profile));
         let mut scores = ExtraScores::default();
-        for part in plugins.filter_map(|plugin| plugin.extra_scores()) {
+        for part in entries.filter_map(|entry| entry.plugin.extra_scores()) {
             scores.add(part.extra_node_scores(cluster, task));
         }
         scores
@@ -442,10 +492,10 @@ impl Tiers {
     /// The filters and scorers of a class.
     pub fn rules(&self, cluster: &Cluster, class: ClassId) -> NodeRules {
         let mut rules = NodeRules::default();
-        for plugin in self.with(Flag::Predicate) {
+        for plugin in self.on_nodes(cluster, class, Flag::Predicate) {
             plugin.filters(cluster, class, &mut rules);
         }
-        for plugin in self.with(Flag::NodeOrder) {
+        for plugin in self.on_nodes(cluster, class, Flag::NodeOrder) {
             plugin.scorers(cluster, class, &mut rules);
         }
         rules
@@ -462,17 +512,19 @@ impl Tiers {
             let extra = plugin.extra_scores().map(|part| part.extra_node_scores(cluster, task));
             PluginScorers { name: entry.name, rules, extra: extra.unwrap_or_default() }
         };
+        let profile = self.profile_of(cluster, cluster.tasks[task].class);
         let on = self.plugins.iter().filter(|entry| entry.flags.on(Flag::NodeOrder));
+        let on = on.filter(|entry| self.serves(entry, profile));
         on.map(scorers).filter(PluginScorers::has_any).collect()
     }
 
     /// The filters and scorers of a task: those of its class, and those that depend on more of the task.
     pub fn scoped_rules(&self, cluster: &Cluster, class: ClassId, task: TaskId) -> NodeRules {
         let mut rules = self.rules(cluster, class);
-        for part in self.with(Flag::Predicate).filter_map(Plugin::task_rules) {
+        for part in self.on_nodes(cluster, class, Flag::Predicate).filter_map(Plugin::task_rules) {
             part.task_filters(cluster, task, &mut rules);
         }
-        for part in self.with(Flag::NodeOrder).filter_map(Plugin::task_rules) {
+        for part in self.on_nodes(cluster, class, Flag::NodeOrder).filter_map(Plugin::task_rules) {
             part.task_scorers(cluster, task, &mut rules);
         }
         rules

@@ -97,6 +97,7 @@ fn summary(conf: &Conf, problems: &[Problem]) -> String {
     let plugins = conf.tiers.iter().map(|tier| tier.plugins.len()).sum();
     let counts = [(conf.actions.len(), "action"), (conf.tiers.len(), "tier"), (plugins, "plugin")];
     let mut parts: Vec<String> = counts.map(|(count, what)| counted(count, what)).into();
+    parts.extend((!conf.profiles.is_empty()).then(|| counted(conf.profiles.len(), "profile")));
     parts.extend(harmless(problems));
     if problems.is_empty() {
         parts.push("no problems".to_owned());

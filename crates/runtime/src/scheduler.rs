@@ -131,7 +131,7 @@ pub struct Grouped {
 /// Runs the scheduler until a signal (Ok), or until it must not go on (Err). A scheduler.conf with errors is a
 /// [`ConfError`](crate::reload::ConfError), before anything else happens.
 pub fn run(options: SchedulerOptions) -> anyhow::Result<()> {
-    let rules = Rules { known: Known::builtin(), strict: options.conf_strict };
+    let rules = Rules { known: Known::builtin().of(&options.scheduler_names), strict: options.conf_strict };
     let conf = ConfFile::open(options.conf.as_deref(), rules)?;
     let nodes = NodeSelector::parse(&options.node_selector)?;
     // One thread for all IO: with a second one, each of tens of thousands of small messages would wake the other.

@@ -9,7 +9,7 @@ const READ_USE: [&str; 2] = ["usage", "rescheduling"];
 
 /// A note for each such part.
 pub fn unasked(conf: &Conf, manifests: &Manifests) -> Vec<String> {
-    let plugins = || conf.tiers.iter().flat_map(|tier| &tier.plugins);
+    let plugins = || conf.plugins();
     let readers: Vec<&str> =
         READ_USE.into_iter().filter(|name| plugins().any(|plugin| plugin.name == *name)).collect();
     let extenders = plugins().filter(|plugin| plugin.name == "extender").map(extender);

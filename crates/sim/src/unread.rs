@@ -77,8 +77,7 @@ fn name(object: &Object) -> Option<String> {
 
 /// A note for each, with the first object that has it.
 pub(crate) fn unread(conf: &Conf, manifests: &Manifests) -> Vec<String> {
-    let has =
-        |name: &&str| conf.tiers.iter().flat_map(|tier| &tier.plugins).any(|plugin| plugin.name == **name);
+    let has = |name: &&str| conf.plugins().any(|plugin| plugin.name == **name);
     let idle = WISHES.iter().filter(|wish| !wish.plugins.iter().any(&has));
     idle.filter_map(|wish| told(wish, manifests)).collect()
 }

@@ -137,6 +137,9 @@ pub struct Constraints {
     pub volumes: Vec<PodVolume>,
     /// May use revocable nodes (`volcano.sh/revocable-zone`).
     pub revocable: bool,
+    /// `spec.schedulerName`, where this scheduler has several names: scheduler.conf may have a profile for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<Arc<str>>,
     /// The invalid field of its affinity or topology spread: no node is feasible, for this reason.
     pub unreadable: Option<Arc<str>>,
 }

@@ -142,8 +142,8 @@ fn unknown_keys_are_named_with_a_similar_known_key() {
     for (text, expected) in [
         (
             "actions: allocate, backfill\ntiers: [{plugins: [{name: gang}]}]\ntier: []",
-            "error: line 3, column 1: unknown key \"tier\"; expected one of actions, tiers, configurations, \
-             metrics (did you mean \"tiers\"?)",
+            "error: line 3, column 1: unknown key \"tier\"; expected one of actions, tiers, profiles, \
+             configurations, metrics (did you mean \"tiers\"?)",
         ),
         (
             "actions: allocate, backfill\ntiers:\n- plugin:\n  - name: gang\n  plugins: [{name: gang}]",
@@ -459,6 +459,65 @@ fn plugins_and_actions_that_need_another_are_warned_of() {
         let found = lines(&parsed).join("\n").replace("warning: ", "");
         assert_eq!(found, expected, "{text}");
         assert!(parsed.conf.is_some(), "{text}");
+    }
+}
+
+#[test]
+fn profiles_are_checked_too() {
+    let of = |profile: &str| format!("{}profiles:\n- {profile}\n", with_plugin("gang", &[]));
+    let only = "one of binpack, fragmentation, nodegroup, nodeorder, resource-strategy-fit, usage";
+    for (profile, expected) in [
+        ("schedulerName: spread\n  plugins: [{name: binpack}]", vec![]),
+        (
+            "plugins: [{name: binpack}]",
+            vec!["error: line 6, column 3: a profile without schedulerName; expected one of those of --scheduler-name".to_owned()],
+        ),
+        ("schedulerName: spread", vec!["error: line 6, column 3: a profile without plugins; expected plugins".to_owned()]),
+        (
+            "schedulerName: spread\n  plugins: []",
+            vec!["error: line 7, column 12: a profile without plugins; expected plugins".to_owned()],
+        ),
+        (
+            "{schedulerName: spread, plugins: [{name: gang}]}",
+            vec![format!(
+                "error: line 6, column 44: plugin gang in a profile: it is for all pods; expected it in a tier; what \
+                 only filters and scores nodes may be here: {only}"
+            )],
+        ),
+        (
+            "{schedulerName: a, plugins: [{name: binpack}]}\n- {schedulerName: a, plugins: [{name: binpack}]}",
+            vec!["error: line 7, column 19: schedulerName \"a\" again; expected one profile of it; one is in line 6".to_owned()],
+        ),
+        (
+            "{schedulerName: a, tiers: [], plugins: [{name: binpack}]}",
+            vec!["error: line 6, column 22: unknown key \"tiers\"; expected one of schedulerName, plugins".to_owned()],
+        ),
+    ] {
+        let text = of(profile);
+        expect(&text, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_profile_for_a_name_that_the_scheduler_has_not_is_a_warning() {
+    let text = format!(
+        "{}profiles:\n- {{schedulerName: spread, plugins: [{{name: binpack}}]}}\n",
+        with_plugin("gang", &[])
+    );
+    for (names, expected) in [
+        (&["volcano", "spread"][..], None),
+        (
+            &["volcano", "spraed"][..],
+            Some("schedulerName \"spread\" is none of --scheduler-name, so no pod has the profile"),
+        ),
+        (&["spread"][..], Some("a profile of the only --scheduler-name has no effect")),
+    ] {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let known = phalanx_conf::Known { missed: Vec::new(), ..phalanx_conf::Known::builtin().of(&names) };
+        let parsed = phalanx_conf::parse(&text, &known);
+        let found: Vec<_> = parsed.problems.iter().map(|problem| problem.what.as_str()).collect();
+        assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{names:?}");
+        assert!(parsed.conf.is_some());
     }
 }
 

@@ -175,6 +175,8 @@ tiers:
 configurations:
 - {name: allocate, arguments: {predicateErrorCacheEnable: false}}
 metrics: {address: http://a}
+profiles:
+- {schedulerName: a, plugins: [{name: binpack, arguments: {binpack.weight: 5}}]}
 ",
     );
     let new = good(
@@ -195,6 +197,9 @@ tiers:
     enabledVictim: false
     arguments: {usage.title: x}
 metrics: {type: prometheus, address: http://a}
+profiles:
+- {schedulerName: a, plugins: [{name: binpack, enableNodeOrder: false}]}
+- {schedulerName: b, plugins: [{name: usage}]}
 ",
     );
     let expected = [
@@ -207,9 +212,13 @@ metrics: {type: prometheus, address: http://a}
         "plugin usage: enabledVictim true -> false",
         "plugin usage: usage.title not set -> x",
         "tier 1: order gang, drf -> drf, gang",
+        "profile a, plugin binpack: enableNodeOrder true -> false",
+        "profile a, plugin binpack: binpack.weight 5 -> not set",
+        "profile b, plugin usage: absent -> present",
         "action allocate: predicateErrorCacheEnable false -> not set",
         "metrics: type not set -> prometheus",
     ];
     assert_eq!(diff(&old, &new), expected);
     assert_eq!(diff(&new, &new), [""; 0]);
+    assert_eq!(diff(&new, &good(&render(&new))), [""; 0], "profiles read back too");
 }

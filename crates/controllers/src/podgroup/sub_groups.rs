@@ -51,7 +51,7 @@ fn of_replica(template: &Value) -> Vec<SubGroupPolicySpec> {
         ..SubGroupPolicySpec::default()
     };
     let with_leader = SubGroupPolicySpec {
-        label_selector: selector(SUB_GROUP_INDEX, "0"),
+        label_selector: Some(selector(SUB_GROUP_INDEX, "0")),
         ..of_size("subgroup-with-leader", size.saturating_add(1))
     };
     let has_leader = policy["subGroupPolicyType"] != "LeaderExcluded";
@@ -75,7 +75,7 @@ fn of_jobs(entry: &Value) -> Option<SubGroupPolicySpec> {
         name: Some(name.to_owned()),
         sub_group_size: size,
         network_topology,
-        label_selector: selector(REPLICATED_JOB, name),
+        label_selector: Some(selector(REPLICATED_JOB, name)),
         match_label_keys: keys,
         ..SubGroupPolicySpec::default()
     })
@@ -90,6 +90,6 @@ fn annotation<'a>(template: &'a Value) -> impl Fn(&str) -> Option<&'a str> {
     move |key| template["metadata"]["annotations"].get(key)?.as_str()
 }
 
-fn selector(label: &str, value: &str) -> Option<LabelSelector> {
-    Some(LabelSelector { match_labels: Some(map([(label, value)])), match_expressions: None })
+fn selector(label: &str, value: &str) -> LabelSelector {
+    LabelSelector { match_labels: Some(map([(label, value)])), match_expressions: None }
 }

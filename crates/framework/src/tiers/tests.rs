@@ -55,7 +55,12 @@ fn tiers<T>(plan: &[Vec<T>], says: impl Fn(&T) -> FakePlugin) -> Tiers {
     let mut tiers = Tiers::default();
     for tier in plan {
         for row in tier {
-            tiers.push(TierPlugin { name: "fake", flags: Flags::default(), plugin: Box::new(says(row)) });
+            tiers.push(TierPlugin {
+                name: "fake",
+                flags: Flags::default(),
+                plugin: Box::new(says(row)),
+                profile: None,
+            });
         }
         tiers.ends.push(tiers.plugins.len());
     }

@@ -99,7 +99,7 @@ impl Password {
 impl Source {
     /// What a configuration asks for: nothing when no plugin reads figures, or an error when it cannot be had.
     pub fn of(conf: &Conf) -> anyhow::Result<Option<Self>> {
-        let mut plugins = conf.tiers.iter().flat_map(|tier| &tier.plugins);
+        let mut plugins = conf.plugins();
         if !plugins.any(|plugin| READERS.contains(&plugin.name.as_str())) {
             return Ok(None);
         }
