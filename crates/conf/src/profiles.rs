@@ -53,7 +53,9 @@ impl Reader<'_> {
         if find("plugins").is_none() {
             self.problems.error(node.at, format!("{OF} without plugins"), "plugins");
         }
-        plugins.iter().for_each(|plugin| self.per_pod(plugin));
+        for plugin in &plugins {
+            self.per_pod(plugin);
+        }
         Some(Profile { scheduler_name: name, plugins, at })
     }
 

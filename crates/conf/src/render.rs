@@ -66,7 +66,9 @@ fn profiles(out: &mut Out, conf: &Conf, known: Option<&Known>) {
     for Profile { scheduler_name, plugins, .. } in &conf.profiles {
         out.line(0, &format!("- schedulerName: {}", double_quoted(scheduler_name)));
         out.line(1, if plugins.is_empty() { "plugins: []" } else { "plugins:" });
-        plugins.iter().for_each(|conf| plugin(out, conf, known));
+        for conf in plugins {
+            plugin(out, conf, known);
+        }
     }
 }
 

@@ -128,7 +128,9 @@ impl Tiers {
                 plugins.iter().filter_map(|row| open(row, on_nodes(row), Some(at))).collect();
             let names = opened.iter().map(|entry| entry.name).collect();
             tiers.profiles.push(OpenProfile { scheduler_name: scheduler_name.clone(), plugins: names });
-            opened.into_iter().for_each(|entry| tiers.push(entry));
+            for entry in opened {
+                tiers.push(entry);
+            }
         }
         if !PREEMPTING_ACTIONS.iter().any(|action| conf.has_action(action)) {
             tiers.before_repairs = 0;

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::Args;
 use phalanx_cluster::event::{Event, Key, PodGroupInfo, PodInfo, PodLife, PodPhase, Time};
+use phalanx_cluster::id::NodeId;
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Dxsm;
 use serde_json::{Value, json};
@@ -81,6 +83,10 @@ struct Figures {
     /// Tiers of the lowest HyperNodes that held a gang.
     tiers: Vec<u32>,
     waits_ms: Vec<i64>,
+    /// Tiers between pods of neighbouring ranks, and how many pairs these are.
+    ranks: (u64, u64),
+    /// The same with the ranks of each gang drawn at random.
+    drawn: (u64, u64),
 }
 
 struct Run {
@@ -163,9 +169,28 @@ impl Run {
         let lowest = self.cluster.domains_around(&nodes, None).into_iter().next();
         let tier = lowest.map_or(4, |id| self.cluster.hyper_nodes.get(id).tier);
         self.figures.tiers.push(tier);
+        self.ranked(number, arrival.size);
         if arrival.size <= FANOUT[0] * GPUS {
             self.figures.small.0 += 1;
             self.figures.small.1 += usize::from(tier == 1);
+        }
+    }
+
+    /// Counts how near pods of neighbouring ranks are, as they are and with ranks drawn at random.
+    fn ranked(&mut self, number: usize, size: usize) {
+        let uid = |index: usize| Arc::<str>::from(format!("gang-{number:06}-{index}"));
+        let node = |index| self.pods[&uid(index)].life.node.as_ref();
+        let mut nodes: Vec<NodeId> =
+            (0..size).filter_map(|index| self.cluster.node_named(node(index)?)).collect();
+        let distance = |nodes: &[NodeId]| {
+            let apart = nodes.windows(2).map(|pair| u64::from(tiers_between(&self.cluster, pair)));
+            (apart.sum::<u64>(), nodes.len().saturating_sub(1) as u64)
+        };
+        let ranks = distance(&nodes);
+        nodes.shuffle(&mut Pcg64Dxsm::seed_from_u64(number as u64));
+        let drawn = distance(&nodes);
+        for (sum, more) in [(&mut self.figures.ranks, ranks), (&mut self.figures.drawn, drawn)] {
+            *sum = (sum.0 + more.0, sum.1 + more.1);
         }
     }
 
@@ -178,6 +203,15 @@ impl Run {
         }
         self.cluster.apply(Event::PodGroupGone(Key::new("default", &name)));
     }
+}
+
+/// The tier of the lowest HyperNode that holds both nodes; 0 for one node.
+fn tiers_between(cluster: &Cluster, pair: &[NodeId]) -> u32 {
+    if pair[0] == pair[1] {
+        return 0;
+    }
+    let lowest = cluster.domains_around(pair, None).into_iter().next();
+    lowest.map_or(4, |id| cluster.hyper_nodes.get(id).tier)
 }
 
 fn play(options: &Options, arrivals: &[Arrival], nearness: impl Fn(usize) -> Nearness) -> Figures {
@@ -228,9 +262,11 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
             let figures = play(options, &arrivals, nearness);
             let row = row(*load, name, figures);
             say!(
-                "load {load} %, {name}: {:.1} % of gangs up to 128 pods in one HyperNode of tier 1, mean tier {:.2}, mean wait {:.0} s, 99 % within {:.0} s",
+                "load {load} %, {name}: {:.1} % of gangs up to 128 pods in one HyperNode of tier 1, mean tier {:.2}, between neighbouring ranks {:.2} ({:.2} with ranks drawn at random), mean wait {:.0} s, 99 % within {:.0} s",
                 row["inLowestPercent"].as_f64().unwrap_or(0.0),
                 row["meanTier"].as_f64().unwrap_or(0.0),
+                row["meanRankDistance"].as_f64().unwrap_or(0.0),
+                row["meanRankDistanceDrawn"].as_f64().unwrap_or(0.0),
                 row["meanWaitSeconds"].as_f64().unwrap_or(0.0),
                 row["p99WaitSeconds"].as_f64().unwrap_or(0.0),
             );
@@ -251,7 +287,9 @@ fn row(load: u32, name: &str, mut figures: Figures) -> Value {
     let waits: f64 = figures.waits_ms.iter().map(|ms| *ms as f64 / 1e3).sum();
     let p99 = figures.waits_ms.get(started * 99 / 100).copied().unwrap_or(0);
     let (small, near) = figures.small;
+    let distance = |(sum, pairs): (u64, u64)| sum as f64 / pairs.max(1) as f64;
     json!({
+        "meanRankDistance": distance(figures.ranks), "meanRankDistanceDrawn": distance(figures.drawn),
         "load": load, "topology": name, "started": started,
         "inLowestPercent": near as f64 * 100.0 / small.max(1) as f64,
         "meanTier": mean(tiers), "meanWaitSeconds": mean(waits), "p99WaitSeconds": p99 as f64 / 1e3,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::{
     Event, HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, PodInfo, PodPhase, SubGroupPolicy,
-    TierLimit,
+    TierLimit, Time,
 };
 use phalanx_cluster::id::NodeId;
 use phalanx_cluster::{Cluster, HyperNodeId};
@@ -156,6 +156,26 @@ fn a_pod_that_is_created_again_goes_back_to_its_hyper_node() {
     assert_eq!(nodes_of(&test.cycle()).len(), 1);
     let node = test.pod("g-2").life.node.clone();
     assert!(node.is_none() || node.as_deref() == Some("n4") || node.as_deref() == Some("n5"), "{node:?}");
+}
+
+/// Ranks 0 to 3 in one HyperNode and 4 to 7 in another, in whatever order the pods are created.
+#[test]
+fn neighbouring_ranks_are_near_to_each_other() {
+    for (step, topology) in
+        [(1, hard(2)), (3, hard(2)), (5, NetworkTopology::Soft), (7, NetworkTopology::Soft)]
+    {
+        let mut test = three_tiers();
+        test.add(PodGroupInfo { topology: Some(topology), ..group("g", 8) });
+        for at in 0..8 {
+            test.add(PodInfo { created: Time(i64::from(at)), ..member("g", at * step % 8, "cpu=4") });
+        }
+        let cycle = test.cycle();
+        assert_eq!(cycle.bound.len(), 8, "{:?}", test.reasons("g"));
+        let leaf = |rank: u32| cycle.bound[&format!("g-{rank}")][1..].parse::<u32>().map(|node| node / 2);
+        let leaves: Vec<_> = (0..8).map(leaf).collect();
+        let changes = leaves.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert_eq!(changes, 1, "{leaves:?}");
+    }
 }
 
 fn policy(size: u32, min: u32, topology: Option<NetworkTopology>) -> SubGroupPolicy {

@@ -220,7 +220,7 @@ fn a_hook_whose_flag_is_off_is_not_asked() {
     flags.set(Flag::JobPipelined, false);
     let mut tiers = Tiers::default();
     let plugin = Box::new(FakePlugin { vote: Vote::Reject, order: Ordering::Less, ..FakePlugin::default() });
-    tiers.push(TierPlugin { name: "fake", flags, plugin });
+    tiers.push(TierPlugin { name: "fake", flags, plugin, profile: None });
     tiers.ends.push(1);
     let job = JobId::from_index(0);
     assert!(tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&cluster(), job)));
