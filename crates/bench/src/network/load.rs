@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::Args;
 use phalanx_cluster::event::{Event, Key, PodGroupInfo, PodInfo, PodLife, PodPhase, Time};
-use phalanx_cluster::id::NodeId;
+use phalanx_cluster::id::{JobId, NodeId};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
@@ -169,7 +169,7 @@ impl Run {
         let lowest = self.cluster.domains_around(&nodes, None).into_iter().next();
         let tier = lowest.map_or(4, |id| self.cluster.hyper_nodes.get(id).tier);
         self.figures.tiers.push(tier);
-        self.ranked(number, arrival.size);
+        self.ranked(number, job);
         if arrival.size <= FANOUT[0] * GPUS {
             self.figures.small.0 += 1;
             self.figures.small.1 += usize::from(tier == 1);
@@ -177,11 +177,11 @@ impl Run {
     }
 
     /// Counts how near pods of neighbouring ranks are, as they are and with ranks drawn at random.
-    fn ranked(&mut self, number: usize, size: usize) {
-        let uid = |index: usize| Arc::<str>::from(format!("gang-{number:06}-{index}"));
-        let node = |index| self.pods[&uid(index)].life.node.as_ref();
-        let mut nodes: Vec<NodeId> =
-            (0..size).filter_map(|index| self.cluster.node_named(node(index)?)).collect();
+    fn ranked(&mut self, number: usize, job: JobId) {
+        let tasks = &self.cluster.tasks;
+        let mut ranked = self.cluster.jobs[job].tasks.clone();
+        ranked.sort_by_key(|task| tasks[*task].details.index);
+        let mut nodes: Vec<NodeId> = ranked.iter().filter_map(|task| tasks[*task].node).collect();
         let distance = |nodes: &[NodeId]| {
             let apart = nodes.windows(2).map(|pair| u64::from(tiers_between(&self.cluster, pair)));
             (apart.sum::<u64>(), nodes.len().saturating_sub(1) as u64)
