@@ -1,5 +1,7 @@
 //! The time that cycles decide at.
 use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
 
 use jiff::Timestamp;
 use phalanx_cluster::event::{NodeUsage, Time};
@@ -7,11 +9,39 @@ use phalanx_core::decision::Decision;
 
 use crate::outbox::request::Moment;
 
+/// Where the time is read: the clocks of the machine, or clocks that a test or a simulation sets.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Moment + Send + Sync>);
+
+impl Clock {
+    /// The clock that this function reads.
+    pub fn new(read: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    /// The time.
+    pub fn now(&self) -> Moment {
+        (self.0)()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new(Moment::now)
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
 /// Follows the wall clock forward and never goes back, so that no back-off and no reservation lasts longer because
 /// somebody sets the clock. While the wall clock is behind, time goes on at half its speed until the wall clock has
 /// caught up.
 pub struct CycleClock {
-    read: Box<dyn Fn() -> Moment + Send>,
+    read: Clock,
     /// The last reading; `wall` is the time that was returned.
     last: Moment,
     /// By how much the returned time was ahead of the wall clock.
@@ -26,20 +56,25 @@ impl fmt::Debug for CycleClock {
 
 impl Default for CycleClock {
     fn default() -> Self {
-        Self::new(Moment::now)
+        Self::new(Clock::default())
     }
 }
 
 impl CycleClock {
     /// On these clocks.
-    pub fn new(read: impl Fn() -> Moment + Send + 'static) -> Self {
-        let last = read();
-        Self { read: Box::new(read), last, ahead_ms: 0 }
+    pub fn new(read: Clock) -> Self {
+        let last = read.now();
+        Self { read, last, ahead_ms: 0 }
+    }
+
+    /// The moment on the monotonic clock.
+    pub fn instant(&self) -> Instant {
+        self.read.now().instant
     }
 
     /// The time of a cycle that begins now.
     pub fn now(&mut self) -> Time {
-        let Moment { instant, wall } = (self.read)();
+        let Moment { instant, wall } = self.read.now();
         let passed = instant.saturating_duration_since(self.last.instant);
         let after = |passed| self.last.wall.checked_add(passed).unwrap_or(wall);
         let given = if wall < after(passed) { after(passed / 2).max(wall) } else { wall };
@@ -72,8 +107,8 @@ fn milliseconds(time: Timestamp) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-    use std::time::{Duration, Instant};
+    use std::sync::Mutex;
+    use std::time::Duration;
 
     use phalanx_cluster::event::Measure;
 
@@ -89,7 +124,7 @@ mod tests {
             let wall = Timestamp::from_millisecond(1_000 * HOUR_MS).unwrap();
             let moment = Arc::new(Mutex::new(Moment { instant: Instant::now(), wall }));
             let shown = Arc::clone(&moment);
-            (Self(moment), CycleClock::new(move || *shown.lock().unwrap()))
+            (Self(moment), CycleClock::new(Clock::new(move || *shown.lock().unwrap())))
         }
 
         fn pass(&self, time: Duration) {

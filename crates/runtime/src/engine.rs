@@ -161,10 +161,7 @@ pub struct Engine {
 impl Engine {
     /// Runs until [`Input::Stop`] or until all senders of inputs are gone.
     pub fn run(mut self) {
-        self.telemetry.metrics.leads(self.leads);
-        self.scheduler.set_trace(self.telemetry.trace());
-        self.cluster.stand_by(!self.leads);
-        self.journal.standby(!self.leads);
+        self.begin();
         loop {
             self.hand_out_snapshot();
             self.health.pulse.rest();
@@ -178,14 +175,47 @@ impl Engine {
             if !goes_on {
                 break;
             }
-            if self.may_run() && self.pace.due().is_some_and(|due| due <= Instant::now()) {
-                if !self.drain() {
-                    break;
-                }
-                self.cycle();
+            if !self.cycle_if_due() {
+                break;
             }
         }
         debug!("scheduling thread ends");
+    }
+
+    /// What precedes the first input.
+    fn begin(&mut self) {
+        self.telemetry.metrics.leads(self.leads);
+        self.scheduler.set_trace(self.telemetry.trace());
+        self.cluster.stand_by(!self.leads);
+        self.journal.standby(!self.leads);
+    }
+
+    /// For a simulation, which has no thread for this: an engine that has taken in nothing yet.
+    pub fn begun(mut self) -> Self {
+        self.begin();
+        self
+    }
+
+    /// For a simulation: takes in all inputs that have arrived, and runs a cycle if one is due. False for the end.
+    pub fn step(&mut self) -> bool {
+        self.drain() && self.cycle_if_due()
+    }
+
+    /// When the next cycle is due; `None` while inputs have to come first.
+    pub fn due(&self) -> Option<Instant> {
+        self.pace.due().filter(|_| self.may_run())
+    }
+
+    /// False for the end.
+    fn cycle_if_due(&mut self) -> bool {
+        if self.due().is_none_or(|due| due > self.clock.instant()) {
+            return true;
+        }
+        let goes_on = self.drain();
+        if goes_on {
+            self.cycle();
+        }
+        goes_on
     }
 
     fn may_run(&self) -> bool {
@@ -193,14 +223,13 @@ impl Engine {
     }
 
     fn wait(&self) -> Waited {
-        let due = self.pace.due().filter(|_| self.may_run());
-        let Some(due) = due else { return self.inputs.recv().map_or(Waited::End, Waited::Input) };
+        let Some(due) = self.due() else { return self.inputs.recv().map_or(Waited::End, Waited::Input) };
         // Receiving would wake this thread for every change of a burst, which costs more than the changes.
-        if let Some(nap) = self.pace.nap(Instant::now()) {
+        if let Some(nap) = self.pace.nap(self.clock.instant()) {
             std::thread::sleep(nap);
             return Waited::Due;
         }
-        match self.inputs.recv_timeout(due.saturating_duration_since(Instant::now())) {
+        match self.inputs.recv_timeout(due.saturating_duration_since(self.clock.instant())) {
             Ok(input) => Waited::Input(input),
             Err(RecvTimeoutError::Timeout) => Waited::Due,
             Err(RecvTimeoutError::Disconnected) => Waited::End,
@@ -216,17 +245,17 @@ impl Engine {
             Input::Conf(conf, text) => {
                 self.journal.conf(&text);
                 self.scheduler.set_conf(*conf);
-                self.pace.changed(Instant::now());
+                self.pace.changed(self.clock.instant());
             }
             Input::Lead => {
                 self.leads = true;
                 self.cluster.stand_by(false);
                 self.journal.standby(false);
                 self.telemetry.metrics.leads(true);
-                self.pace.changed(Instant::now());
+                self.pace.changed(self.clock.instant());
             }
             Input::Scraped(tell) => self.scraped(tell),
-            Input::Snapshot(tell) => self.asked.add(tell, Instant::now()),
+            Input::Snapshot(tell) => self.asked.add(tell, self.clock.instant()),
             Input::Capture(tell) => self.journal.hand_out(tell),
             Input::Stop => return false,
         }
@@ -249,7 +278,7 @@ impl Engine {
             changed |= self.cluster.apply(event);
         }
         if changed {
-            self.pace.changed(Instant::now());
+            self.pace.changed(self.clock.instant());
         }
     }
 
@@ -265,8 +294,8 @@ impl Engine {
 
     /// One copy for all who asked. Who does not lead knows no reasons.
     fn hand_out_snapshot(&mut self) {
-        let due = self.pace.due().filter(|_| self.may_run());
-        let now = Instant::now();
+        let due = self.due();
+        let now = self.clock.instant();
         if !self.asked.are_due(due, now) {
             return;
         }
@@ -283,7 +312,7 @@ impl Engine {
         if self.waits_for.is_empty() {
             let (nodes, pods) = (self.cluster.nodes.len(), self.cluster.tasks.len());
             info!(nodes, pods, jobs = self.cluster.jobs.len(), queues = self.cluster.queues.len(), "in sync");
-            self.pace.changed(Instant::now());
+            self.pace.changed(self.clock.instant());
         }
     }
 
@@ -306,7 +335,7 @@ impl Engine {
     fn cycle(&mut self) {
         self.pace.started();
         self.health.pulse.cycle();
-        let started = Instant::now();
+        let started = self.clock.instant();
         let now = self.clock.now();
         let Self { scheduler, cluster, outbox, telemetry, clock, journal, notes, .. } = self;
         telemetry.begin();
@@ -325,13 +354,13 @@ impl Engine {
             send(rest);
         }
         self.journal.cycle(outcome.cycle, now);
-        let took = started.elapsed();
+        let took = self.clock.instant().saturating_duration_since(started);
         self.telemetry.ended(&self.cluster, &outcome, now, took);
         self.telemetry.metrics.pending(self.scheduler.pending(&mut self.cluster));
         for (why, jobs) in self.scheduler.take_activations() {
             self.telemetry.metrics.activated(why, jobs);
         }
-        self.pace.ended(Instant::now(), took);
+        self.pace.ended(self.clock.instant(), took);
         let wake = outcome
             .wake
             .into_iter()

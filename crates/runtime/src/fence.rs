@@ -5,7 +5,9 @@
 //! while wakes up with writes at hand, before the task of the lease has found out that another process leads. Two
 //! things are out of reach: bytes that are in the buffers of the kernel already, and a virtual machine whose clocks
 //! stop with it.
+use std::fmt;
 use std::ops::Add;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -23,6 +25,11 @@ pub struct BootTime(Duration);
 
 impl BootTime {
     const NEVER: Self = Self(Duration::MAX);
+
+    /// This long after the start of the machine.
+    pub fn at(since: Duration) -> Self {
+        Self(since)
+    }
 
     /// This one.
     pub fn now() -> Self {
@@ -51,8 +58,13 @@ pub struct Gatekeeper(watch::Sender<Option<BootTime>>);
 impl Gatekeeper {
     /// With the fence.
     pub fn new() -> (Self, Fence) {
-        let (keeper, fence) = watch::channel(None);
-        (Self(keeper), Fence(fence))
+        Self::on(BootTime::now)
+    }
+
+    /// With a fence on another clock.
+    pub fn on(clock: impl Fn() -> BootTime + Send + Sync + 'static) -> (Self, Fence) {
+        let (keeper, end) = watch::channel(None);
+        (Self(keeper), Fence { end, clock: Arc::new(clock) })
     }
 
     /// Writes may leave before this moment.
@@ -78,23 +90,32 @@ impl Drop for Gatekeeper {
 }
 
 /// Looked at before each write.
-#[derive(Clone, Debug)]
-pub struct Fence(watch::Receiver<Option<BootTime>>);
+#[derive(Clone)]
+pub struct Fence {
+    end: watch::Receiver<Option<BootTime>>,
+    clock: Arc<dyn Fn() -> BootTime + Send + Sync>,
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fence").field("end", &self.end).finish_non_exhaustive()
+    }
+}
 
 impl Fence {
     /// One that is always open.
     pub fn none() -> Self {
-        Self(watch::channel(Some(BootTime::NEVER)).1)
+        Self { end: watch::channel(Some(BootTime::NEVER)).1, clock: Arc::new(BootTime::now) }
     }
 
     /// Whether a write may leave now.
     pub fn is_open(&self) -> bool {
-        self.0.borrow().is_some_and(|end| BootTime::now() < end)
+        self.end.borrow().is_some_and(|end| (self.clock)() < end)
     }
 
     /// Waits until it is opened or closed.
     pub async fn changed(&mut self) {
-        if self.0.changed().await.is_err() {
+        if self.end.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }

@@ -108,7 +108,7 @@ impl Elector {
 
     /// How long until the next try: not longer than the deadline leaves, for then we stop, whether the API server
     /// answers or not; nor longer than the holder's promise lasts.
-    fn pause(&self, options: &LeaseOptions, now: BootTime) -> Duration {
+    pub fn pause(&self, options: &LeaseOptions, now: BootTime) -> Duration {
         let usual = options.retry_period.min(self.patience(options, now));
         let promise =
             self.awaited().map(|(record, since)| record.promise().saturating_sub(now.since(*since)));
@@ -297,7 +297,7 @@ fn lost(options: &LeaseOptions) -> LeaseLost {
 }
 
 /// In the Lease a promise is in whole seconds: never shorter than we hold it.
-fn promised(duration: Duration) -> i32 {
+pub fn promised(duration: Duration) -> i32 {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     i32::try_from(seconds).unwrap_or(i32::MAX)
 }

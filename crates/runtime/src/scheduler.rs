@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use crate::api::{Api, Evictions, Notes};
-use crate::clock::CycleClock;
+use crate::clock::{Clock, CycleClock};
 use crate::controllers::{self, ControllersOptions, Parts};
 use crate::engine::{Engine, Input, Pace, SnapshotRequests};
 use crate::extender::{Clients, HttpExtender};
@@ -540,7 +540,8 @@ fn spawn_outbox(
         let report = move |events: Vec<Event>| {
             let _ = engine.send(Input::Events(events));
         };
-        Driver { outbox, context, limiter, metrics, clients, report }.run(wire, outputs).await;
+        let clock = Clock::default();
+        Driver { outbox, context, limiter, metrics, clients, clock, report }.run(wire, outputs).await;
     })
 }
 

@@ -17,7 +17,7 @@ use kube::{Client, Resource};
 use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1::{PodGroup, Queue, is_made_for_pods};
 use phalanx_cache::{
-    Change, Fold, Guarded, Identity, Interner, Invalid, Kind, Names, Rejected, WatchEvent, check_key,
+    Change, Fold, Guarded, Identity, Interner, Invalid, Kind, Names, Page, Rejected, WatchEvent, check_key,
     check_value, slim,
 };
 use phalanx_cluster::event::{Event, Key};
@@ -35,8 +35,8 @@ use crate::outbox::{PvcSeen, QueueSeen, SELECTED_NODE, VolumeSeen};
 use crate::owners;
 use crate::recorder::{Note, Regarding};
 
-pub use source::Protobuf;
-use source::{Error, Source};
+use source::Source;
+pub use source::{Error, Protobuf};
 
 /// Waits between attempts to watch.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
@@ -275,7 +275,18 @@ pub async fn run<K: Watched>(client: Client, sink: Sink) {
     }
 }
 
-struct Watch<K> {
+/// How far a list has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// The next page is asked for with this token.
+    Until(String),
+    /// All of it is in; changes after this version follow.
+    All(String),
+}
+
+/// What is known of a kind. Told of pages and changes, tells the sink what is new.
+#[derive(Debug)]
+pub struct Watch<K> {
     fold: Fold<Guarded<K>>,
     interner: Interner,
     sink: Sink,
@@ -284,34 +295,47 @@ struct Watch<K> {
 }
 
 impl<K: Watched> Watch<K> {
-    fn new(sink: Sink) -> Self {
+    /// Of a kind of which nothing is known.
+    pub fn new(sink: Sink) -> Self {
         Self { fold: Fold::new(), interner: Interner::default(), sink, synced: false, failing: false }
     }
 
     /// Reads all objects; gives the version to watch from.
     async fn list(&mut self, source: &Source<K>) -> Result<String, Error> {
-        self.fold(WatchEvent::Init, &mut Vec::new());
+        self.begin_list();
         let mut more = String::new();
         loop {
             let page = source.page(&more).await?;
             self.answered();
-            let mut events = Vec::with_capacity(page.items.len());
-            for object in page.items {
-                self.fold(WatchEvent::InitApply(object), &mut events);
-            }
-            more = page.more;
-            if more.is_empty() {
-                if page.resource_version.is_empty() {
-                    return Err(Error::NoVersion);
-                }
-                self.fold(WatchEvent::InitDone, &mut events);
-            }
-            self.deliver(events);
-            if more.is_empty() {
-                self.listed();
-                return Ok(page.resource_version);
+            match self.page(page)? {
+                Listed::Until(next) => more = next,
+                Listed::All(version) => return Ok(version),
             }
         }
+    }
+
+    /// A list follows, page by page.
+    pub fn begin_list(&mut self) {
+        self.fold(WatchEvent::Init, &mut Vec::new());
+    }
+
+    /// The next page of a list.
+    pub fn page(&mut self, page: Page<K>) -> Result<Listed, Error> {
+        let mut events = Vec::with_capacity(page.items.len());
+        for object in page.items {
+            self.fold(WatchEvent::InitApply(object), &mut events);
+        }
+        if !page.more.is_empty() {
+            self.deliver(events);
+            return Ok(Listed::Until(page.more));
+        }
+        if page.resource_version.is_empty() {
+            return Err(Error::NoVersion);
+        }
+        self.fold(WatchEvent::InitDone, &mut events);
+        self.deliver(events);
+        self.listed();
+        Ok(Listed::All(page.resource_version))
     }
 
     fn listed(&mut self) {
@@ -342,7 +366,8 @@ impl<K: Watched> Watch<K> {
         Ok(())
     }
 
-    fn change(
+    /// A change that the API server told; its event is added to the others, which [`Watch::deliver`] hands on.
+    pub fn change(
         &mut self,
         change: Result<Change<K>, Error>,
         version: &mut String,
@@ -379,7 +404,8 @@ impl<K: Watched> Watch<K> {
         let _ = self.sink.engine.send(engine::Input::Synced(K::PLURAL));
     }
 
-    fn deliver(&self, events: Vec<Event>) {
+    /// Hands on what is new.
+    pub fn deliver(&self, events: Vec<Event>) {
         self.sink.metrics.known(K::PLURAL, self.fold.len());
         self.sink.metrics.heard(K::PLURAL, Timestamp::now());
         if !events.is_empty() {

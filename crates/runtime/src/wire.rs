@@ -55,7 +55,7 @@ impl Wire {
     }
 
     /// Anything that answers requests.
-    fn of<S, B>(service: S) -> Self
+    pub fn of<S, B>(service: S) -> Self
     where
         S: Service<Request<Bytes>, Response = Response<B>> + Clone + Send + Sync + 'static,
         S::Future: Send,

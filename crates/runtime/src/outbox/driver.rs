@@ -19,8 +19,9 @@ use super::merge::{merge, note_version};
 use super::oldest::OldestBind;
 use super::prepare::prepare;
 use super::reply::{Problem, Reply, Trouble, read};
-use super::request::{Context, Moment, build, get_pod};
+use super::request::{Context, build, get_pod};
 use super::{Depth, Job, Outbox, PvcSeen, QueueSeen, VolumeSeen, Work, Write};
+use crate::clock::Clock;
 use crate::extender::Clients;
 use crate::fence::Fenced;
 use crate::limiter::Limiter;
@@ -63,6 +64,8 @@ pub struct Driver<F> {
     pub metrics: Arc<Metrics>,
     /// Connections to extenders that bind.
     pub clients: Clients,
+    /// The time.
+    pub clock: Clock,
     /// Tells the scheduling thread.
     pub report: F,
 }
@@ -74,9 +77,8 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
         let (mut finish, mut oldest) = (None::<Instant>, OldestBind::default());
         let mut fence = wire.fence().clone();
         loop {
-            let now = Instant::now();
-            let late = self.outbox.expire(now);
-            self.tell(late);
+            let now = self.clock.now().instant;
+            self.expire();
             let clients = self.clients.clone();
             let open = fence.is_open();
             let limited = if open {
@@ -91,7 +93,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
             if finish.is_some_and(|deadline| now >= deadline || !open || idle(&self.outbox.depth())) {
                 break;
             }
-            let told = oldest.tell(&self.outbox, &self.metrics, Moment::now());
+            let told = oldest.tell(&self.outbox, &self.metrics, self.clock.now());
             let wake = [self.outbox.wake(now), limited, finish, told].into_iter().flatten().min();
             tokio::select! {
                 Some(done) = running.next(), if !running.is_empty() => {
@@ -117,15 +119,21 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
         info!(binds = left.binds, statuses = left.writes, "outbox closed");
     }
 
+    /// Gives up what has waited too long.
+    pub fn expire(&mut self) {
+        let late = self.outbox.expire(self.clock.now().instant);
+        self.tell(late);
+    }
+
     /// Starts all requests that may start now; says when the limiter lets the next one pass.
-    fn hand_out(&mut self, now: Instant, mut start: impl FnMut(Job, Request<Bytes>)) -> Option<Instant> {
+    pub fn hand_out(&mut self, now: Instant, mut start: impl FnMut(Job, Request<Bytes>)) -> Option<Instant> {
         loop {
             if let Some(at) = self.limiter.as_mut().and_then(|limiter| limiter.wait(now)) {
                 return Some(at);
             }
             let job = self.outbox.next(now)?;
             self.limiter.iter_mut().for_each(Limiter::spend);
-            match build(&job, &self.context, Moment::now()) {
+            match build(&job, &self.context, self.clock.now()) {
                 Ok(request) => start(job, request),
                 // A name that makes no path cannot have come from an API server.
                 Err(error) => {
@@ -136,8 +144,9 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
         }
     }
 
-    fn finished(&mut self, (job, reply): (Job, Reply)) -> Vec<Event> {
-        let now = Moment::now();
+    /// Takes the outcome of a request; gives the events for the Cluster.
+    pub fn finished(&mut self, (job, reply): (Job, Reply)) -> Vec<Event> {
+        let now = self.clock.now();
         self.metrics.request(&job, &reply, now);
         self.outbox.done(job, reply, now.instant).into_iter().collect()
     }
@@ -148,8 +157,9 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
         }
     }
 
-    fn take_in(&mut self, input: Input) {
-        let now = Instant::now();
+    /// Takes in what the outbox is told.
+    pub fn take_in(&mut self, input: Input) {
+        let now = self.clock.now().instant;
         match input {
             Input::Decisions(decisions) => {
                 self.count_assumed(&decisions);
@@ -171,7 +181,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
     }
 
     fn count_assumed(&self, decisions: &[Decision]) {
-        let now = Moment::now().wall;
+        let now = self.clock.now().wall;
         for decision in decisions {
             if let Decision::Bind { pods, .. } = decision {
                 self.metrics.assumed(pods, now);
@@ -180,7 +190,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
     }
 
     fn finish(&mut self, deadline: Instant) -> Instant {
-        self.outbox.hurry(Instant::now());
+        self.outbox.hurry(self.clock.now().instant);
         deadline
     }
 }
@@ -196,7 +206,8 @@ pub(crate) async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-async fn exchange(wire: Wire, clients: Clients, mut job: Job, request: Request<Bytes>) -> (Job, Reply) {
+/// Sends a request with what has to be written before it, and says what came of it.
+pub async fn exchange(wire: Wire, clients: Clients, mut job: Job, request: Request<Bytes>) -> (Job, Reply) {
     if let Work::Settle(it) = &job.work {
         let reply = settle(&wire, &it.binding, it.why.to_string()).await;
         return (job, reply);

@@ -49,7 +49,7 @@ impl<K: protobuf::Protobuf> Protobuf<K> {
 
 /// Why a list or a watch ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub enum Error {
     /// The request failed.
     #[error(transparent)]
     Request(#[from] kube::Error),
@@ -63,7 +63,7 @@ pub(super) enum Error {
 
 impl Error {
     /// The HTTP status, if the API server has answered with one.
-    pub(super) fn code(&self) -> Option<u16> {
+    pub fn code(&self) -> Option<u16> {
         match self {
             Self::Request(kube::Error::Api(status)) | Self::Event(status) => Some(status.code),
             Self::Request(_) | Self::NoVersion => None,

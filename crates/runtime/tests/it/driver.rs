@@ -31,6 +31,7 @@ pub(crate) async fn run(client: Client, decisions: Vec<Decision>, options: Outbo
         limiter: None,
         metrics: Arc::default(),
         clients: phalanx_runtime::extender::Clients::default(),
+        clock: phalanx_runtime::clock::Clock::default(),
         report: move |events: Vec<Event>| tell.lock().unwrap().extend(events),
     };
     let (inputs, receive) = mpsc::unbounded_channel();
@@ -244,6 +245,7 @@ pub(crate) fn quick_driver_with(options: OutboxOptions) -> Driver<fn(Vec<Event>)
         limiter: None,
         metrics: Arc::default(),
         clients: phalanx_runtime::extender::Clients::default(),
+        clock: phalanx_runtime::clock::Clock::default(),
         report: |_| {},
     }
 }

@@ -124,6 +124,7 @@ async fn told(wire: phalanx_runtime::wire::Wire) -> Vec<Event> {
         limiter: None,
         metrics: quick.metrics,
         clients: quick.clients,
+        clock: quick.clock,
     };
     let (inputs, receive) = mpsc::unbounded_channel();
     inputs.send(Input::Decisions(vec![gang("a", 1)])).unwrap();
