@@ -13,6 +13,8 @@ mod chart;
 mod core;
 mod events;
 mod explain;
+#[cfg(feature = "faults")]
+mod faults;
 mod furnished;
 mod generate;
 mod idle;
@@ -47,6 +49,9 @@ struct Cli {
 enum Bench {
     /// Pods that ask something of other pods: in one zone, on hosts of their own, evenly over zones.
     Affinity(affinity::Options),
+    /// Schedulers in a simulated world that fails: what was promised and not kept.
+    #[cfg(feature = "faults")]
+    Faults(faults::Options),
     /// A cycle for one gang that fits, without and with a backlog of gangs that never will.
     Backlog(backlog::Options),
     /// One session in memory: pending gangs on empty nodes.
@@ -146,6 +151,8 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Preempt(options) => preempt::run(&options)?,
         Bench::Refusal(options) => refusal::run(&options)?,
         Bench::Explain(options) => explain::run(&options)?,
+        #[cfg(feature = "faults")]
+        Bench::Faults(options) => faults::run(&options)?,
         Bench::Events(options) => events::run(&options)?,
         Bench::Idle(options) => idle::run(&options)?,
         Bench::Network(options) => network::run(&options)?,

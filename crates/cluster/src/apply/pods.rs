@@ -281,6 +281,8 @@ impl Cluster {
             PodPhase::Pending if matches!(before.0, Status::Binding | Status::Bound | Status::Pipelined) => {
                 return before;
             }
+            // The same for a pod that was evicted since: its room is free once the pod is gone.
+            PodPhase::Pending if matches!(before, (Status::Releasing, Some(_))) => return before,
             PodPhase::Pending => Status::Pending,
         };
         let node = info.life.node.as_ref().map(|name| self.ensure_node(name));

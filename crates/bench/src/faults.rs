@@ -1,0 +1,185 @@
+//! Schedulers in a simulated world that fails: `phalanx-bench faults --runs N --seed S`.
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use phalanx_faults::planted::Planted;
+use phalanx_faults::shrink::shrink;
+use phalanx_faults::story::Story;
+use phalanx_faults::world;
+use serde::Serialize;
+use serde_json::Value;
+
+/// So many runs are given to a thread at once.
+const TOGETHER: u64 = 64;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Runs, each from a seed of its own.
+    #[arg(long, default_value_t = 1000)]
+    runs: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Plant each bug in turn, and look for the first run that finds it.
+    #[arg(long)]
+    planted: bool,
+    /// Plant this bug only, by its number.
+    #[arg(long)]
+    bug: Option<usize>,
+    /// Print the story of the first violation, line by line.
+    #[arg(long)]
+    tell: bool,
+    /// Make that story as short as it gets first.
+    #[arg(long)]
+    shrink: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Figures {
+    name: &'static str,
+    runs: u64,
+    events: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fewest_events: Option<u64>,
+    violations: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    planted: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<usize>,
+    runs_per_second: f64,
+    seconds: f64,
+}
+
+/// What came of many runs.
+#[derive(Default)]
+struct Sum {
+    runs: u64,
+    events: u64,
+    fewest: Option<u64>,
+    violations: Vec<(u64, String)>,
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.events += other.events;
+        self.fewest = self.fewest.into_iter().chain(other.fewest).min();
+        self.violations.extend(other.violations);
+        self.violations.sort();
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<Value> {
+    let started = Instant::now();
+    let seeds = options.seed..options.seed.saturating_add(options.runs);
+    if options.planted {
+        return plant(options, &seeds, started);
+    }
+    let bug = match options.bug {
+        Some(number) => {
+            Some(*Planted::ALL.get(number).context("--bug: there is no planted bug of this number")?)
+        }
+        None => None,
+    };
+    let sum = play(&seeds, bug, false)?;
+    for (seed, violation) in sum.violations.iter().take(20) {
+        say!("seed {seed}: {violation}");
+    }
+    if let Some((seed, _)) = sum.violations.first()
+        && (options.tell || options.shrink)
+    {
+        tell(*seed, bug, options.shrink)?;
+    }
+    figures(&sum, None, started)
+}
+
+/// Plays all seeds on all processors; until the first violation on request.
+fn play(seeds: &Range<u64>, bug: Option<Planted>, until_found: bool) -> Result<Sum> {
+    let next = AtomicU64::new(seeds.start);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = || -> Result<Sum> {
+        let mut sum = Sum::default();
+        loop {
+            let first = next.fetch_add(TOGETHER, Ordering::Relaxed);
+            for seed in (first..first.saturating_add(TOGETHER)).take_while(|seed| *seed < seeds.end) {
+                one(seed, bug, &mut sum)?;
+            }
+            if first >= seeds.end || (until_found && !sum.violations.is_empty()) {
+                next.store(seeds.end, Ordering::Relaxed);
+                return Ok(sum);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = Sum::default();
+        for thread in threads {
+            all.add(thread.join().map_err(|_| anyhow::anyhow!("a run panicked"))??);
+        }
+        Ok(all)
+    })
+}
+
+fn one(seed: u64, bug: Option<Planted>, sum: &mut Sum) -> Result<()> {
+    let outcome = world::run(&Story::new(seed), world::Options { bug, tell: false })
+        .with_context(|| format!("seed {seed}"))?;
+    sum.runs += 1;
+    sum.events += outcome.events;
+    sum.fewest = sum.fewest.into_iter().chain([outcome.events]).min();
+    sum.violations.extend(outcome.violation.map(|violation| (seed, violation.to_string())));
+    Ok(())
+}
+
+/// Plants each bug, and counts how many are found.
+fn plant(options: &Options, seeds: &Range<u64>, started: Instant) -> Result<Value> {
+    let (mut all, mut found) = (Sum::default(), 0);
+    let chosen = |number: &usize| options.bug.is_none_or(|wanted| wanted == *number);
+    for number in (0..Planted::ALL.len()).filter(chosen) {
+        let bug = Planted::ALL[number];
+        let sum = play(seeds, Some(bug), true)?;
+        match sum.violations.first() {
+            Some((seed, violation)) => {
+                found += 1;
+                say!("{number:>2} {bug:?}: seed {seed}, within {} runs: {violation}", sum.runs);
+            }
+            None => say!("{number:>2} {bug:?}: not found in {} runs", sum.runs),
+        }
+        all.add(Sum { violations: Vec::new(), ..sum });
+    }
+    figures(&all, Some(found), started)
+}
+
+fn tell(seed: u64, bug: Option<Planted>, shorter: bool) -> Result<()> {
+    let options = world::Options { bug, tell: true };
+    let story = Story::new(seed);
+    let story = if shorter { shrink(story, options)? } else { story };
+    let outcome = world::run(&story, options)?;
+    say!("{story}");
+    for line in &outcome.told {
+        say!("{line}");
+    }
+    if let Some(violation) = outcome.violation {
+        say!("VIOLATION: {violation}");
+    }
+    Ok(())
+}
+
+fn figures(sum: &Sum, found: Option<usize>, started: Instant) -> Result<Value> {
+    let seconds = started.elapsed().as_secs_f64();
+    let figures = Figures {
+        name: "faults",
+        runs: sum.runs,
+        events: sum.events,
+        fewest_events: sum.fewest,
+        violations: sum.violations.len() as u64,
+        planted: found.map(|_| Planted::ALL.len()),
+        found,
+        runs_per_second: sum.runs as f64 / seconds,
+        seconds,
+    };
+    Ok(serde_json::to_value(figures)?)
+}

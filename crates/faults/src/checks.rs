@@ -1,0 +1,301 @@
+//! What has to hold: after each thing that happens, and at the end of a run. The checkers look at the API server, not
+//! at what a scheduler believes, apart from the last one.
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use http::{Method, Request};
+use hyper::body::Bytes;
+use phalanx_api::v1beta1::PodGroup;
+use phalanx_cache::slim;
+
+use crate::gangs::{gang_name, has_ended, member, node_name, uses_node};
+use crate::process::Process;
+use crate::server::{Effect, Server};
+use crate::story::{CALM_AFTER, Micros, SECOND, Story, time};
+
+/// How long a gang may be started below `minMember` once faults are over.
+const BELOW_MIN: Micros = 55 * SECOND;
+/// How long after an eviction a pod of another gang is bound.
+const SERVED: Micros = 55 * SECOND;
+
+/// A promise that was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// When it was found.
+    pub at: Micros,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Violation {
+    /// Found at this time.
+    pub fn new(at: Micros, what: impl Into<String>) -> Self {
+        Self { at, what: what.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", time(self.at), self.what)
+    }
+}
+
+/// An eviction that nobody has used yet.
+#[derive(Clone, Debug)]
+struct Eviction {
+    at: Micros,
+    gang: usize,
+}
+
+/// What was seen so far.
+#[derive(Debug)]
+pub struct Checks {
+    story: Story,
+    found: Option<Violation>,
+    evictions: Vec<Eviction>,
+    /// Whether so many pods of a gang as it needs have had nodes at the same time, by gang.
+    started: Vec<bool>,
+    /// Since when a gang has fewer pods with nodes than it needs, but some.
+    below: BTreeMap<usize, Micros>,
+    /// UIDs of pods of which an eviction was sent.
+    leaving: BTreeSet<String>,
+    /// When a pod was bound last and of which gang, of the last two gangs.
+    last_bound: [Option<(Micros, usize)>; 2],
+    /// The length of the log of pods when gangs were looked at.
+    looked: usize,
+}
+
+impl Checks {
+    /// At the begin of a run.
+    pub fn new(story: &Story) -> Self {
+        Self {
+            story: story.clone(),
+            found: None,
+            evictions: Vec::new(),
+            started: vec![false; story.gangs.len()],
+            below: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            last_bound: [None; 2],
+            looked: 0,
+        }
+    }
+
+    fn find(&mut self, at: Micros, what: String) {
+        self.found.get_or_insert(Violation { at, what });
+    }
+
+    /// A scheduler sends a request.
+    pub fn sent(&mut self, scheduler: usize, request: &Request<Bytes>, leads: bool, now: Micros) {
+        if request.method() != Method::GET && !leads {
+            let path = request.uri().path();
+            self.find(now, format!("scheduler {scheduler} writes {path} without the lease"));
+        }
+        if request.uri().path().ends_with("/eviction") {
+            let body: serde_json::Value = serde_json::from_slice(request.body()).unwrap_or_default();
+            let uid = body["deleteOptions"]["preconditions"]["uid"].as_str();
+            self.leaving.extend(uid.map(str::to_owned));
+        }
+    }
+
+    /// A request of a scheduler was carried out.
+    pub fn effect(&mut self, effect: &Effect, scheduler: usize, server: &Server, now: Micros) {
+        match effect {
+            Effect::Bound(pod) => self.bound(pod, server, now),
+            Effect::BoundTwice(pod) => {
+                self.find(now, format!("scheduler {scheduler} binds pod {pod} to a second node"));
+            }
+            Effect::Evicted(pod) => {
+                if let Some((gang, _)) = member(pod)
+                    && !self.just_bound(gang, now)
+                {
+                    self.evictions.push(Eviction { at: now, gang });
+                }
+            }
+            Effect::Other => {}
+        }
+    }
+
+    /// The preemptor may be bound before the eviction arrives that makes room in its queue: both leave together.
+    fn just_bound(&self, victim: usize, now: Micros) -> bool {
+        let of_another = |(at, gang): &(Micros, usize)| *gang != victim && now - at < SECOND;
+        self.last_bound.iter().flatten().any(of_another)
+    }
+
+    fn bound(&mut self, pod: &str, server: &Server, now: Micros) {
+        let Some((gang, _)) = member(pod) else { return };
+        self.evictions.retain(|eviction| eviction.gang == gang);
+        self.last_bound =
+            [Some((now, gang)), self.last_bound[0].filter(|last| last.1 != gang).or(self.last_bound[1])];
+        let node = server.pods.get(pod).and_then(|pod| pod.spec.node_name.clone()).unwrap_or_default();
+        let number: usize = node.trim_start_matches("node-").parse().unwrap_or(usize::MAX);
+        let has = self.story.nodes.get(number).copied().unwrap_or(0);
+        let used = self.cores(server, |it| it.spec.node_name.as_deref() == Some(&node));
+        if used > has {
+            self.find(now, format!("pod {pod} is bound to {node}, which has {has} cores: {used} are in use"));
+        }
+        let used = self.used_of_limited(server);
+        if self.story.gangs[gang].limited && used > self.story.limit {
+            let limit = self.story.limit;
+            self.find(
+                now,
+                format!("pod {pod} is bound: queue limited may use {limit} cores and uses {used}"),
+            );
+        }
+    }
+
+    /// Cores of the pods that use nodes and are meant.
+    fn cores(&self, server: &Server, meant: impl Fn(&slim::Pod) -> bool) -> u32 {
+        let using = server.pods.iter().filter(|(_, pod)| uses_node(pod) && meant(pod));
+        using.filter_map(|(name, _)| Some(self.story.gangs[member(name)?.0].cores)).sum()
+    }
+
+    fn used_of_limited(&self, server: &Server) -> u32 {
+        self.cores(server, |pod| {
+            // As in Volcano, a pod that is being evicted holds its node and not its queue.
+            let counts = !self.leaving.contains(pod.metadata.uid.as_deref().unwrap_or_default());
+            let gang = pod.metadata.name.as_deref().and_then(member);
+            counts && gang.is_some_and(|(gang, _)| self.story.gangs[gang].limited)
+        })
+    }
+
+    /// A pod was lost by a fault or an eviction: its gang may be below `minMember` for that.
+    pub fn lost(&mut self, pod: &str) {
+        if let Some((gang, _)) = member(pod) {
+            self.started[gang] = true;
+            self.below.remove(&gang);
+        }
+    }
+
+    /// What has to hold at any time.
+    pub fn always(&mut self, server: &Server, now: Micros) -> Option<Violation> {
+        self.look_at_gangs(server, now);
+        let since = |at: Micros| now.saturating_sub(at.max(CALM_AFTER));
+        if let Some((gang, at)) = self.below.iter().find(|(_, at)| since(**at) > BELOW_MIN) {
+            let what = format!("{} was started below minMember at {}", gang_name(*gang), time(*at).trim());
+            self.find(now, what);
+        }
+        if let Some(eviction) = self.evictions.iter().find(|eviction| since(eviction.at) > SERVED) {
+            let (gang, at) = (gang_name(eviction.gang), time(eviction.at));
+            self.find(now, format!("a pod of {gang} was evicted in vain at {}", at.trim()));
+        }
+        self.found.clone()
+    }
+
+    fn look_at_gangs(&mut self, server: &Server, now: Micros) {
+        let log = server.log(crate::story::Watched::Pods).len();
+        if std::mem::replace(&mut self.looked, log) == log {
+            return;
+        }
+        let mut placed = vec![0; self.story.gangs.len()];
+        for (name, pod) in &server.pods {
+            if let Some((gang, _)) = member(name)
+                && pod.spec.node_name.is_some()
+            {
+                placed[gang] += 1;
+            }
+        }
+        for (gang, placed) in placed.into_iter().enumerate() {
+            let min = self.story.gangs[gang].min;
+            self.started[gang] |= placed >= min;
+            if placed > 0 && !self.started[gang] {
+                self.below.entry(gang).or_insert(now);
+            } else {
+                self.below.remove(&gang);
+            }
+        }
+    }
+
+    /// What has to hold once nothing changes any more.
+    pub fn at_the_end<'a>(
+        &self,
+        server: &Server,
+        now: Micros,
+        mut processes: impl Iterator<Item = &'a Process>,
+    ) -> Option<Violation> {
+        let gangs = (0..self.story.gangs.len()).find_map(|gang| {
+            self.waits_though_it_fits(gang, server).or_else(|| self.status_is_wrong(gang, server))
+        });
+        let leader = processes.find(|process| process.engine.leads && process.elector.leads());
+        let what = gangs.or_else(|| match leader {
+            Some(leader) => cluster_differs(leader, server),
+            None => Some("no scheduler leads".to_owned()),
+        });
+        what.map(|what| Violation::new(now, what))
+    }
+
+    /// All pods of a gang request the same, so what fits is a sum over nodes.
+    fn waits_though_it_fits(&self, index: usize, server: &Server) -> Option<String> {
+        let gang = &self.story.gangs[index];
+        let of_gang = |name: &String| member(name).is_some_and(|(gang, _)| gang == index);
+        let pods: Vec<_> = server.pods.iter().filter(|(name, _)| of_gang(name)).map(|(_, pod)| pod).collect();
+        let waiting = pods.iter().filter(|pod| pod.spec.node_name.is_none()).count();
+        let needed = gang.min.saturating_sub(pods.len() - waiting).max(1);
+        if waiting < needed
+            || (gang.limited && self.used_of_limited(server) + gang.cores * needed as u32 > self.story.limit)
+        {
+            return None;
+        }
+        let free = |node: usize| {
+            let used = self.cores(server, |pod| pod.spec.node_name.as_deref() == Some(&node_name(node)));
+            self.story.nodes[node].saturating_sub(used) / gang.cores
+        };
+        let fit: u32 = (0..self.story.nodes.len()).map(free).sum();
+        let name = gang_name(index);
+        (fit as usize >= needed).then(|| {
+            format!("{name} waits though it fits: {waiting} pods wait, {needed} are needed, {fit} fit")
+        })
+    }
+
+    fn status_is_wrong(&self, index: usize, server: &Server) -> Option<String> {
+        let name = gang_name(index);
+        let group = server.groups.get(&name)?;
+        let phase = |wanted: &str| {
+            let of_gang = |name: &String| member(name).is_some_and(|(gang, _)| gang == index);
+            let pods = server.pods.iter().filter(|(name, _)| of_gang(name));
+            pods.filter(|(_, pod)| pod.status.phase.as_deref() == Some(wanted)).count() as i32
+        };
+        let status = group.status.clone().unwrap_or_default();
+        let (is, due) = (
+            (status.running, status.succeeded, status.failed),
+            (phase("Running"), phase("Succeeded"), phase("Failed")),
+        );
+        if is != due {
+            return Some(format!(
+                "the status of {name} counts {is:?} of running, succeeded, failed: {due:?} are"
+            ));
+        }
+        let waits = phase("Pending") == self.story.gangs[index].size as i32;
+        (waits && !says_why(group)).then(|| format!("{name} waits and its status does not say why"))
+    }
+}
+
+fn says_why(group: &PodGroup) -> bool {
+    let conditions = group.status.iter().flat_map(|status| &status.conditions);
+    conditions.filter(|it| it.status == "True").any(|it| it.type_.as_str() == "Unschedulable")
+}
+
+/// The indexes of the scheduler are right, and its Cluster is that of the API server.
+fn cluster_differs(process: &Process, server: &Server) -> Option<String> {
+    let cluster = &process.engine.cluster;
+    if let Some(problem) = process.engine.scheduler.check(cluster).into_iter().next() {
+        return Some(format!("scheduler {}: {problem}", process.index));
+    }
+    let known: BTreeMap<String, Option<String>> = cluster
+        .tasks
+        .iter()
+        .map(|(_, task)| {
+            (task.pod.name.to_string(), task.node.map(|node| cluster.nodes[node].name.to_string()))
+        })
+        .collect();
+    let alive = server.pods.iter().filter(|(_, pod)| !has_ended(pod));
+    let due: BTreeMap<String, Option<String>> =
+        alive.map(|(name, pod)| (name.clone(), pod.spec.node_name.clone())).collect();
+    let missing = due.iter().find(|(name, node)| known.get(*name) != Some(node));
+    missing.map(|(name, node)| {
+        format!(
+            "scheduler {}: pod {name} is on {node:?}, the Cluster has {:?}",
+            process.index,
+            known.get(name)
+        )
+    })
+}

@@ -1,0 +1,70 @@
+//! Bugs that a run plants between the parts of a scheduler, to show that the checkers find them: what one part tells
+//! another is dropped, doubled or changed, as if the part were wrong.
+
+macro_rules! planted {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// A bug.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Planted {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Planted {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+    };
+}
+
+planted! {
+    /// `minMember` is read as one less: an off-by-one error of gangs.
+    MinMemberOffByOne,
+    /// Nodes are read with one core more than they have.
+    NodeOffByOne,
+    /// The capability of a queue is read with one core more.
+    CapabilityOffByOne,
+    /// The last bind of a gang of several pods is never sent.
+    BindLost,
+    /// A pod is bound to the node of another pod of the same decision.
+    BindElsewhere,
+    /// Each bind is sent once more, to another node.
+    BindDoubled,
+    /// The failure of a bind is not told to the Cluster.
+    BindFailureLost,
+    /// That a bind was carried out is told as a failure.
+    BoundIsFailure,
+    /// No answer to a bind counts as a refusal, though the bind may have been carried out.
+    SilenceIsRefusal,
+    /// A refused bind counts as carried out.
+    RefusalIsDone,
+    /// A conflict counts as carried out.
+    ConflictIsDone,
+    /// Evictions are never sent.
+    EvictionLost,
+    /// Another pod is evicted than was decided.
+    EvictionOfAnother,
+    /// Pods are evicted for which nobody waits.
+    EvictionInVain,
+    /// Changes of the status of PodGroups are not written.
+    StatusLost,
+    /// The first status of each PodGroup is written and no later one.
+    StatusFrozen,
+    /// A deletion of a pod is not told to the Cluster.
+    PodDeletionLost,
+    /// A deletion of a node is not told to the Cluster.
+    NodeDeletionLost,
+    /// A relist does not take out what is gone.
+    RelistKeepsGone,
+    /// A watch that breaks off goes on with what is new, without what it missed.
+    MissedChanges,
+    /// Cycles run for changes only, not when time has come.
+    WakeUpLost,
+    /// The outbox sends when something happens, not when time has come.
+    RetryLost,
+    /// Writes leave without a look at the lease.
+    NoFence,
+    /// A lease is taken over although its holder renews it.
+    LeaseStolen,
+    /// Two schedulers lead at once, without a lease.
+    NoLease,
+}

@@ -1,0 +1,313 @@
+//! The simulated API server: objects, versions, a log of changes for each kind, and the requests that the outbox makes.
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use http::{Method, Request, StatusCode};
+use hyper::body::Bytes;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_cache::slim;
+use phalanx_runtime::lease::Record;
+use serde_json::{Value, json};
+
+use crate::story::Watched;
+
+/// The namespace of all objects.
+pub const NAMESPACE: &str = "team";
+
+/// An object of a kind that is watched.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most objects are pods, which are the largest")]
+pub enum Object {
+    /// A pod.
+    Pod(slim::Pod),
+    /// A node.
+    Node(slim::Node),
+    /// A PodGroup.
+    PodGroup(PodGroup),
+    /// A Queue.
+    Queue(Queue),
+}
+
+impl Object {
+    fn kind(&self) -> Watched {
+        match self {
+            Self::Pod(_) => Watched::Pods,
+            Self::Node(_) => Watched::Nodes,
+            Self::PodGroup(_) => Watched::PodGroups,
+            Self::Queue(_) => Watched::Queues,
+        }
+    }
+
+    fn meta(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Pod(it) => &mut it.metadata,
+            Self::Node(it) => &mut it.metadata,
+            Self::PodGroup(it) => &mut it.metadata,
+            Self::Queue(it) => &mut it.metadata,
+        }
+    }
+}
+
+/// A change as watches tell it.
+#[derive(Clone, Debug)]
+pub struct Logged {
+    /// The version of the object.
+    pub version: u64,
+    /// It was deleted.
+    pub gone: bool,
+    /// The object after the change, or before its deletion.
+    pub object: Object,
+}
+
+/// What a request has changed that is checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing, or a status or event.
+    Other,
+    /// A pod got a node.
+    Bound(String),
+    /// A pod was to be bound to another node than the node that it has.
+    BoundTwice(String),
+    /// A pod was evicted.
+    Evicted(String),
+}
+
+/// An answer, and what the request has changed.
+pub type Answered = (StatusCode, Value, Effect);
+
+/// The API server and etcd.
+#[derive(Debug, Default)]
+pub struct Server {
+    /// Pods by name.
+    pub pods: BTreeMap<String, slim::Pod>,
+    /// Nodes by name.
+    pub nodes: BTreeMap<String, slim::Node>,
+    /// PodGroups by name.
+    pub groups: BTreeMap<String, PodGroup>,
+    /// Queues by name.
+    pub queues: BTreeMap<String, Queue>,
+    /// The Lease of the schedulers.
+    pub lease: Option<Record>,
+    version: u64,
+    uids: u64,
+    logs: [Vec<Logged>; 4],
+}
+
+impl Server {
+    /// The version of the last change of any object.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The changes of a kind, in order.
+    pub fn log(&self, kind: Watched) -> &[Logged] {
+        &self.logs[kind as usize]
+    }
+
+    /// All objects of a kind, by name.
+    pub fn list(&self, kind: Watched) -> Vec<Object> {
+        match kind {
+            Watched::Pods => self.pods.values().cloned().map(Object::Pod).collect(),
+            Watched::Nodes => self.nodes.values().cloned().map(Object::Node).collect(),
+            Watched::PodGroups => self.groups.values().cloned().map(Object::PodGroup).collect(),
+            Watched::Queues => self.queues.values().cloned().map(Object::Queue).collect(),
+        }
+    }
+
+    /// A version and a UID that no other object has.
+    pub fn next_uid(&mut self) -> String {
+        self.uids += 1;
+        format!("uid-{}", self.uids)
+    }
+
+    /// Creates or changes an object.
+    pub fn put(&mut self, mut object: Object) {
+        self.version += 1;
+        object.meta().resource_version = Some(self.version.to_string());
+        let name = object.meta().name.clone().unwrap_or_default();
+        self.write(false, object.clone());
+        match object {
+            Object::Pod(it) => drop(self.pods.insert(name, it)),
+            Object::Node(it) => drop(self.nodes.insert(name, it)),
+            Object::PodGroup(it) => drop(self.groups.insert(name, it)),
+            Object::Queue(it) => drop(self.queues.insert(name, it)),
+        }
+    }
+
+    /// Deletes a pod.
+    pub fn delete_pod(&mut self, name: &str) {
+        if let Some(pod) = self.pods.remove(name) {
+            self.gone(Object::Pod(pod));
+        }
+    }
+
+    /// Deletes a node.
+    pub fn delete_node(&mut self, name: &str) {
+        if let Some(node) = self.nodes.remove(name) {
+            self.gone(Object::Node(node));
+        }
+    }
+
+    fn gone(&mut self, mut object: Object) {
+        self.version += 1;
+        object.meta().resource_version = Some(self.version.to_string());
+        self.write(true, object);
+    }
+
+    fn write(&mut self, gone: bool, object: Object) {
+        let kind = object.kind();
+        self.logs[kind as usize].push(Logged { version: self.version, gone, object });
+    }
+
+    /// Changes a pod, if it is there.
+    pub fn update_pod(&mut self, name: &str, change: impl FnOnce(&mut slim::Pod)) {
+        if let Some(mut pod) = self.pods.get(name).cloned() {
+            change(&mut pod);
+            self.put(Object::Pod(pod));
+        }
+    }
+
+    /// Carries out a request of the outbox. An error is a request that no API server of this simulation knows.
+    pub fn handle(&mut self, request: &Request<Bytes>) -> Result<Answered> {
+        let path: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
+        let body = || serde_json::from_slice::<Value>(request.body()).context("the body is no JSON");
+        match (request.method(), path.as_slice()) {
+            (&Method::GET, ["api", "v1", "namespaces", _, "pods", name]) => Ok(self.read_pod(name)),
+            (&Method::POST, ["api", "v1", "namespaces", _, "pods", name, "binding"]) => {
+                Ok(self.bind(name, &body()?))
+            }
+            (&Method::POST, ["api", "v1", "namespaces", _, "pods", name, "eviction"]) => {
+                Ok(self.evict(name, &body()?))
+            }
+            (&Method::PATCH, ["api", "v1", "namespaces", _, "pods", name, "status"]) => {
+                Ok(self.patch_pod(name, &body()?))
+            }
+            (&Method::GET, [.., "podgroups", name]) => Ok(self.read_group(name)),
+            (&Method::PATCH, [.., "podgroups", name, "status"]) => self.patch_group(name, &body()?),
+            (&Method::PATCH, [.., "queues", name, "status"]) => self.patch_queue(name, &body()?),
+            (&Method::POST | &Method::PATCH, ["apis", "events.k8s.io", ..]) => Ok(done(json!({}))),
+            (method, _) => anyhow::bail!("{method} {} is not simulated", request.uri()),
+        }
+    }
+
+    fn read_pod(&self, name: &str) -> Answered {
+        let Some(pod) = self.pods.get(name) else { return missing(name) };
+        done(json!({
+            "metadata": {"uid": pod.metadata.uid, "deletionTimestamp": pod.metadata.deletion_timestamp},
+            "spec": {"nodeName": pod.spec.node_name.clone().unwrap_or_default()},
+        }))
+    }
+
+    fn bind(&mut self, name: &str, body: &Value) -> Answered {
+        let Some(pod) = self.pods.get(name) else { return missing(name) };
+        if body["metadata"]["uid"].as_str() != pod.metadata.uid.as_deref() {
+            return conflict("the UID in the precondition does not match the UID in record");
+        }
+        let node = body["target"]["name"].as_str().unwrap_or_default().to_owned();
+        if let Some(has) = &pod.spec.node_name {
+            let other = *has != node;
+            let (status, body, _) = conflict(&format!("pod {name} is already assigned to node {has}"));
+            return (status, body, if other { Effect::BoundTwice(name.to_owned()) } else { Effect::Other });
+        }
+        if pod.metadata.deletion_timestamp.is_some() {
+            return conflict(&format!("pod {name} is being deleted, cannot be assigned to a host"));
+        }
+        self.update_pod(name, |pod| pod.spec.node_name = Some(node));
+        (StatusCode::CREATED, json!({}), Effect::Bound(name.to_owned()))
+    }
+
+    /// A pod on a node stops first; the kubelet then deletes it.
+    fn evict(&mut self, name: &str, body: &Value) -> Answered {
+        let Some(pod) = self.pods.get(name) else { return missing(name) };
+        if body["deleteOptions"]["preconditions"]["uid"].as_str() != pod.metadata.uid.as_deref() {
+            return conflict("the UID in the precondition does not match the UID in record");
+        }
+        (StatusCode::CREATED, json!({}), Effect::Evicted(name.to_owned()))
+    }
+
+    fn patch_pod(&mut self, name: &str, body: &Value) -> Answered {
+        let Some(pod) = self.pods.get(name) else { return missing(name) };
+        if body["metadata"]["uid"].as_str() != pod.metadata.uid.as_deref() {
+            return conflict("the UID in the precondition does not match the UID in record");
+        }
+        self.update_pod(name, |pod| patch_status(pod, &body["status"]));
+        done(json!({}))
+    }
+
+    fn read_group(&self, name: &str) -> Answered {
+        let Some(group) = self.groups.get(name) else { return missing(name) };
+        let (uid, version) = (&group.metadata.uid, &group.metadata.resource_version);
+        done(json!({"metadata": {"uid": uid, "resourceVersion": version}, "status": {"conditions": []}}))
+    }
+
+    fn patch_group(&mut self, name: &str, body: &Value) -> Result<Answered> {
+        let Some(mut group) = self.groups.get(name).cloned() else { return Ok(missing(name)) };
+        let meta = &body["metadata"];
+        if meta["uid"].as_str() != group.metadata.uid.as_deref() {
+            return Ok(conflict("the UID in the precondition does not match the UID in record"));
+        }
+        if meta["resourceVersion"]
+            .as_str()
+            .is_some_and(|it| Some(it) != group.metadata.resource_version.as_deref())
+        {
+            return Ok(conflict("the object has been modified"));
+        }
+        group.status = Some(serde_json::from_value(body["status"].clone())?);
+        self.put(Object::PodGroup(group));
+        Ok(done(json!({"metadata": {"resourceVersion": self.version.to_string()}})))
+    }
+
+    fn patch_queue(&mut self, name: &str, body: &Value) -> Result<Answered> {
+        let Some(mut queue) = self.queues.get(name).cloned() else { return Ok(missing(name)) };
+        let status = queue.status.get_or_insert_default();
+        for (name, amount) in body["status"]["allocated"].as_object().into_iter().flatten() {
+            if amount.is_null() {
+                status.allocated.remove(name);
+            } else {
+                status.allocated.insert(name.clone(), serde_json::from_value(amount.clone())?);
+            }
+        }
+        if let Some(state) = body["status"].get("state") {
+            status.state = Some(serde_json::from_value(state.clone())?);
+        }
+        self.put(Object::Queue(queue));
+        Ok(done(json!({})))
+    }
+}
+
+/// A strategic merge patch: conditions are merged by type.
+fn patch_status(pod: &mut slim::Pod, patch: &Value) {
+    if let Some(node) = patch.get("nominatedNodeName") {
+        pod.status.nominated_node_name = node.as_str().map(str::to_owned);
+    }
+    for condition in patch["conditions"].as_array().into_iter().flatten() {
+        let text = |key: &str| condition[key].as_str().unwrap_or_default().to_owned();
+        let new = slim::Condition {
+            type_: text("type"),
+            status: text("status"),
+            reason: text("reason"),
+            message: condition["message"].as_str().map(str::to_owned),
+            last_transition_time: None,
+        };
+        pod.status.conditions.retain(|old| old.type_ != new.type_);
+        pod.status.conditions.push(new);
+    }
+}
+
+fn done(body: Value) -> Answered {
+    (StatusCode::OK, body, Effect::Other)
+}
+
+/// An answer that says what is wrong.
+pub fn failure(status: StatusCode, message: &str) -> Answered {
+    (status, json!({"kind": "Status", "message": message}), Effect::Other)
+}
+
+fn missing(name: &str) -> Answered {
+    failure(StatusCode::NOT_FOUND, &format!("{name} not found"))
+}
+
+fn conflict(message: &str) -> Answered {
+    failure(StatusCode::CONFLICT, message)
+}

@@ -1,0 +1,210 @@
+//! The watches of a scheduler: where each stands in the log of the simulated API server.
+use anyhow::Result;
+use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_cache::{Change, Guarded, Page, slim};
+use phalanx_cluster::event::Event;
+use phalanx_runtime::watch::{Sink, Watch};
+use serde_json::json;
+
+use crate::gangs::HIGH;
+use crate::planted::Planted;
+use crate::server::{Object, Server};
+use crate::story::Watched;
+
+/// Where a watch stands.
+#[derive(Debug, Default)]
+struct Stream {
+    /// All changes up to this version are known.
+    version: u64,
+    /// The second page of a list, and the version of the list.
+    rest: Option<(Vec<Object>, u64)>,
+    /// No list is complete, or the watch has broken off.
+    broken: bool,
+}
+
+/// The watches of one process.
+#[derive(Debug)]
+pub struct Watches {
+    pods: Watch<slim::Pod>,
+    nodes: Watch<slim::Node>,
+    groups: Watch<PodGroup>,
+    queues: Watch<Queue>,
+    streams: [Stream; 4],
+    bug: Option<Planted>,
+}
+
+impl Watches {
+    /// Of a process that has not read anything yet.
+    pub fn new(sink: &Sink, bug: Option<Planted>) -> Result<Self> {
+        classes(sink)?;
+        Ok(Self {
+            pods: Watch::new(sink.clone()),
+            nodes: Watch::new(sink.clone()),
+            groups: Watch::new(sink.clone()),
+            queues: Watch::new(sink.clone()),
+            streams: [(); 4].map(|()| Stream { broken: true, ..Stream::default() }),
+            bug,
+        })
+    }
+
+    /// The connection of a watch is gone.
+    pub fn break_off(&mut self, kind: Watched) {
+        self.streams[kind as usize].broken = true;
+    }
+
+    /// Whether a watch that has broken off may go on where it ended: no list is on its way.
+    pub fn can_resume(&self, kind: Watched) -> bool {
+        let stream = &self.streams[kind as usize];
+        stream.broken && stream.rest.is_none() && stream.version > 0
+    }
+
+    /// A watch goes on at its last version.
+    pub fn resume(&mut self, kind: Watched, server: &Server) -> Result<()> {
+        let stream = &mut self.streams[kind as usize];
+        stream.broken = false;
+        if self.bug == Some(Planted::MissedChanges) {
+            stream.version = server.version();
+        }
+        self.follow(kind, server, server.version(), 1)
+    }
+
+    /// The first page of a list arrives; the rest is on its way.
+    pub fn first_page(&mut self, kind: Watched, server: &Server) -> Result<()> {
+        let mut items = server.list(kind);
+        let rest = items.split_off(items.len() / 2);
+        let stream = &mut self.streams[kind as usize];
+        (stream.broken, stream.rest) = (true, Some((rest, server.version())));
+        if self.bug != Some(Planted::RelistKeepsGone) {
+            self.begin_list(kind);
+        }
+        self.page(kind, items, "more", server.version())
+    }
+
+    /// The second page arrives, and the watch begins.
+    pub fn second_page(&mut self, kind: Watched, server: &Server) -> Result<()> {
+        let Some((rest, version)) = self.streams[kind as usize].rest.take() else { return Ok(()) };
+        self.page(kind, rest, "", version)?;
+        let stream = &mut self.streams[kind as usize];
+        (stream.broken, stream.version) = (false, version);
+        self.follow(kind, server, server.version(), 1)
+    }
+
+    /// Changes up to a version arrive, each so many times.
+    pub fn follow(&mut self, kind: Watched, server: &Server, until: u64, times: usize) -> Result<()> {
+        let stream = &mut self.streams[kind as usize];
+        if stream.broken || stream.version >= until {
+            return Ok(());
+        }
+        let log = server.log(kind);
+        let begin = log.partition_point(|logged| logged.version <= stream.version);
+        let end = log.partition_point(|logged| logged.version <= until);
+        stream.version = until;
+        for logged in &log[begin..end] {
+            for _ in 0..times {
+                self.change(logged.object.clone(), logged.gone)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_list(&mut self, kind: Watched) {
+        match kind {
+            Watched::Pods => self.pods.begin_list(),
+            Watched::Nodes => self.nodes.begin_list(),
+            Watched::PodGroups => self.groups.begin_list(),
+            Watched::Queues => self.queues.begin_list(),
+        }
+    }
+
+    fn page(&mut self, kind: Watched, items: Vec<Object>, more: &str, version: u64) -> Result<()> {
+        let Self { pods, nodes, groups, queues, bug, .. } = self;
+        let items = items.into_iter().map(|object| altered(object, *bug));
+        match kind {
+            Watched::Pods => page(pods, items.filter_map(pod), more, version),
+            Watched::Nodes => page(nodes, items.filter_map(node), more, version),
+            Watched::PodGroups => page(groups, items.filter_map(group), more, version),
+            Watched::Queues => page(queues, items.filter_map(queue), more, version),
+        }
+    }
+
+    fn change(&mut self, object: Object, gone: bool) -> Result<()> {
+        match altered(object, self.bug) {
+            Object::Pod(_) if gone && self.bug == Some(Planted::PodDeletionLost) => Ok(()),
+            Object::Node(_) if gone && self.bug == Some(Planted::NodeDeletionLost) => Ok(()),
+            Object::Pod(it) => change(&mut self.pods, it, gone),
+            Object::Node(it) => change(&mut self.nodes, it, gone),
+            Object::PodGroup(it) => change(&mut self.groups, it, gone),
+            Object::Queue(it) => change(&mut self.queues, it, gone),
+        }
+    }
+}
+
+/// The PriorityClasses, which do not change.
+fn classes(sink: &Sink) -> Result<()> {
+    let mut watch = Watch::<slim::PriorityClass>::new(sink.clone());
+    let (name, value) = HIGH;
+    let class = json!({"metadata": {"name": name, "uid": "class", "resourceVersion": "1"}, "value": value});
+    watch.begin_list();
+    page(&mut watch, std::iter::once(serde_json::from_value(class)?), "", 1)
+}
+
+fn page<K: phalanx_runtime::watch::Watched>(
+    watch: &mut Watch<K>,
+    items: impl Iterator<Item = K>,
+    more: &str,
+    version: u64,
+) -> Result<()> {
+    let items = items.map(Guarded::Read).collect();
+    watch.page(Page { items, more: more.to_owned(), resource_version: version.to_string() })?;
+    Ok(())
+}
+
+fn change<K: phalanx_runtime::watch::Watched>(watch: &mut Watch<K>, object: K, gone: bool) -> Result<()> {
+    let object = Guarded::Read(object);
+    let change = if gone { Change::Deleted(object) } else { Change::Applied(object) };
+    let mut events = Vec::<Event>::new();
+    watch.change(Ok(change), &mut String::new(), &mut events)?;
+    watch.deliver(events);
+    Ok(())
+}
+
+fn pod(object: Object) -> Option<slim::Pod> {
+    if let Object::Pod(pod) = object { Some(pod) } else { None }
+}
+
+fn node(object: Object) -> Option<slim::Node> {
+    if let Object::Node(node) = object { Some(node) } else { None }
+}
+
+fn group(object: Object) -> Option<PodGroup> {
+    if let Object::PodGroup(group) = object { Some(group) } else { None }
+}
+
+fn queue(object: Object) -> Option<Queue> {
+    if let Object::Queue(queue) = object { Some(queue) } else { None }
+}
+
+/// The object as a scheduler with this bug reads it.
+fn altered(mut object: Object, bug: Option<Planted>) -> Object {
+    match (&mut object, bug) {
+        (Object::PodGroup(group), Some(Planted::MinMemberOffByOne)) => {
+            group.spec.min_member = (group.spec.min_member - 1).max(1);
+        }
+        (Object::Node(node), Some(Planted::NodeOffByOne)) => {
+            node.status.allocatable.extend(one_more(&node.status.allocatable));
+        }
+        (Object::Queue(queue), Some(Planted::CapabilityOffByOne)) => {
+            if let Some(cpu) = queue.spec.capability.get_mut("cpu") {
+                let cores: u32 = cpu.0.parse().unwrap_or_default();
+                cpu.0 = (cores + 1).to_string();
+            }
+        }
+        _ => {}
+    }
+    object
+}
+
+fn one_more(amounts: &slim::ResourceList) -> slim::ResourceList {
+    let cores = amounts.get("cpu").and_then(|amount| amount.0.as_ref().ok()?.to_string().parse().ok());
+    serde_json::from_value(json!({"cpu": cores.unwrap_or(0) + 1})).unwrap_or_default()
+}

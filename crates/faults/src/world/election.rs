@@ -1,0 +1,113 @@
+//! The campaign for the lease: the steps of `lease::hold` as messages of the simulation. What is decided in each step
+//! is decided by the `Elector` of the live scheduler.
+use phalanx_runtime::fence::BootTime;
+use phalanx_runtime::lease::{Action, Record, promised};
+
+use super::{Happening, World};
+use crate::planted::Planted;
+use crate::story::Answer;
+
+/// A step of a try.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// A try begins: the request that reads the lease leaves.
+    Begin,
+    /// The lease is read at the API server, for a try that began then.
+    Read(BootTime),
+    /// What was read arrives.
+    Decide(BootTime, Option<Record>),
+    /// The write arrives at the API server; made from what was read.
+    Write(BootTime, Option<Record>, i32),
+    /// The write was carried out.
+    Wrote(BootTime),
+}
+
+impl World<'_> {
+    pub(super) fn campaign(&mut self, scheduler: usize, step: Step) {
+        let Some(process) = &mut self.processes[scheduler] else { return };
+        let now = process.clocks.boot();
+        match step {
+            Step::Begin if self.options.bug == Some(Planted::NoLease) => self.leads(scheduler, now),
+            Step::Begin if process.elector.expired(&process.lease, now) => self.gives_up(scheduler),
+            Step::Begin => self.next(scheduler, Step::Read(now)),
+            Step::Read(began) => {
+                let record = self.server.lease.clone();
+                self.next(scheduler, Step::Decide(began, record));
+            }
+            Step::Decide(began, record) => {
+                let action = process.elector.step(&process.lease, record.as_ref(), now);
+                self.act(scheduler, began, record, &action);
+            }
+            Step::Write(began, record, transitions) => {
+                self.write(scheduler, began, record.as_ref(), transitions);
+            }
+            Step::Wrote(began) => self.leads(scheduler, began),
+        }
+    }
+
+    fn act(&mut self, scheduler: usize, began: BootTime, record: Option<Record>, action: &Action) {
+        let stolen = self.options.bug == Some(Planted::LeaseStolen);
+        match action {
+            Action::Lost => self.gives_up(scheduler),
+            Action::Create => self.next(scheduler, Step::Write(began, record, 0)),
+            Action::Write(transitions) => self.next(scheduler, Step::Write(began, record, *transitions)),
+            Action::Wait if stolen => self.next(scheduler, Step::Write(began, record, 1)),
+            Action::Wait => self.try_later(scheduler),
+        }
+    }
+
+    /// The next step of a try; a request of the hour's fault is lost, and another try follows.
+    fn next(&mut self, scheduler: usize, step: Step) {
+        let Some(life) = self.processes[scheduler].as_ref().map(|process| process.life) else { return };
+        let lost = match self.answer_of_fault() {
+            None | Some(Answer::Conflict) => false,
+            Some(Answer::ReplyLost | Answer::DoneTrouble) => {
+                matches!(step, Step::Decide(..) | Step::Wrote(_))
+            }
+            Some(_) => true,
+        };
+        if lost {
+            self.try_later(scheduler);
+        } else {
+            self.plan_in(1_000..50_000, Happening::Lease(scheduler, life, step));
+        }
+    }
+
+    fn try_later(&mut self, scheduler: usize) {
+        let Some(process) = &self.processes[scheduler] else { return };
+        let pause = process.elector.pause(&process.lease, process.clocks.boot());
+        let (life, at) = (process.life, self.now() + (pause.as_micros() as u64).max(1_000));
+        self.plan(at, Happening::Lease(scheduler, life, Step::Begin));
+    }
+
+    fn write(&mut self, scheduler: usize, began: BootTime, read: Option<&Record>, transitions: i32) {
+        let Some(process) = &self.processes[scheduler] else { return };
+        if self.server.lease.as_ref() != read {
+            return self.try_later(scheduler);
+        }
+        let record = Record {
+            holder: process.lease.identity.clone(),
+            duration_seconds: promised(process.lease.duration),
+            transitions,
+            version: self.planned.to_string(),
+        };
+        self.server.lease = Some(record);
+        self.next(scheduler, Step::Wrote(began));
+    }
+
+    /// The lease is held, from the time on at which the try began.
+    fn leads(&mut self, scheduler: usize, began: BootTime) {
+        let Some(process) = &mut self.processes[scheduler] else { return };
+        let first = !process.elector.leads();
+        process.elector.wrote(began);
+        if let Some(end) = process.elector.ends(&process.lease) {
+            process.keeper.open_until(end);
+        }
+        if first {
+            process.lead();
+            self.tell(|| format!("scheduler {scheduler} leads"));
+        }
+        self.step(scheduler);
+        self.try_later(scheduler);
+    }
+}

@@ -1,0 +1,135 @@
+//! Kubelets, and the controller that makes the pods of gangs.
+use phalanx_cache::slim;
+
+use super::{Happening, World};
+use crate::gangs::{self, has_ended, member};
+use crate::story::{FaultKind, SECOND};
+
+impl World<'_> {
+    pub(super) fn gang_arrives(&mut self, index: usize) {
+        let (now, gang) = (self.now(), &self.story.gangs[index]);
+        gangs::group(&mut self.server, index, gang, now);
+        self.tell(|| format!("gang-{index} is created"));
+        for number in 0..gang.size {
+            self.plan_in(1_000..2 * SECOND, Happening::PodArrives(index, number));
+        }
+    }
+
+    pub(super) fn pod_arrives(&mut self, index: usize, number: usize) {
+        let name = gangs::pod_name(index, number);
+        if self.finished[index][number] || self.server.pods.get(&name).is_some_and(|pod| !has_ended(pod)) {
+            return;
+        }
+        self.server.delete_pod(&name);
+        let now = self.now();
+        gangs::pod(&mut self.server, index, number, &self.story.gangs[index], now);
+        self.tell(|| format!("pod {name} is created"));
+    }
+
+    /// A pod was bound: its kubelet sees it after a while.
+    pub(super) fn bound(&mut self, name: &str) {
+        if let Some(uid) = self.uid(name) {
+            self.plan_in(50_000..SECOND, Happening::Starts(name.to_owned(), uid));
+        }
+    }
+
+    fn uid(&self, name: &str) -> Option<String> {
+        self.server.pods.get(name)?.metadata.uid.clone()
+    }
+
+    fn is(&self, name: &str, uid: &str) -> bool {
+        self.server.pods.get(name).is_some_and(|pod| pod.metadata.uid.as_deref() == Some(uid))
+    }
+
+    /// A pod on a node that is gone is deleted, as the garbage collector of pods does.
+    pub(super) fn starts(&mut self, name: &str, uid: &str) {
+        let Some(pod) = self.server.pods.get(name).filter(|_| self.is(name, uid)) else { return };
+        let node = pod.spec.node_name.clone().unwrap_or_default();
+        if !self.server.nodes.contains_key(&node) {
+            return self.plan_in(SECOND..3 * SECOND, Happening::Removed(name.to_owned(), uid.to_owned()));
+        }
+        let number = node.trim_start_matches("node-").parse().unwrap_or(0);
+        if self.is_active(&FaultKind::KubeletRejects(number)) {
+            self.tell(|| format!("the kubelet of {node} rejects pod {name}"));
+            return self.fails(name);
+        }
+        self.set_phase(name, "Running");
+        let runs = member(name).map_or(SECOND, |(gang, _)| self.story.gangs[gang].runs);
+        self.plan(self.now() + runs, Happening::Finishes(name.to_owned(), uid.to_owned()));
+    }
+
+    fn fails(&mut self, name: &str) {
+        self.set_phase(name, "Failed");
+        self.checks.lost(name);
+        self.make_again(name);
+    }
+
+    fn set_phase(&mut self, name: &str, phase: &str) {
+        self.tell(|| format!("pod {name} is {phase}"));
+        self.server.update_pod(name, |pod: &mut slim::Pod| pod.status.phase = Some(phase.to_owned()));
+    }
+
+    pub(super) fn finishes(&mut self, name: &str, uid: &str) {
+        let runs = |pod: &slim::Pod| !has_ended(pod) && pod.metadata.deletion_timestamp.is_none();
+        if !self.is(name, uid) || !self.server.pods.get(name).is_some_and(runs) {
+            return;
+        }
+        if let Some((gang, number)) = member(name) {
+            self.finished[gang][number] = true;
+        }
+        self.set_phase(name, "Succeeded");
+    }
+
+    /// An evicted pod stops within two seconds; one without a node is gone at once.
+    pub(super) fn evicted(&mut self, name: &str) {
+        let Some(pod) = self.server.pods.get(name) else { return };
+        let (uid, runs) = (pod.metadata.uid.clone().unwrap_or_default(), gangs::uses_node(pod));
+        self.tell(|| format!("pod {name} is evicted"));
+        if !runs {
+            return self.removed(name, &uid);
+        }
+        let deleted = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(gangs::wall(self.now()));
+        self.server.update_pod(name, |pod| pod.metadata.deletion_timestamp = Some(deleted));
+        self.plan_in(SECOND / 10..2 * SECOND, Happening::Removed(name.to_owned(), uid));
+    }
+
+    pub(super) fn removed(&mut self, name: &str, uid: &str) {
+        if self.is(name, uid) {
+            self.tell(|| format!("pod {name} is gone"));
+            self.server.delete_pod(name);
+            self.checks.lost(name);
+            self.make_again(name);
+        }
+    }
+
+    /// The controller makes another pod in the place of one that was lost.
+    fn make_again(&mut self, name: &str) {
+        if let Some((gang, number)) = member(name) {
+            self.plan_in(SECOND / 2..3 * SECOND, Happening::PodArrives(gang, number));
+        }
+    }
+
+    pub(super) fn remove_now(&mut self, name: &str) {
+        if let Some(uid) = self.uid(name) {
+            self.removed(name, &uid);
+        }
+    }
+
+    pub(super) fn node_dies(&mut self, node: usize) {
+        let name = gangs::node_name(node);
+        self.server.delete_node(&name);
+        let on_it = |pod: &&slim::Pod| pod.spec.node_name.as_deref() == Some(&name) && !has_ended(pod);
+        let pods: Vec<_> = self.server.pods.values().filter(on_it).map(|pod| pod.metadata.clone()).collect();
+        for pod in pods {
+            let (name, uid) = (pod.name.unwrap_or_default(), pod.uid.unwrap_or_default());
+            self.plan_in(100_000..SECOND, Happening::Removed(name, uid));
+        }
+    }
+
+    pub(super) fn node_returns(&mut self, node: usize) {
+        let now = self.now();
+        if !self.server.nodes.contains_key(&gangs::node_name(node)) {
+            gangs::node(&mut self.server, node, self.story.nodes[node], now);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Runs from seeds: no promise is broken, and the checkers find planted bugs.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails with the test")]
+
+use phalanx_faults::planted::Planted;
+use phalanx_faults::shrink::shrink;
+use phalanx_faults::story::Story;
+use phalanx_faults::world::{Options, run};
+
+/// How many seeds are played, each in less than a tenth of a second of a debug build.
+const RUNS: u64 = 70;
+
+/// Plays these seeds on two threads, which is what CI has.
+fn violations(seeds: std::ops::Range<u64>) -> Vec<String> {
+    let half = seeds.start + (seeds.end - seeds.start) / 2;
+    let play = |seeds: std::ops::Range<u64>| {
+        let outcomes = seeds.map(|seed| (seed, run(&Story::new(seed), Options::default()).unwrap()));
+        let wrong =
+            outcomes.filter_map(|(seed, outcome)| Some(format!("seed {seed}: {}", outcome.violation?)));
+        wrong.collect::<Vec<_>>()
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| play(half..seeds.end));
+        let mut all = play(seeds.start..half);
+        all.extend(other.join().unwrap());
+        all
+    })
+}
+
+#[test]
+fn runs_with_faults_keep_all_promises() {
+    let wrong = violations(1..1 + RUNS);
+    assert!(
+        wrong.is_empty(),
+        "{}\ntry phalanx-bench faults --runs 1 --seed SEED --tell --shrink",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn a_seed_has_one_outcome() {
+    for seed in 1..20 {
+        let story = Story::new(seed);
+        let options = Options { tell: true, ..Options::default() };
+        let (first, second) = (run(&story, options).unwrap(), run(&story, options).unwrap());
+        assert_eq!(first, second, "seed {seed}");
+        assert!(first.events >= 200, "seed {seed} has {} events", first.events);
+    }
+}
+
+#[test]
+fn a_planted_bug_is_found_and_its_story_is_short() {
+    let options = Options { bug: Some(Planted::NodeOffByOne), tell: false };
+    let found = (1..200).map(Story::new).find(|story| run(story, options).unwrap().violation.is_some());
+    let story = found.unwrap();
+    let short = shrink(story.clone(), options).unwrap();
+    assert!(short.faults.is_empty(), "no fault is needed for it: {short}");
+    assert!(run(&short, options).unwrap().violation.is_some());
+}
