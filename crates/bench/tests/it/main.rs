@@ -20,7 +20,7 @@ fn an_invalid_command_line_is_an_error_of_one_line() {
     for (args, expected) in [
         (
             &[][..],
-            "error: found no command after \"phalanx-bench\", expected one of affinity, backlog, core, ",
+            "error: found no command after \"phalanx-bench\", expected one of affinity, faults, backlog, core, ",
         ),
         (&["cor"], "error: unrecognized subcommand 'cor', expected one of affinity, "),
         (&["core", "--nodes"], "error: a value is required for '--nodes <NODES>' but none was supplied"),
