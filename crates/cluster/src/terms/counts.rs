@@ -51,7 +51,10 @@ impl Terms {
             match term.count(place, what, held, sign) {
                 News::Nothing => {}
                 News::Here => log.push(TermChange::Domain(id, place.domain)),
-                News::Everywhere => log.push(TermChange::Term(id)),
+                News::Everywhere => {
+                    log.push(TermChange::Term(id));
+                    log.push(TermChange::Domain(id, place.domain));
+                }
             }
         }
     }

@@ -54,9 +54,9 @@ struct Profile {
 /// A change of what terms count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TermChange {
-    /// A term in one domain.
+    /// What a term counts in one domain.
     Domain(TermId, u32),
-    /// A term in every domain.
+    /// What a term says of all domains together: the least and the total count, the number of domains.
     Term(TermId),
     /// Any term.
     All,
@@ -125,9 +125,13 @@ impl Terms {
     /// The counts of a term in a node's domain; `None` for a node without the label of the topology.
     #[inline]
     pub fn tally(&self, term: TermId, node: NodeId) -> Option<Tally> {
-        let term = &self.terms[term];
-        let domain = self.topologies[term.topology].domain_of(node)?;
-        Some(term.tallies.get(domain).copied().unwrap_or_default())
+        let domain = self.topologies[self.terms[term].topology].domain_of(node)?;
+        Some(self.tally_of(term, domain))
+    }
+
+    /// The counts of a term in a domain.
+    pub fn tally_of(&self, term: TermId, domain: usize) -> Tally {
+        self.terms[term].tallies.get(domain).copied().unwrap_or_default()
     }
 
     /// The domain of a node in a term's topology, if the node counts.
@@ -193,6 +197,11 @@ impl Terms {
     /// Changes when a term that matched the tasks of a class is gone, or affects them no more; the log does not tell.
     pub fn version(&self, class: &Class) -> u64 {
         class.profile.map_or(0, |profile| self.profiles[profile].version.0)
+    }
+
+    /// The terms that [concern](Self::concerns) a class; some come more than once.
+    pub fn concerning(&self, class: &Class) -> impl Iterator<Item = TermId> {
+        class.carried.all().map(|(term, _)| term).chain(self.symmetric(class))
     }
 
     /// Whether what is counted for a term makes a difference to a class.

@@ -23,7 +23,7 @@ pub(super) fn held(hold: Hold) -> Option<usize> {
 }
 
 /// What is counted in one domain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tally {
     /// Pods that the term matches.
     pub pods: Held<u32>,

@@ -70,7 +70,8 @@ pub(super) struct NodeBuckets {
     /// The nodes by position.
     nodes: Vec<NodeId>,
     records: Vec<NodeRecord>,
-    links: Links,
+    /// By tie-break, in the heap of the bucket.
+    links: Links<u64>,
     buckets: Vec<NodeBucket>,
     /// The resources of the buckets by slot: they lie closer together in memory than the tops do.
     amounts: BucketAmounts,
@@ -147,7 +148,7 @@ impl NodeBuckets {
 
     /// The tie-break of a node; the node must be in a bucket.
     pub(super) fn tie_break_of(&self, node: NodeId) -> u64 {
-        self.links.0[self.position(node)].tie_break
+        self.links.0[self.position(node)].key
     }
 
     fn position(&self, node: NodeId) -> usize {
@@ -265,7 +266,7 @@ impl NodeBuckets {
             self.nodes.push(id);
         }
         self.records.resize(self.nodes.len(), NodeRecord::NOTHING);
-        self.links.0.resize(self.nodes.len(), Link::default());
+        self.links.0.resize(self.nodes.len(), Link::of(0));
     }
 
     fn forget(&mut self, id: NodeId) {
@@ -284,7 +285,7 @@ impl NodeBuckets {
         bucket.nodes -= 1;
         bucket.position = self.links.remove(bucket.position, position as u32);
         if was_top {
-            bucket.tie_break = self.links.tie_break(bucket.position);
+            bucket.tie_break = self.links.key(bucket.position).unwrap_or(0);
             bucket.top = self.nodes.get(bucket.position as usize).map_or(NIL, |node| node.index() as u32);
         }
         if bucket.nodes == 0 {
@@ -332,7 +333,7 @@ impl NodeBuckets {
         bucket.position = self.links.meld(bucket.position, position as u32);
         self.records[position].bucket = slot;
         if bucket.position as usize == position {
-            bucket.tie_break = self.links.tie_break(bucket.position);
+            bucket.tie_break = self.links.key(bucket.position).unwrap_or(0);
             bucket.top = id.index() as u32;
             self.changed.note(slot, self.buckets.len());
         }
@@ -344,7 +345,7 @@ impl NodeBuckets {
         let record = &mut self.records[position];
         let before = std::mem::replace(&mut record.attribute_set, attribute_set);
         record.static_version = node.static_version.0;
-        self.links.0[position].tie_break = tie_break(self.seed, &node.name);
+        self.links.0[position].key = tie_break(self.seed, &node.name);
         if before != NIL {
             self.attribute_sets.leave(before);
         }

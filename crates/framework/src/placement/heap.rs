@@ -1,37 +1,44 @@
-//! The nodes of a bucket by tie-break: a pairing heap (Fredman et al., 1986) whose links lie in the records of the
-//! nodes, so that any node can leave it.
+//! Pairing heaps (Fredman et al., 1986) whose links lie in one list, so that any entry can leave its heap: the nodes of
+//! a bucket by tie-break, and the buckets of a domain group by rating.
 
-/// No node.
+/// No entry.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// The links of a node in the heap of its bucket.
+/// The links of an entry in its heap.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
-    /// The tie-break of the node; the node with the largest one is on top.
-    pub(super) tie_break: u64,
+pub(super) struct Link<K> {
+    /// The entry with the largest key is on top.
+    pub(super) key: K,
     child: u32,
     next: u32,
     /// The parent of a first child, else the sibling before.
     prev: u32,
 }
 
-impl Default for Link {
-    fn default() -> Self {
-        Self { tie_break: 0, child: NIL, next: NIL, prev: NIL }
+impl<K> Link<K> {
+    /// An entry that is a heap of its own.
+    pub(super) fn of(key: K) -> Self {
+        Self { key, child: NIL, next: NIL, prev: NIL }
     }
 }
 
-/// The links of all nodes, by position.
-#[derive(Debug, Default)]
-pub(super) struct Links(pub(super) Vec<Link>);
+/// The links of all entries.
+#[derive(Debug)]
+pub(super) struct Links<K>(pub(super) Vec<Link<K>>);
 
-impl Links {
-    /// Makes one heap of two, and returns its top. A single node is a heap.
+impl<K> Default for Links<K> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: Copy + Ord> Links<K> {
+    /// Makes one heap of two, and returns its top. A single entry is a heap.
     pub(super) fn meld(&mut self, a: u32, b: u32) -> u32 {
         if a == NIL || b == NIL {
             return if a == NIL { b } else { a };
         }
-        let (top, below) = if self.at(a).tie_break >= self.at(b).tie_break { (a, b) } else { (b, a) };
+        let (top, below) = if self.at(a).key >= self.at(b).key { (a, b) } else { (b, a) };
         let first = std::mem::replace(&mut self.at_mut(top).child, below);
         let link = self.at_mut(below);
         (link.next, link.prev) = (first, top);
@@ -41,12 +48,12 @@ impl Links {
         top
     }
 
-    /// The tie-break of a node, 0 for no node.
-    pub(super) fn tie_break(&self, node: u32) -> u64 {
-        self.0.get(node as usize).map_or(0, |link| link.tie_break)
+    /// The key of an entry; `None` for [`NIL`].
+    pub(super) fn key(&self, node: u32) -> Option<K> {
+        self.0.get(node as usize).map(|link| link.key)
     }
 
-    /// Takes a node out of the heap with this top, and returns the new top.
+    /// Takes an entry out of the heap with this top, and returns the new top.
     pub(super) fn remove(&mut self, top: u32, node: u32) -> u32 {
         let Link { child, next, prev, .. } = *self.at(node);
         let rest = self.meld_all(child);
@@ -87,18 +94,18 @@ impl Links {
         top
     }
 
-    /// Cuts a node off its siblings, and returns the next sibling.
+    /// Cuts an entry off its siblings, and returns the next sibling.
     fn cut(&mut self, node: u32) -> u32 {
         let link = self.at_mut(node);
         link.prev = NIL;
         std::mem::replace(&mut link.next, NIL)
     }
 
-    fn at(&self, node: u32) -> &Link {
+    fn at(&self, node: u32) -> &Link<K> {
         &self.0[node as usize]
     }
 
-    fn at_mut(&mut self, node: u32) -> &mut Link {
+    fn at_mut(&mut self, node: u32) -> &mut Link<K> {
         &mut self.0[node as usize]
     }
 }
@@ -115,7 +122,7 @@ mod tests {
             tie_breaks in prop::collection::vec(any::<u64>(), 1..40),
             steps in prop::collection::vec(0usize..40, 0..200),
         ) {
-            let mut links = Links(tie_breaks.iter().map(|tie_break| Link { tie_break: *tie_break, ..Link::default() }).collect());
+            let mut links = Links(tie_breaks.iter().copied().map(Link::of).collect());
             let (mut top, mut members) = (NIL, std::collections::BTreeSet::new());
             for node in steps.into_iter().map(|step| step % tie_breaks.len()) {
                 top = if members.remove(&(tie_breaks[node], node)) {

@@ -9,10 +9,12 @@ mod amounts;
 mod attribute_sets;
 mod best;
 mod buckets;
+mod domains;
 mod explain;
 mod heap;
 mod labels;
 mod ranking;
+mod rated_buckets;
 mod rating;
 mod sampling;
 mod scores;
@@ -32,6 +34,7 @@ pub use amounts::{BucketAmounts, NodeAmounts, balance, floor, percent};
 pub use best::{BestNode, ExtraScores};
 use best::{BestSoFar, fit_of};
 use buckets::NodeBuckets;
+use domains::DomainIndex;
 use phalanx_cluster::Cluster;
 pub use phalanx_cluster::Fit;
 use phalanx_cluster::id::{ClassId, NodeId, TaskId};
@@ -39,7 +42,6 @@ use ranking::ClassRanking;
 use sampling::Rotation;
 pub use sampling::Sampling;
 pub use scores::NodeScore;
-use topology::DomainIndex;
 use tournament::Rating;
 
 /// Scores are compared as whole millionths, so that rounding in the last bit of a float decides nothing.

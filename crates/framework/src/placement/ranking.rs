@@ -1,10 +1,13 @@
-//! The node buckets as one class rates them, in a tournament that catches up with changes.
+//! The node buckets as one class rates them, which catches up with changes.
 use rayon::prelude::*;
 
 use super::buckets::NodeBuckets;
+use super::domains::DomainIndex;
+use super::heap::NIL;
+use super::rated_buckets::RatedBuckets;
 use super::rating::{AttributeVerdict, ClassVerdicts};
-use super::topology::{DomainIndex, RankingInput, TopologyChange};
-use super::tournament::{Rating, Tournament};
+use super::topology::{ChangedSets, RankingInput, TopologyChange};
+use super::tournament::Rating;
 use crate::plugin::NodeRules;
 use phalanx_cluster::{Class, Cluster};
 
@@ -33,20 +36,24 @@ pub(super) struct ClassRanking {
 /// The scores of the buckets.
 #[derive(Debug, Default)]
 pub(super) struct BucketScores {
-    /// By slot, the serial of the bucket whose score the tournament has; 0 for none.
+    /// By slot, the serial of the bucket whose score is known; 0 for none.
     rated: Vec<u64>,
-    tournament: Tournament,
+    ratings: RatedBuckets,
 }
 
 impl ClassRanking {
     /// The slot of the best bucket, and its rating.
     pub(super) fn best(&self) -> Option<(usize, Rating)> {
-        self.scores.tournament.best()
+        self.scores.ratings.best(|group| self.class_verdicts.topology.score_of(group))
     }
 
     /// The rating of the bucket in a slot.
     pub(super) fn rating(&self, slot: usize) -> Rating {
-        self.scores.tournament.rating(slot)
+        let (rating, group) = self.scores.ratings.rating(slot);
+        if group == NIL {
+            return rating;
+        }
+        Rating { score: rating.score + self.class_verdicts.topology.score_of(group), ..rating }
     }
 
     /// The number of slots in the ranking.
@@ -88,16 +95,17 @@ impl ClassRanking {
         self.newest = buckets.newest();
         if self.attribute_sets != buckets.attribute_sets().stamp() {
             self.attribute_sets = buckets.attribute_sets().stamp();
-            self.class_verdicts.judge(input);
+            self.class_verdicts.judge(input, domains);
             self.scores.rated.fill(0);
             return self.rate_all(input);
         }
         let ClassVerdicts { verdicts, topology, .. } = &mut self.class_verdicts;
         let moved = match topology.catch_up(input, verdicts, domains) {
-            TopologyChange::Sets(moves) => {
-                let forgotten = self.forget(buckets, &moves.attribute_sets);
-                self.shift(buckets, &moves.scores);
-                forgotten
+            TopologyChange::Sets(ChangedSets { feasibility, moved }) => {
+                self.forget(buckets, &feasibility).map(|mut slots| {
+                    slots.extend(slots_of(buckets, &moved));
+                    slots
+                })
             }
             TopologyChange::All => None,
         };
@@ -121,11 +129,7 @@ impl ClassRanking {
     /// Forgets the scores of the buckets with these attribute sets. Returns the slots; `None` when they are so many
     /// that rating all buckets is less work.
     fn forget(&mut self, buckets: &NodeBuckets, attribute_sets: &[u32]) -> Option<Vec<u32>> {
-        let slots: Vec<u32> = attribute_sets
-            .iter()
-            .flat_map(|attribute_set| buckets.of_attribute_set(*attribute_set))
-            .copied()
-            .collect();
+        let slots: Vec<u32> = slots_of(buckets, attribute_sets).collect();
         if slots.len() > RATE_SINGLY_BUCKETS.max(buckets.slots().len() / 8) {
             return None;
         }
@@ -137,39 +141,20 @@ impl ClassRanking {
         Some(slots)
     }
 
-    /// Adds to the known scores of the buckets with these attribute sets.
-    fn shift(&mut self, buckets: &NodeBuckets, scores: &[(u32, i64)]) {
-        let mut shifts = Vec::new();
-        for (attribute_set, more) in scores {
-            let known = |slot: &&u32| {
-                let slot = **slot as usize;
-                let serial = buckets.slots()[slot].serial;
-                self.scores.rated.get(slot) == Some(&serial) && self.rating(slot) != Rating::NONE
-            };
-            shifts.extend(
-                buckets
-                    .of_attribute_set(*attribute_set)
-                    .iter()
-                    .filter(known)
-                    .map(|slot| (*slot as usize, *more)),
-            );
-        }
-        self.scores.tournament.shift(&shifts);
-    }
-
     fn update(&mut self, input: &RankingInput<'_>, slot: usize) {
-        let (rated, mut rating) =
-            (&mut self.scores.rated[slot..=slot], [self.scores.tournament.rating(slot)]);
-        self.class_verdicts.rate::<1>(input, slot, rated, &mut rating);
-        self.scores.tournament.update(slot, rating[0]);
+        let BucketScores { rated, ratings } = &mut self.scores;
+        let mut rating = [ratings.rating(slot).0];
+        self.class_verdicts.rate::<1>(input, slot, &mut rated[slot..=slot], &mut rating);
+        ratings.update(slot, rating[0], self.class_verdicts.group_of(input, slot));
     }
 
     fn rate_all(&mut self, input: &RankingInput<'_>) {
         let slots = input.buckets.slots();
         // The width is a power of two, so that a few more buckets do not cost a rating of all.
         let width = slots.len().next_power_of_two();
-        let Self { class_verdicts, scores: BucketScores { rated, tournament }, .. } = self;
-        let mut ratings = tournament.take();
+        let Self { class_verdicts, scores, .. } = self;
+        let BucketScores { rated, ratings: rated_buckets } = scores;
+        let mut ratings = rated_buckets.take();
         ratings.resize(width, Rating::NONE);
         ratings[slots.len()..].fill(Rating::NONE);
         rated.resize(width, 0);
@@ -185,7 +170,13 @@ impl ClassRanking {
                 known.par_chunks_mut(BATCH_BUCKETS).zip(list.par_chunks_mut(BATCH_BUCKETS)).enumerate();
             chunks.with_min_len(PARALLEL_MIN_BUCKETS / BATCH_BUCKETS / 2).for_each(some);
         }
-        tournament.rebuild(ratings);
+        let group_of = |slot| class_verdicts.group_of(input, slot);
+        rated_buckets.rebuild(ratings, class_verdicts.topology.has_groups().then_some(group_of));
         self.cursor = input.buckets.changed_end();
     }
+}
+
+/// The slots of the buckets with these attribute sets.
+fn slots_of<'a>(buckets: &'a NodeBuckets, attribute_sets: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+    attribute_sets.iter().flat_map(|attribute_set| buckets.of_attribute_set(*attribute_set)).copied()
 }

@@ -1,6 +1,8 @@
 //! Rates node buckets for a class.
 use super::amounts::SimpleRequest;
 use super::buckets::NodeBucket;
+use super::domains::DomainIndex;
+use super::heap::NIL;
 use super::topology::{RankingInput, TopologyVerdicts};
 use super::tournament::Rating;
 use super::{FUTURE_IDLE_OFFSET, Fit, SCORE_MILLIONTHS};
@@ -23,7 +25,7 @@ pub(super) struct ClassVerdicts {
 }
 
 impl ClassVerdicts {
-    /// Rates the buckets in the slots from `first` on, at most `N`, by their tops. `rated` has, by slot, the serial of
+    /// Rates the buckets in the slots from `first` on, at most `N`, by their tops, without the score by topology. `rated` has, by slot, the serial of
     /// the bucket whose score is in `ratings`: the score of a bucket stays when its top changes.
     pub(super) fn rate<const N: usize>(
         &self,
@@ -57,7 +59,12 @@ impl ClassVerdicts {
         }
     }
 
-    /// The score of a bucket without the scorers by resources; negative (by [`FUTURE_IDLE_OFFSET`]) when only future
+    /// The domain group of the bucket in a slot; [`NIL`] for none.
+    pub(super) fn group_of(&self, input: &RankingInput<'_>, slot: usize) -> u32 {
+        input.buckets.slots().get(slot).map_or(NIL, |bucket| self.topology.group_of(bucket.attribute_set))
+    }
+
+    /// The score of a bucket without the scorers by resources and by topology; negative (by [`FUTURE_IDLE_OFFSET`]) when only future
     /// idle resources fit, `None` when the bucket is not feasible.
     #[inline]
     fn base(&self, input: &RankingInput<'_>, slot: usize, bucket: &NodeBucket) -> Option<i64> {
@@ -75,7 +82,7 @@ impl ClassVerdicts {
         } else {
             return None;
         };
-        Some(fixed + topology.score + offset)
+        Some(fixed + offset)
     }
 
     /// Whether the idle and the future idle resources of the bucket in a slot fit the request.
@@ -90,7 +97,7 @@ impl ClassVerdicts {
     }
 
     /// Asks the filters and scorers by attributes about one node of every attribute set.
-    pub(super) fn judge(&mut self, input: &RankingInput<'_>) {
+    pub(super) fn judge(&mut self, input: &RankingInput<'_>, domains: &mut DomainIndex) {
         let RankingInput { cluster, rules, buckets, .. } = input;
         self.simple = SimpleRequest::of(&input.class.request);
         let mut of_attribute_set: Vec<Option<&Node>> = vec![None; buckets.attribute_sets().bound()];
@@ -106,7 +113,7 @@ impl ClassVerdicts {
         for scorer in &rules.scorers {
             add_scores(&of_attribute_set, &mut self.verdicts, scorer.as_ref());
         }
-        self.topology.ask_all(input, &self.verdicts);
+        self.topology.ask_all(input, &self.verdicts, domains);
     }
 }
 

@@ -1,92 +1,37 @@
-//! What the rules by topology domain say of the nodes with each attribute set, for one class. Topology keys are among
-//! the attributes, so nodes with equal sets are in the same domains. After a change the rules are asked again for the
-//! domains where a count changed.
+//! What the rules by topology domain say of nodes, for one class.
+//!
+//! These rules read what terms count in the domains of a node, so nodes with equal counts are one *domain group*: the
+//! rules are asked once for each group, and scores are normalised over groups. Where a count changes, the nodes of a
+//! small domain (a host) go over to another group. The nodes of a large domain (a zone) would be many, so the domain
+//! itself tells them apart from other nodes instead of its counts: they stay, and their groups are asked again.
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::Fit;
 use super::buckets::NodeBuckets;
+use super::domains::DomainIndex;
+use super::heap::NIL;
 use super::rating::{AttributeVerdict, in_millionths};
 use crate::plugin::NodeRules;
-use phalanx_cluster::id::{NodeId, TopologyId};
-use phalanx_cluster::{Class, Cluster, TermChange};
+use phalanx_cluster::id::{NodeId, TermId, TopologyId};
+use phalanx_cluster::{Class, Cluster, Tally, TermChange};
 
-/// What the rules by topology domain say of the nodes with an attribute set.
+/// The nodes of a small domain have at most so many attribute sets.
+const SMALL_DOMAIN_SETS: usize = 8;
+
+/// What the rules by topology domain say of the nodes in a domain group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TopologyVerdict {
     /// The filters pass with the pods as they are.
     pub(super) idle: bool,
     /// The filters pass once terminating pods are gone.
     pub(super) future_idle: bool,
-    /// The sum of the scores, in millionths.
-    pub(super) score: i64,
 }
 
 impl TopologyVerdict {
     /// Where no rule has an opinion.
-    pub(super) const NO_OPINION: TopologyVerdict =
-        TopologyVerdict { idle: true, future_idle: true, score: 0 };
-}
-
-/// The attribute sets of the nodes in each domain, for each topology that was asked for.
-#[derive(Debug, Default)]
-pub(super) struct DomainIndex(FxHashMap<TopologyId, TopologyIndex>);
-
-#[derive(Debug)]
-struct TopologyIndex {
-    /// The stamps of the attribute sets and of the topology when the index was made.
-    stamps: [u64; 2],
-    /// By domain, where its attribute sets begin in `attribute_sets`.
-    begins: Vec<u32>,
-    attribute_sets: Vec<u32>,
-}
-
-impl DomainIndex {
-    /// Forgets topologies that no longer exist.
-    pub(super) fn retain(&mut self, cluster: &Cluster) {
-        self.0.retain(|id, _| cluster.terms.has_topology(*id));
-    }
-
-    fn attribute_sets(
-        &mut self,
-        cluster: &Cluster,
-        buckets: &NodeBuckets,
-        id: TopologyId,
-        domain: u32,
-    ) -> &[u32] {
-        let stamps = [buckets.attribute_sets().stamp(), cluster.terms.topology(id).version()];
-        let index = self.0.entry(id).or_insert_with(|| TopologyIndex::new(cluster, buckets, id, stamps));
-        if index.stamps != stamps {
-            *index = TopologyIndex::new(cluster, buckets, id, stamps);
-        }
-        let [from, to] = [0, 1].map(|next| index.begins.get(domain as usize + next).copied());
-        let end = index.attribute_sets.len() as u32;
-        &index.attribute_sets[from.unwrap_or(end) as usize..to.unwrap_or(end) as usize]
-    }
-}
-
-impl TopologyIndex {
-    /// Counts the attribute sets of each domain, then sorts them by domain.
-    fn new(cluster: &Cluster, buckets: &NodeBuckets, id: TopologyId, stamps: [u64; 2]) -> Self {
-        let topology = cluster.terms.topology(id);
-        let attribute_sets = 0..buckets.attribute_sets().bound() as u32;
-        let of =
-            |attribute_set: u32| Some((attribute_set, topology.domain_of(buckets.example(attribute_set)?)?));
-        let domains: Vec<(u32, usize)> = attribute_sets.filter_map(of).collect();
-        let mut begins = vec![0; topology.bound() + 1];
-        for (_, domain) in &domains {
-            begins[domain + 1] += 1;
-        }
-        for at in 1..begins.len() {
-            begins[at] += begins[at - 1];
-        }
-        let mut next = begins.clone();
-        let mut attribute_sets = vec![0; domains.len()];
-        for (attribute_set, domain) in domains {
-            attribute_sets[next[domain] as usize] = attribute_set;
-            next[domain] += 1;
-        }
-        Self { stamps, begins, attribute_sets }
-    }
+    const NO_OPINION: TopologyVerdict = TopologyVerdict { idle: true, future_idle: true };
 }
 
 /// What a ranking is made from.
@@ -97,64 +42,125 @@ pub(super) struct RankingInput<'a> {
     pub(super) buckets: &'a NodeBuckets,
 }
 
+/// What tells the nodes of a domain group from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Mark {
+    /// They are in no domain of the topology.
+    NoDomain(TopologyId),
+    /// They are in this large domain.
+    Large(TopologyId, u32),
+    /// They are in small domains of the term's topology for which the term counts this. No mark for nothing.
+    Counts(TermId, Tally),
+}
+
+/// Nodes of which the topology rules of the class say the same.
+#[derive(Debug)]
+struct DomainGroup {
+    marks: Arc<[Mark]>,
+    /// The number of its attribute sets; a group without any waits to be used again.
+    attribute_sets: u32,
+    /// One of its attribute sets.
+    example: u32,
+    verdict: TopologyVerdict,
+    /// By scorer: the score before it is normalised.
+    raw: Vec<f64>,
+    /// The sum of the scores, in millionths.
+    score: i64,
+}
+
 /// What the rules by topology domain say of all attribute sets.
 #[derive(Debug, Default)]
 pub(super) struct TopologyVerdicts {
-    attribute_sets: Vec<TopologyVerdict>,
-    /// By scorer, then by attribute set: the score before it is normalised.
-    raw: Vec<Vec<f64>>,
+    /// The terms that concern the class.
+    terms: Vec<TermId>,
+    groups: Vec<DomainGroup>,
+    free: Vec<u32>,
+    by_marks: FxHashMap<Arc<[Mark]>, u32>,
+    /// By attribute set; [`NIL`] for those whose nodes do not pass the filters by attributes. Empty without rules.
+    group_of: Vec<u32>,
     cursor: u64,
     /// The version of the terms that match the class.
     version: u64,
 }
 
-/// What changed when the rules were asked again.
+/// What changed since the rules were asked last.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TopologyChange {
     Sets(ChangedSets),
     All,
 }
 
-/// Which answers about one attribute set differ from those before.
-#[derive(Clone, Copy, Default)]
-struct RulesChanged {
-    /// Whether an answer of a filter changed.
-    feasibility: bool,
-    /// Whether an answer of a scorer changed.
-    scores: bool,
-}
-
-/// Attribute sets with another answer than before.
+/// Attribute sets of which something else is said than before.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ChangedSets {
-    /// Sets whose nodes became feasible or infeasible.
-    pub(super) attribute_sets: Vec<u32>,
-    /// Sets whose score changed, and by how much it is larger now, in millionths.
-    pub(super) scores: Vec<(u32, i64)>,
+    /// Sets with another answer of a filter.
+    pub(super) feasibility: Vec<u32>,
+    /// Other sets that are in another group.
+    pub(super) moved: Vec<u32>,
+}
+
+/// Where counts changed that concern a class.
+#[derive(Default)]
+struct Touched {
+    large: Vec<(TopologyId, u32)>,
+    /// The attribute sets of the nodes in small domains.
+    attribute_sets: Vec<u32>,
+    /// Something changed that rules read for every domain.
+    everywhere: bool,
 }
 
 impl TopologyVerdicts {
-    /// What the rules say of an attribute set.
-    pub(super) fn of(&self, attribute_set: u32) -> TopologyVerdict {
-        self.attribute_sets.get(attribute_set as usize).copied().unwrap_or(TopologyVerdict::NO_OPINION)
+    /// Whether there are rules by topology domain.
+    pub(super) fn has_groups(&self) -> bool {
+        !self.group_of.is_empty()
     }
 
-    /// Asks the rules about all attribute sets.
-    pub(super) fn ask_all(&mut self, input: &RankingInput<'_>, verdicts: &[Option<AttributeVerdict>]) {
-        let RankingInput { rules, .. } = input;
-        self.attribute_sets.clear();
+    /// The group of an attribute set; [`NIL`] for none.
+    pub(super) fn group_of(&self, attribute_set: u32) -> u32 {
+        self.group_of.get(attribute_set as usize).copied().unwrap_or(NIL)
+    }
+
+    /// What the filters say of an attribute set.
+    #[inline]
+    pub(super) fn of(&self, attribute_set: u32) -> TopologyVerdict {
+        let group = self.groups.get(self.group_of(attribute_set) as usize);
+        group.map_or(TopologyVerdict::NO_OPINION, |group| group.verdict)
+    }
+
+    /// The score of a group, in millionths; 0 for [`NIL`].
+    pub(super) fn score_of(&self, group: u32) -> i64 {
+        self.groups.get(group as usize).map_or(0, |group| group.score)
+    }
+
+    /// Groups all attribute sets, and asks the rules about all groups.
+    pub(super) fn ask_all(
+        &mut self,
+        input: &RankingInput<'_>,
+        verdicts: &[Option<AttributeVerdict>],
+        domains: &mut DomainIndex,
+    ) {
+        let RankingInput { cluster, class, rules, buckets } = input;
+        *self = Self::default();
         if rules.topology_filters.is_empty() && rules.topology_scorers.is_empty() {
             return;
         }
-        self.cursor = input.cluster.terms.changes_end();
-        self.version = input.cluster.terms.version(input.class);
-        self.attribute_sets.resize(verdicts.len(), TopologyVerdict::NO_OPINION);
-        self.raw.clear();
-        self.raw.resize(rules.topology_scorers.len(), vec![0.0; verdicts.len()]);
-        for attribute_set in 0..verdicts.len() as u32 {
-            self.ask(input, verdicts, attribute_set);
+        self.cursor = cluster.terms.changes_end();
+        self.version = cluster.terms.version(class);
+        self.terms = cluster.terms.concerning(class).collect();
+        self.terms.sort_unstable();
+        self.terms.dedup();
+        self.group_of.resize(verdicts.len(), NIL);
+        let mut marks = Vec::new();
+        for (attribute_set, verdict) in (0..).zip(verdicts) {
+            if let (Some(Ok(_)), Some(node)) = (verdict, buckets.example(attribute_set)) {
+                self.find_marks(input, domains, node, &mut marks);
+                self.join(attribute_set, &marks);
+            }
         }
-        self.score(input, verdicts);
+        for group in 0..self.groups.len() {
+            self.ask(input, group);
+        }
+        self.score(input);
     }
 
     /// Catches up with the pods that are counted in topology domains.
@@ -164,110 +170,213 @@ impl TopologyVerdicts {
         verdicts: &[Option<AttributeVerdict>],
         domains: &mut DomainIndex,
     ) -> TopologyChange {
-        if self.attribute_sets.is_empty() {
+        if !self.has_groups() {
             return TopologyChange::Sets(ChangedSets::default());
         }
-        let RankingInput { cluster, class, buckets, .. } = *input;
+        let RankingInput { cluster, class, .. } = *input;
         let same = self.version == cluster.terms.version(class);
         let changes = cluster.terms.changes(self.cursor).filter(|_| same);
         if changes.is_some_and(<[_]>::is_empty) {
             return TopologyChange::Sets(ChangedSets::default());
         }
-        let Some(mut attribute_sets) =
-            changes.and_then(|changes| touched(changes, cluster, class, buckets, domains))
-        else {
-            self.ask_all(input, verdicts);
+        let Some(touched) = changes.and_then(|changes| self.touched(changes, input, domains)) else {
+            self.ask_all(input, verdicts, domains);
             return TopologyChange::All;
         };
         self.cursor = cluster.terms.changes_end();
-        attribute_sets.sort_unstable();
-        attribute_sets.dedup();
-        let mut rescored = false;
-        attribute_sets.retain(|attribute_set| {
-            let changed = self.ask(input, verdicts, *attribute_set);
-            rescored |= changed.scores;
-            changed.feasibility
-        });
-        let scores = if rescored { self.score(input, verdicts) } else { Vec::new() };
-        TopologyChange::Sets(ChangedSets { attribute_sets, scores })
+        TopologyChange::Sets(self.follow(input, &touched, domains))
     }
 
-    /// Asks the rules about one attribute set.
-    fn ask(
+    /// Where a count changed that concerns the class; `None` for everywhere.
+    fn touched(
+        &self,
+        changes: &[TermChange],
+        input: &RankingInput<'_>,
+        domains: &mut DomainIndex,
+    ) -> Option<Touched> {
+        let RankingInput { cluster, class, buckets, .. } = *input;
+        let mut touched = Touched::default();
+        for change in changes {
+            let (TermChange::Domain(term, _) | TermChange::Term(term)) = *change else { return None };
+            if self.terms.binary_search(&term).is_err() {
+                if cluster.terms.concerns(term, class) {
+                    // It came after the attribute sets were grouped.
+                    return None;
+                }
+                continue;
+            }
+            let (TermChange::Domain(_, domain), Some(topology)) = (*change, cluster.terms.topology_of(term))
+            else {
+                touched.everywhere = true;
+                continue;
+            };
+            let attribute_sets = domains.attribute_sets(cluster, buckets, topology, domain);
+            if attribute_sets.len() > SMALL_DOMAIN_SETS {
+                touched.large.push((topology, domain));
+            } else {
+                touched.attribute_sets.extend_from_slice(attribute_sets);
+            }
+        }
+        touched.large.sort_unstable();
+        touched.large.dedup();
+        touched.attribute_sets.sort_unstable();
+        touched.attribute_sets.dedup();
+        Some(touched)
+    }
+
+    /// Moves attribute sets to other groups, and asks the rules about groups again.
+    fn follow(
         &mut self,
         input: &RankingInput<'_>,
-        verdicts: &[Option<AttributeVerdict>],
-        attribute_set: u32,
-    ) -> RulesChanged {
-        let at = attribute_set as usize;
-        let RankingInput { cluster, rules, buckets, .. } = input;
-        let (Some(Ok(_)), Some(node)) = (&verdicts[at], buckets.example(attribute_set)) else {
-            return RulesChanged::default();
-        };
-        let passes = |fit| rules.topology_filters.iter().all(|filter| filter(cluster, node, fit).is_ok());
-        let (idle, future_idle) = (passes(Fit::Idle), passes(Fit::FutureIdle));
-        let now = TopologyVerdict { idle, future_idle, ..self.attribute_sets[at] };
-        let feasibility = std::mem::replace(&mut self.attribute_sets[at], now) != now;
-        RulesChanged { feasibility, scores: self.ask_scorers(input, node, at) }
-    }
-
-    fn ask_scorers(&mut self, input: &RankingInput<'_>, node: NodeId, attribute_set: usize) -> bool {
-        let mut scored = false;
-        for (scorer, raw) in input.rules.topology_scorers.iter().zip(&mut self.raw) {
-            let score = scorer.score(input.cluster, node);
-            scored |= (raw[attribute_set] - score).abs() > 0.0;
-            raw[attribute_set] = score;
-        }
-        scored
-    }
-
-    /// Normalises the scores. Returns the attribute sets whose score changed, and by how much it is larger now, in
-    /// millionths.
-    fn score(&mut self, input: &RankingInput<'_>, verdicts: &[Option<AttributeVerdict>]) -> Vec<(u32, i64)> {
-        let fit = |attribute_set: &usize| matches!(verdicts[*attribute_set], Some(Ok(_)));
-        let attribute_sets: Vec<usize> = (0..verdicts.len()).filter(fit).collect();
-        let mut sums = vec![0; attribute_sets.len()];
-        for (scorer, raw) in input.rules.topology_scorers.iter().zip(&self.raw) {
-            let mut scores: Vec<f64> =
-                attribute_sets.iter().map(|attribute_set| raw[*attribute_set]).collect();
-            scorer.normalise(&mut scores);
-            for (sum, score) in sums.iter_mut().zip(scores) {
-                *sum += in_millionths(score);
-            }
-        }
+        touched: &Touched,
+        domains: &mut DomainIndex,
+    ) -> ChangedSets {
         let mut moved = Vec::new();
-        for (attribute_set, sum) in attribute_sets.into_iter().zip(sums) {
-            let before = std::mem::replace(&mut self.attribute_sets[attribute_set].score, sum);
-            if before != sum {
-                moved.push((attribute_set as u32, sum - before));
+        let mut marks = Vec::new();
+        let mut asked = Vec::new();
+        for attribute_set in touched.attribute_sets.iter().copied() {
+            let group = self.group_of(attribute_set);
+            let Some(node) = input.buckets.example(attribute_set).filter(|_| group != NIL) else { continue };
+            self.find_marks(input, domains, node, &mut marks);
+            if *self.groups[group as usize].marks != *marks {
+                moved.push((attribute_set, self.of(attribute_set)));
+                self.leave(attribute_set);
+                asked.extend(self.join(attribute_set, &marks));
             }
         }
-        moved
+        let (new, groups) = (asked.len(), 0..self.groups.len());
+        asked.extend(groups.filter(|group| touched.has(&self.groups[*group])));
+        let mut flipped = Vec::new();
+        for (at, group) in asked.iter().copied().enumerate() {
+            if self.ask(input, group) && at >= new {
+                flipped.push(group as u32);
+            }
+        }
+        if !asked.is_empty() || !moved.is_empty() {
+            self.score(input);
+        }
+        self.changed(&flipped, &moved)
+    }
+
+    /// What changed: `flipped` groups have another answer of a filter, and sets `moved`, each with the answer before.
+    fn changed(&self, flipped: &[u32], moved: &[(u32, TopologyVerdict)]) -> ChangedSets {
+        let mut changed = ChangedSets::default();
+        if !flipped.is_empty() {
+            let of_flipped = self.group_of.iter().zip(0..).filter(|(group, _)| flipped.contains(group));
+            changed.feasibility.extend(of_flipped.map(|(_, attribute_set)| attribute_set));
+        }
+        for (attribute_set, before) in moved {
+            let same = self.of(*attribute_set) == *before;
+            let list = if same { &mut changed.moved } else { &mut changed.feasibility };
+            list.push(*attribute_set);
+        }
+        changed
+    }
+
+    /// Finds what tells the group of a node from others.
+    fn find_marks(
+        &self,
+        input: &RankingInput<'_>,
+        domains: &mut DomainIndex,
+        node: NodeId,
+        marks: &mut Vec<Mark>,
+    ) {
+        let RankingInput { cluster, buckets, .. } = *input;
+        marks.clear();
+        for term in self.terms.iter().copied() {
+            let Some(topology) = cluster.terms.topology_of(term) else { continue };
+            let mark = match cluster.terms.topology(topology).domain_of(node) {
+                None => Mark::NoDomain(topology),
+                Some(domain) => {
+                    let number = domain as u32;
+                    if domains.attribute_sets(cluster, buckets, topology, number).len() > SMALL_DOMAIN_SETS {
+                        Mark::Large(topology, number)
+                    } else {
+                        Mark::Counts(term, cluster.terms.tally_of(term, domain))
+                    }
+                }
+            };
+            let nothing = matches!(mark, Mark::Counts(_, tally) if tally == Tally::default());
+            if !nothing && !marks.contains(&mark) {
+                marks.push(mark);
+            }
+        }
+    }
+
+    /// Counts an attribute set in, and returns its group if that is new.
+    fn join(&mut self, attribute_set: u32, marks: &[Mark]) -> Option<usize> {
+        let known = self.by_marks.get(marks).copied();
+        let id = known.unwrap_or_else(|| self.new_group(marks));
+        let group = &mut self.groups[id as usize];
+        group.attribute_sets += 1;
+        group.example = attribute_set;
+        self.group_of[attribute_set as usize] = id;
+        known.is_none().then_some(id as usize)
+    }
+
+    fn new_group(&mut self, marks: &[Mark]) -> u32 {
+        let group = DomainGroup {
+            marks: marks.into(),
+            attribute_sets: 0,
+            example: NIL,
+            verdict: TopologyVerdict::NO_OPINION,
+            raw: Vec::new(),
+            score: 0,
+        };
+        let id = self.free.pop().unwrap_or(self.groups.len() as u32);
+        self.by_marks.insert(group.marks.clone(), id);
+        match self.groups.get_mut(id as usize) {
+            Some(free) => *free = group,
+            None => self.groups.push(group),
+        }
+        id
+    }
+
+    /// Counts an attribute set out of its group.
+    fn leave(&mut self, attribute_set: u32) {
+        let id = std::mem::replace(&mut self.group_of[attribute_set as usize], NIL);
+        let group = &mut self.groups[id as usize];
+        group.attribute_sets -= 1;
+        if group.attribute_sets == 0 {
+            self.by_marks.remove(&group.marks);
+            self.free.push(id);
+        } else if group.example == attribute_set {
+            let other = self.group_of.iter().position(|other| *other == id);
+            group.example = other.map_or(NIL, |other| other as u32);
+        }
+    }
+
+    /// Asks the rules about a group. Returns whether an answer of a filter changed.
+    fn ask(&mut self, input: &RankingInput<'_>, group: usize) -> bool {
+        let RankingInput { cluster, rules, buckets, .. } = input;
+        let group = &mut self.groups[group];
+        let Some(node) = buckets.example(group.example) else { return false };
+        let passes = |fit| rules.topology_filters.iter().all(|filter| filter(cluster, node, fit).is_ok());
+        let now = TopologyVerdict { idle: passes(Fit::Idle), future_idle: passes(Fit::FutureIdle) };
+        group.raw.clear();
+        group.raw.extend(rules.topology_scorers.iter().map(|scorer| scorer.score(cluster, node)));
+        std::mem::replace(&mut group.verdict, now) != now
+    }
+
+    /// Normalises the scores over all groups.
+    fn score(&mut self, input: &RankingInput<'_>) {
+        let live = |group: &&mut DomainGroup| group.attribute_sets > 0;
+        let mut groups: Vec<&mut DomainGroup> = self.groups.iter_mut().filter(live).collect();
+        groups.iter_mut().for_each(|group| group.score = 0);
+        for (at, scorer) in input.rules.topology_scorers.iter().enumerate() {
+            let mut scores: Vec<f64> = groups.iter().map(|group| group.raw[at]).collect();
+            scorer.normalise(&mut scores);
+            for (group, score) in groups.iter_mut().zip(scores) {
+                group.score += in_millionths(score);
+            }
+        }
     }
 }
 
-/// The attribute sets of the nodes in domains where a count changed that concerns the class; `None` for all attribute
-/// sets.
-fn touched(
-    changes: &[TermChange],
-    cluster: &Cluster,
-    class: &Class,
-    buckets: &NodeBuckets,
-    domains: &mut DomainIndex,
-) -> Option<Vec<u32>> {
-    let mut attribute_sets = Vec::new();
-    for change in changes {
-        match *change {
-            TermChange::All => return None,
-            TermChange::Term(term) if cluster.terms.concerns(term, class) => return None,
-            TermChange::Domain(term, domain) if cluster.terms.concerns(term, class) => {
-                if let Some(topology) = cluster.terms.topology_of(term) {
-                    attribute_sets
-                        .extend_from_slice(domains.attribute_sets(cluster, buckets, topology, domain));
-                }
-            }
-            TermChange::Term(_) | TermChange::Domain(..) => {}
-        }
+impl Touched {
+    /// Whether rules may say something else of a group.
+    fn has(&self, group: &DomainGroup) -> bool {
+        let large = |mark: &Mark| matches!(mark, Mark::Large(topology, domain) if self.large.contains(&(*topology, *domain)));
+        group.attribute_sets > 0 && (self.everywhere || group.marks.iter().any(large))
     }
-    Some(attribute_sets)
 }

@@ -66,23 +66,6 @@ impl Tournament {
         }
     }
 
-    /// Adds to the scores of players, each named once. With many players all matches are played anew.
-    pub(crate) fn shift(&mut self, more: &[(usize, i64)]) {
-        let many = more.len() > self.width / 16;
-        for (player, more) in more {
-            let rating = self.ratings[*player];
-            let rating = Rating { score: rating.score + more, ..rating };
-            if many {
-                self.ratings[*player] = rating;
-            } else {
-                self.update(*player, rating);
-            }
-        }
-        if many {
-            self.play_all();
-        }
-    }
-
     fn play_all(&mut self) {
         let half = self.width / 2;
         for (at, pair) in self.ratings.chunks_exact(2).enumerate() {

@@ -1,0 +1,124 @@
+//! The buckets of a class by rating, so that the best is found at once.
+//!
+//! Rules by topology domain change the scores of many buckets by the same at a time. Where a class has such rules,
+//! ratings are therefore without the score by topology, and there is a heap of buckets for each domain group: the best
+//! bucket is the top of a heap.
+use super::heap::{Link, Links, NIL};
+use super::tournament::{Rating, Tournament};
+
+/// The ratings of buckets by slot, in order.
+#[derive(Debug)]
+pub(super) enum RatedBuckets {
+    /// Without rules by topology domain.
+    All(Tournament),
+    ByGroup(GroupHeaps),
+}
+
+impl Default for RatedBuckets {
+    fn default() -> Self {
+        Self::All(Tournament::default())
+    }
+}
+
+impl RatedBuckets {
+    /// Replaces the ratings; `group_of` has the domain group of each slot, where there are groups.
+    pub(super) fn rebuild(&mut self, ratings: Vec<Rating>, group_of: Option<impl Fn(usize) -> u32>) {
+        match (&mut *self, group_of) {
+            (_, Some(group_of)) => *self = Self::ByGroup(GroupHeaps::new(ratings, group_of)),
+            (Self::All(tournament), None) => tournament.rebuild(ratings),
+            (Self::ByGroup(_), None) => {
+                let mut tournament = Tournament::default();
+                tournament.rebuild(ratings);
+                *self = Self::All(tournament);
+            }
+        }
+    }
+
+    /// Takes the ratings out, to be changed and passed to `rebuild`.
+    pub(super) fn take(&mut self) -> Vec<Rating> {
+        match self {
+            Self::All(tournament) => tournament.take(),
+            Self::ByGroup(heaps) => heaps.links.0.iter().map(|link| link.key).collect(),
+        }
+    }
+
+    /// The rating of a slot, without the score of its group, and the group, [`NIL`] for none.
+    pub(super) fn rating(&self, slot: usize) -> (Rating, u32) {
+        match self {
+            Self::All(tournament) => (tournament.rating(slot), NIL),
+            Self::ByGroup(heaps) => heaps.rating(slot),
+        }
+    }
+
+    /// Changes the rating and the group of a slot.
+    pub(super) fn update(&mut self, slot: usize, rating: Rating, group: u32) {
+        match self {
+            Self::All(tournament) => tournament.update(slot, rating),
+            Self::ByGroup(heaps) => heaps.update(slot, rating, group),
+        }
+    }
+
+    /// The best slot and its rating with the score of its group.
+    pub(super) fn best(&self, score_of: impl Fn(u32) -> i64) -> Option<(usize, Rating)> {
+        match self {
+            Self::All(tournament) => tournament.best(),
+            Self::ByGroup(heaps) => heaps.best(score_of),
+        }
+    }
+}
+
+/// A heap of buckets for each domain group.
+#[derive(Debug, Default)]
+pub(super) struct GroupHeaps {
+    /// By slot, with the rating.
+    links: Links<Rating>,
+    /// By slot, the group in whose heap it is; [`NIL`] for a bucket that is not feasible.
+    group_of: Vec<u32>,
+    /// By group, the slot on top.
+    tops: Vec<u32>,
+}
+
+impl GroupHeaps {
+    fn new(ratings: Vec<Rating>, group_of: impl Fn(usize) -> u32) -> Self {
+        let links = Links(ratings.iter().map(|_| Link::of(Rating::NONE)).collect());
+        let mut heaps = Self { links, group_of: vec![NIL; ratings.len()], tops: Vec::new() };
+        for (slot, rating) in ratings.into_iter().enumerate().filter(|(_, rating)| *rating != Rating::NONE) {
+            heaps.update(slot, rating, group_of(slot));
+        }
+        heaps
+    }
+
+    fn rating(&self, slot: usize) -> (Rating, u32) {
+        let group = self.group_of.get(slot).copied().unwrap_or(NIL);
+        (self.links.key(slot as u32).unwrap_or(Rating::NONE), group)
+    }
+
+    fn update(&mut self, slot: usize, rating: Rating, group: u32) {
+        let group = if rating == Rating::NONE { NIL } else { group };
+        if self.rating(slot) == (rating, group) {
+            return;
+        }
+        let before = std::mem::replace(&mut self.group_of[slot], group);
+        if before != NIL {
+            let top = &mut self.tops[before as usize];
+            *top = self.links.remove(*top, slot as u32);
+        }
+        self.links.0[slot].key = rating;
+        if group != NIL {
+            if self.tops.len() <= group as usize {
+                self.tops.resize(group as usize + 1, NIL);
+            }
+            let top = &mut self.tops[group as usize];
+            *top = self.links.meld(*top, slot as u32);
+        }
+    }
+
+    fn best(&self, score_of: impl Fn(u32) -> i64) -> Option<(usize, Rating)> {
+        let rating = |(top, group): (&u32, u32)| {
+            let rating = self.links.key(*top)?;
+            Some((Rating { score: rating.score + score_of(group), ..rating }, *top as usize))
+        };
+        let best = self.tops.iter().zip(0..).filter_map(rating).max();
+        best.map(|(rating, slot)| (slot, rating))
+    }
+}
