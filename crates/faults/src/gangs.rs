@@ -1,15 +1,17 @@
-//! The objects of a story: nodes, queues, PodGroups and pods.
+//! The objects of a story: nodes, queues, PodGroups, Jobs and pods.
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use phalanx_api::batch::{Job, JobSpec};
 use phalanx_api::v1beta1::{PodGroup, PodGroupSpec, Queue, QueueSpec};
 use phalanx_cache::slim;
 use serde_json::{Value, json};
 
 use crate::server::{NAMESPACE, Object, Server};
-use crate::story::{Gang, Micros};
+use crate::story::{Gang, MAX_RETRY, Maker, Micros, OnLoss};
 
 /// The PriorityClass of gangs of high priority, and its value.
 pub const HIGH: (&str, i32) = ("high", 1000);
@@ -27,20 +29,30 @@ pub fn node_name(node: usize) -> String {
     format!("node-{node}")
 }
 
-/// The name of a PodGroup.
+/// The name of a gang: that of its Job, or of the PodGroup that the user made.
 pub fn gang_name(gang: usize) -> String {
     format!("gang-{gang}")
 }
 
+/// The task of all Jobs.
+const TASK: &str = "worker";
+
 /// The name of a pod of a gang.
-pub fn pod_name(gang: usize, member: usize) -> String {
-    format!("gang-{gang}-{member}")
+pub fn pod_name(gang: usize, member: usize, maker: Maker) -> String {
+    match maker {
+        Maker::User => format!("gang-{gang}-{member}"),
+        Maker::Job(_) => format!("gang-{gang}-{TASK}-{member}"),
+    }
+}
+
+/// The gang that a Job, a PodGroup or a pod belongs to, by its name.
+pub fn gang_of(name: &str) -> Option<usize> {
+    name.strip_prefix("gang-")?.split('-').next()?.parse().ok()
 }
 
 /// The gang and the number of a pod.
 pub fn member(pod: &str) -> Option<(usize, usize)> {
-    let (gang, member) = pod.strip_prefix("gang-")?.split_once('-')?;
-    Some((gang.parse().ok()?, member.parse().ok()?))
+    Some((gang_of(pod)?, pod.rsplit('-').next()?.parse().ok()?))
 }
 
 fn meta(server: &mut Server, name: String, at: Micros) -> ObjectMeta {
@@ -77,11 +89,12 @@ pub fn node(server: &mut Server, node: usize, capacity: u32, at: Micros) {
     server.put(Object::Node(slim::Node { metadata, spec: slim::NodeSpec::default(), status }));
 }
 
-/// The queues `default` and `limited`.
+/// The queues `root`, `default` and `limited`.
 pub fn queues(server: &mut Server, limit: u32) {
     for (name, spec) in [
-        ("default", json!({"weight": 1})),
-        ("limited", json!({"weight": 1, "capability": {"cpu": limit.to_string()}})),
+        ("root", json!({"weight": 1})),
+        ("default", json!({"weight": 1, "parent": "root"})),
+        ("limited", json!({"weight": 1, "parent": "root", "capability": {"cpu": limit.to_string()}})),
     ] {
         let metadata = meta(server, name.to_owned(), 0);
         let (spec, status) = (part::<QueueSpec>(spec), part(json!({"state": "Open"})));
@@ -89,22 +102,63 @@ pub fn queues(server: &mut Server, limit: u32) {
     }
 }
 
-/// The PodGroup of a gang.
+/// The PodGroup of a gang that the user makes.
 pub fn group(server: &mut Server, index: usize, gang: &Gang, at: Micros) {
     let mut metadata = meta(server, gang_name(index), at);
     metadata.namespace = Some(NAMESPACE.to_owned());
     let spec = PodGroupSpec {
         min_member: gang.min as i32,
-        queue: if gang.limited { "limited" } else { "default" }.to_owned(),
+        queue: queue_name(gang).to_owned(),
         priority_class_name: gang.high.then(|| HIGH.0.to_owned()),
         ..PodGroupSpec::default()
     };
     server.put(Object::PodGroup(PodGroup { metadata, spec, status: None }));
 }
 
-/// A pod of a gang.
+/// The queue of a gang.
+pub fn queue_name(gang: &Gang) -> &'static str {
+    if gang.limited { "limited" } else { "default" }
+}
+
+/// The Job of a gang.
+pub fn job(server: &mut Server, index: usize, gang: &Gang, on_loss: OnLoss, at: Micros) {
+    let mut metadata = meta(server, gang_name(index), at);
+    metadata.namespace = Some(NAMESPACE.to_owned());
+    let action = match on_loss {
+        OnLoss::RestartJob => "RestartJob",
+        OnLoss::RestartTask => "RestartTask",
+        OnLoss::RestartPod => "RestartPod",
+    };
+    let container = json!({
+        "name": "main", "image": "main",
+        "resources": {"requests": {"cpu": gang.cores.to_string()}},
+    });
+    let spec: JobSpec = part(json!({
+        "schedulerName": "volcano", "queue": queue_name(gang), "minAvailable": gang.min, "maxRetry": MAX_RETRY,
+        "priorityClassName": if gang.high { HIGH.0 } else { "" },
+        "policies": [{"events": ["PodFailed", "PodEvicted"], "action": action}],
+        "tasks": [{
+            "name": TASK, "replicas": gang.size,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        }],
+    }));
+    server.put(Object::Job(Box::new(Job { metadata, spec, ..Job::default() })));
+}
+
+/// What the controllers read of a pod.
+pub fn whole_pod(pod: &slim::Pod) -> Pod {
+    let spec = PodSpec {
+        node_name: pod.spec.node_name.clone(),
+        scheduler_name: pod.spec.scheduler_name.clone(),
+        ..PodSpec::default()
+    };
+    let status = PodStatus { phase: pod.status.phase.clone(), ..PodStatus::default() };
+    Pod { metadata: pod.metadata.clone(), spec: Some(spec), status: Some(status) }
+}
+
+/// A pod of a gang that the user makes.
 pub fn pod(server: &mut Server, index: usize, number: usize, gang: &Gang, at: Micros) {
-    let mut metadata = meta(server, pod_name(index, number), at);
+    let mut metadata = meta(server, pod_name(index, number, Maker::User), at);
     metadata.namespace = Some(NAMESPACE.to_owned());
     metadata.annotations =
         Some(BTreeMap::from([("scheduling.k8s.io/group-name".to_owned(), gang_name(index))]));

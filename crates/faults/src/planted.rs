@@ -1,4 +1,4 @@
-//! Bugs that a run plants between the parts of a scheduler, to show that the checkers find them: what one part tells
+//! Bugs that a run plants between the parts of a process, to show that the checkers find them: what one part tells
 //! another is dropped, doubled or changed, as if the part were wrong.
 
 macro_rules! planted {
@@ -65,6 +65,18 @@ planted! {
     NoFence,
     /// A lease is taken over although its holder renews it.
     LeaseStolen,
-    /// Two schedulers lead at once, without a lease.
+    /// Two processes lead at once, without a lease.
     NoLease,
+    /// The controllers read Jobs with one replica more than they have.
+    ReplicasOffByOne,
+    /// The controllers never make the second pod of a Job.
+    PodCreationLost,
+    /// The controllers delete no pods.
+    JobPodDeletionLost,
+    /// The controllers do not delete the PodGroup of a Job that has ended.
+    PodGroupKept,
+    /// That a Job is completed is never written.
+    JobEndLost,
+    /// A restart of a Job counts as a retry in each status that is written after it.
+    RetryCountedTwice,
 }

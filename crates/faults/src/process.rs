@@ -1,44 +1,24 @@
-//! A scheduler of the simulation: the engine, the outbox, the watches and the elector of the live scheduler, each
-//! stepped by hand.
-use std::pin::Pin;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+//! A process of the simulation: a scheduler or the controllers, with watches, a lease and a connection of its own.
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
-use futures::future::FutureExt;
-use futures::stream::{FuturesUnordered, StreamExt};
+use anyhow::Result;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use phalanx_cluster::event::{BindFailure, BindFault, Event};
-use phalanx_cluster::{Cluster, ClusterOptions};
-use phalanx_conf::{Known, parse};
-use phalanx_core::Scheduler;
-use phalanx_core::decision::{Binding, Decision};
-use phalanx_runtime::api::Notes;
-use phalanx_runtime::clock::CycleClock;
-use phalanx_runtime::engine::{Engine, Input, Pace, SnapshotRequests};
-use phalanx_runtime::extender::Clients;
-use phalanx_runtime::faults::Faults;
 use phalanx_runtime::fence::Gatekeeper;
-use phalanx_runtime::journal::Journal;
 use phalanx_runtime::lease::{Elector, LeaseOptions};
 use phalanx_runtime::metrics::Metrics;
-use phalanx_runtime::outbox::driver::{self, Driver, exchange};
-use phalanx_runtime::outbox::reply::{Reply, Trouble};
-use phalanx_runtime::outbox::request::Context;
-use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, Work, Write};
-use phalanx_runtime::server::Health;
-use phalanx_runtime::telemetry::{SlowCycles, Telemetry};
-use phalanx_runtime::watch::Sink;
 use phalanx_runtime::wire::Wire;
-use tokio::sync::{mpsc as queue, oneshot};
+use tokio::sync::oneshot;
 use tower::util::service_fn;
 
 use crate::clocks::Clocks;
+use crate::controllers::Controllers;
 use crate::planted::Planted;
-use crate::story::{Micros, SECOND, Watched};
-use crate::watches::Watches;
+use crate::scheduler::Scheduler;
+use crate::story::{Micros, Role, SECOND};
+use crate::watches::{Reader, Watches};
 
 /// The error of a request without an answer.
 type Lost = Box<dyn std::error::Error + Send + Sync>;
@@ -54,37 +34,26 @@ pub struct Outgoing {
     pub reply: oneshot::Sender<Returned>,
 }
 
-type Running = Pin<Box<dyn Future<Output = (Job, Reply)> + Send>>;
-type Report = Box<dyn FnMut(Vec<Event>) + Send>;
+/// What a process does its work with.
+pub enum Part {
+    /// A scheduler.
+    Scheduler(Box<Scheduler>),
+    /// The controllers.
+    Controllers(Box<Controllers>),
+}
 
-/// The two configurations between which reloads switch.
-static CONFS: LazyLock<[Option<phalanx_framework::conf::Conf>; 2]> = LazyLock::new(|| {
-    let conf = |actions: &str, last: &str| {
-        let text = format!(
-            "actions: \"{actions}\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: \
-             conformance\n- plugins:\n  - name: drf\n    enablePreemptable: false\n  - name: predicates\n  - name: \
-             capacity\n  - name: {last}\n"
-        );
-        parse(&text, &Known::builtin()).conf
-    };
-    [
-        conf("enqueue, allocate, backfill, reclaim, preempt", "nodeorder"),
-        conf("enqueue, allocate, preempt, backfill", "binpack"),
-    ]
-});
-
-/// A scheduler that runs.
+/// A process that runs.
 pub struct Process {
-    /// Which scheduler it is.
+    /// Which process it is.
     pub index: usize,
+    /// What it does.
+    pub role: Role,
     /// How often it was started.
     pub life: usize,
     /// Until when it is stopped.
     pub paused_until: Micros,
     /// Its clocks.
     pub clocks: Clocks,
-    /// Cycles.
-    pub engine: Engine,
     /// Watches.
     pub watches: Watches,
     /// The lease.
@@ -93,15 +62,9 @@ pub struct Process {
     pub lease: LeaseOptions,
     /// Opens the fence.
     pub keeper: Gatekeeper,
-    driver: Driver<Report>,
-    wire: Wire,
-    inputs: mpsc::Sender<Input>,
-    outputs: queue::UnboundedReceiver<driver::Input>,
-    running: FuturesUnordered<Running>,
+    /// What it does its work with.
+    pub part: Part,
     sent: Arc<Mutex<Vec<Outgoing>>>,
-    bug: Option<Planted>,
-    frozen: std::collections::BTreeSet<Arc<str>>,
-    nodes: usize,
 }
 
 impl std::fmt::Debug for Process {
@@ -116,11 +79,13 @@ impl std::fmt::Debug for Process {
 /// What a process begins with.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Which scheduler it is.
+    /// Which process it is.
     pub index: usize,
+    /// What it does.
+    pub role: Role,
     /// How often it was started.
     pub life: usize,
-    /// Of the scheduler and the outbox.
+    /// Of the scheduler, the controllers and the outbox.
     pub seed: u64,
     /// How many nodes there are.
     pub nodes: usize,
@@ -135,186 +100,71 @@ pub struct Start {
 impl Process {
     /// One that has read nothing and does not lead.
     pub fn start(start: &Start) -> Result<Self> {
-        let Start { index, life, seed, nodes, ref clocks, conf, bug } = *start;
-        let (inputs, received) = mpsc::channel();
-        let (outbox, outputs) = queue::unbounded_channel();
-        let engine = engine(start, conf, received, outbox.clone())?;
-        let sink = Sink {
-            engine: inputs.clone(),
-            outbox,
-            owners: queue::unbounded_channel().0,
-            metrics: shared(),
-            names: Arc::default(),
-            nodes: Arc::default(),
-            faults: Arc::new(Faults::new("simulated")),
-        };
+        let Start { index, role, life, ref clocks, bug, .. } = *start;
         let sent = Arc::<Mutex<Vec<Outgoing>>>::default();
         let boot = clocks.clone();
         let (keeper, fence) = Gatekeeper::on(move || boot.boot());
         let wire = network(Arc::clone(&sent));
         let wire = if unfenced(bug) { wire } else { wire.behind(fence) };
+        let (part, reader) = match role {
+            Role::Scheduler => {
+                let (scheduler, sink) = Scheduler::start(start, wire)?;
+                (Part::Scheduler(Box::new(scheduler)), Reader::scheduler(&sink)?)
+            }
+            Role::Controllers => {
+                let (controllers, inputs) = Controllers::start(start, wire);
+                (Part::Controllers(Box::new(controllers)), Reader::Controllers(inputs))
+            }
+        };
         Ok(Self {
             index,
+            role,
             life,
             paused_until: 0,
             clocks: clocks.clone(),
-            engine,
-            watches: Watches::new(&sink, bug)?,
+            watches: Watches::new(reader, bug),
             elector: Elector::default(),
-            lease: lease(index, life),
+            lease: lease(role, index, life),
             keeper,
-            driver: driver(seed ^ life as u64, clocks, report(inputs.clone(), bug)),
-            wire,
-            inputs,
-            outputs,
-            running: FuturesUnordered::new(),
+            part,
             sent,
-            bug,
-            frozen: std::collections::BTreeSet::new(),
-            nodes,
         })
     }
 
     /// This process leads from now on.
-    pub fn lead(&mut self) {
-        self.tell(Input::Lead);
+    pub fn lead(&self) {
+        if let Part::Scheduler(scheduler) = &self.part {
+            scheduler.lead();
+        }
     }
 
     /// Another configuration takes effect.
-    pub fn reload(&mut self, conf: usize) -> Result<()> {
-        self.tell(Input::Conf(Box::new(configuration(conf)?), Arc::from("")));
-        Ok(())
-    }
-
-    fn tell(&self, input: Input) {
-        // The engine lives as long as the process.
-        let _ = self.inputs.send(input);
+    pub fn reload(&self, conf: usize) -> Result<()> {
+        match &self.part {
+            Part::Scheduler(scheduler) => scheduler.reload(conf),
+            Part::Controllers(_) => Ok(()),
+        }
     }
 
     /// Does all that can be done now; gives the requests that leave.
     pub fn step(&mut self) -> Vec<Outgoing> {
-        loop {
-            self.engine.step();
-            let told = self.take_in_decisions();
-            self.driver.expire();
-            self.hand_out();
-            let answered = self.take_in_answers();
-            if !told && !answered {
-                let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-                return std::mem::take(&mut sent);
-            }
-        }
+        let more = |part: &mut Part| match part {
+            Part::Scheduler(scheduler) => scheduler.step(),
+            Part::Controllers(controllers) => controllers.step(),
+        };
+        while more(&mut self.part) {}
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut sent)
     }
 
     /// When something is to be done without an input.
     pub fn wake(&self) -> Option<Micros> {
-        let now = self.clocks.instant();
-        let cycle = self.engine.due().filter(|_| self.bug != Some(Planted::WakeUpLost));
-        let send = self.driver.outbox.wake(now).filter(|_| self.bug != Some(Planted::RetryLost));
-        cycle.into_iter().chain(send).min().map(|at| self.clocks.micros(at).max(self.clocks.now()))
+        let at = match &self.part {
+            Part::Scheduler(scheduler) => scheduler.wake(self.clocks.instant()),
+            Part::Controllers(controllers) => controllers.wake(),
+        };
+        at.map(|at| self.clocks.micros(at).max(self.clocks.now()))
     }
-
-    /// Writes that wait or are on their way, events apart.
-    pub fn is_busy(&self) -> bool {
-        let depth = self.driver.outbox.depth();
-        depth.binds + depth.writes > 0
-    }
-
-    fn take_in_decisions(&mut self) -> bool {
-        let mut any = false;
-        while let Ok(input) = self.outputs.try_recv() {
-            any = true;
-            let input = match input {
-                driver::Input::Decisions(decisions) => driver::Input::Decisions(self.altered(decisions)),
-                input => input,
-            };
-            self.driver.take_in(input);
-        }
-        any
-    }
-
-    fn hand_out(&mut self) {
-        if !self.wire.fence().is_open() {
-            return;
-        }
-        let Self { driver, running, wire, .. } = self;
-        let clients = driver.clients.clone();
-        driver.hand_out(driver.clock.now().instant, |job, request| {
-            running.push(exchange(wire.clone(), clients.clone(), job, request).boxed());
-        });
-    }
-
-    fn take_in_answers(&mut self) -> bool {
-        let mut events = Vec::new();
-        let mut any = false;
-        while let Some(Some((job, reply))) = self.running.next().now_or_never() {
-            any = true;
-            let reply = misread(&job, reply, self.bug);
-            events.extend(self.driver.finished((job, reply)));
-        }
-        if !events.is_empty() {
-            (self.driver.report)(events);
-        }
-        any
-    }
-
-    /// The decisions as a process with this bug sends them.
-    fn altered(&mut self, decisions: Vec<Decision>) -> Vec<Decision> {
-        if self.bug.is_none() {
-            return decisions;
-        }
-        decisions.into_iter().flat_map(|decision| self.one_altered(decision)).collect()
-    }
-
-    fn one_altered(&mut self, decision: Decision) -> Vec<Decision> {
-        match (decision, self.bug) {
-            (Decision::Bind { job, mut pods }, Some(Planted::BindLost)) => {
-                if pods.len() > 1 {
-                    pods.pop();
-                }
-                vec![Decision::Bind { job, pods }]
-            }
-            (Decision::Bind { job, mut pods }, Some(Planted::BindElsewhere)) => {
-                if let [first, .., last] = pods.as_mut_slice() {
-                    first.node = Arc::clone(&last.node);
-                }
-                vec![Decision::Bind { job, pods }]
-            }
-            (Decision::Bind { job, pods }, Some(Planted::BindDoubled)) => {
-                let again = pods.iter().map(|binding| self.elsewhere(binding)).collect();
-                vec![Decision::Bind { job: job.clone(), pods }, Decision::Bind { job, pods: again }]
-            }
-            (Decision::Bind { job, pods }, Some(Planted::EvictionInVain)) => {
-                let evictions: Vec<_> = pods.iter().map(|binding| evict(&binding.pod)).collect();
-                std::iter::once(Decision::Bind { job, pods }).chain(evictions).collect()
-            }
-            (Decision::Evict { .. }, Some(Planted::EvictionLost))
-            | (Decision::PodGroupStatus { .. }, Some(Planted::StatusLost)) => Vec::new(),
-            (Decision::Evict { group, cause, .. }, Some(Planted::EvictionOfAnother)) => {
-                let another = self.engine.cluster.tasks.iter().map(|(_, task)| Arc::clone(&task.pod)).next();
-                another
-                    .into_iter()
-                    .map(|pod| Decision::Evict { pod, group: group.clone(), cause: Arc::clone(&cause) })
-                    .collect()
-            }
-            (Decision::PodGroupStatus { uid, .. }, Some(Planted::StatusFrozen))
-                if !self.frozen.insert(Arc::clone(&uid)) =>
-            {
-                Vec::new()
-            }
-            (decision, _) => vec![decision],
-        }
-    }
-
-    fn elsewhere(&self, binding: &Binding) -> Binding {
-        let number: usize = binding.node.trim_start_matches("node-").parse().unwrap_or(0);
-        Binding { node: crate::gangs::node_name((number + 1) % self.nodes).into(), ..binding.clone() }
-    }
-}
-
-fn evict(pod: &Arc<phalanx_cluster::event::PodRef>) -> Decision {
-    let cause = Arc::new(phalanx_core::decision::Cause::default());
-    Decision::Evict { pod: Arc::clone(pod), group: None, cause }
 }
 
 /// Bugs of the lease that only show where the fence does not stand before writes.
@@ -323,57 +173,20 @@ fn unfenced(bug: Option<Planted>) -> bool {
 }
 
 /// Counters show nothing in a run: all runs share them.
-fn shared() -> Arc<Metrics> {
+pub fn shared() -> Arc<Metrics> {
     static SHARED: LazyLock<Arc<Metrics>> = LazyLock::new(Arc::default);
     Arc::clone(&SHARED)
 }
 
-fn configuration(conf: usize) -> Result<phalanx_framework::conf::Conf> {
-    CONFS[conf].clone().ok_or_else(|| anyhow!("the scheduler.conf of the simulation is wrong"))
-}
-
-fn engine(
-    start: &Start,
-    conf: usize,
-    inputs: mpsc::Receiver<Input>,
-    outbox: queue::UnboundedSender<driver::Input>,
-) -> Result<Engine> {
-    let slow = SlowCycles { threshold: Duration::MAX, spans: None };
-    let engine = Engine {
-        cluster: Cluster::new(ClusterOptions::default()),
-        scheduler: Scheduler::new(configuration(conf)?, start.seed),
-        pace: Pace::new(Duration::from_millis(20), Duration::from_secs(1)),
-        waits_for: Watched::ALL.map(Watched::plural).into_iter().chain(["priorityclasses"]).collect(),
-        inputs,
-        outbox,
-        telemetry: Telemetry::new(shared(), slow),
-        health: Arc::<Health>::default(),
-        leads: false,
-        clock: CycleClock::new(start.clocks.clock()),
-        journal: Journal::default(),
-        notes: Notes::default(),
-        asked: SnapshotRequests::default(),
-    };
-    Ok(engine.begun())
-}
-
-fn driver(seed: u64, clocks: &Clocks, report: Report) -> Driver<Report> {
-    Driver {
-        outbox: Outbox::new(OutboxOptions { seed, ..OutboxOptions::default() }),
-        context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
-        limiter: None,
-        metrics: shared(),
-        clients: Clients::default(),
-        clock: clocks.clock(),
-        report,
-    }
-}
-
-fn lease(index: usize, life: usize) -> LeaseOptions {
+fn lease(role: Role, index: usize, life: usize) -> LeaseOptions {
     LeaseOptions {
         namespace: "kube-system".to_owned(),
-        name: "phalanx".to_owned(),
-        identity: format!("scheduler-{index}-{life}"),
+        name: match role {
+            Role::Scheduler => "phalanx",
+            Role::Controllers => "vc-controller-manager",
+        }
+        .to_owned(),
+        identity: format!("process-{index}-{life}"),
         duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
@@ -387,42 +200,6 @@ fn network(sent: Arc<Mutex<Vec<Outgoing>>>) -> Wire {
         sent.lock().unwrap_or_else(PoisonError::into_inner).push(Outgoing { request, reply });
         async move { answer.await.unwrap_or_else(|_| Err("the connection broke".into())) }
     }))
-}
-
-/// Tells the engine what became of binds.
-fn report(engine: mpsc::Sender<Input>, bug: Option<Planted>) -> Report {
-    Box::new(move |events: Vec<Event>| {
-        let events = events.into_iter().filter_map(|event| misreported(event, bug)).collect();
-        // The engine lives as long as the process.
-        let _ = engine.send(Input::Events(events));
-    })
-}
-
-fn misreported(event: Event, bug: Option<Planted>) -> Option<Event> {
-    match (event, bug) {
-        (Event::BindFailed(..), Some(Planted::BindFailureLost)) => None,
-        (Event::Bound(uid), Some(Planted::BoundIsFailure)) => {
-            let failure = BindFailure { message: "planted".into(), fault: BindFault::Denied };
-            Some(Event::BindFailed(uid, failure))
-        }
-        (event, _) => Some(event),
-    }
-}
-
-/// The reply as a process with this bug reads it.
-fn misread(job: &Job, reply: Reply, bug: Option<Planted>) -> Reply {
-    let bind = matches!(job.work, Work::Bind(_));
-    let status = matches!(job.work, Work::Write(Write::PodGroup(_)));
-    match (reply, bug) {
-        (Reply::Passing { message, trouble: Trouble::Unknown, .. }, Some(Planted::SilenceIsRefusal))
-            if bind =>
-        {
-            Reply::Gone(message)
-        }
-        (Reply::Refused(_), Some(Planted::RefusalIsDone)) if bind => Reply::Done,
-        (Reply::Conflict(_) | Reply::Passing { .. }, Some(Planted::ConflictIsDone)) if status => Reply::Done,
-        (reply, _) => reply,
-    }
 }
 
 /// An answer as it is on the wire.

@@ -26,6 +26,8 @@ pub struct Story {
     pub gangs: Vec<Gang>,
     /// How many schedulers run, one of which leads.
     pub schedulers: usize,
+    /// How many processes run the controllers of Jobs, PodGroups and Queues, one of which leads.
+    pub controllers: usize,
     /// The faults, by the time at which they begin.
     pub faults: Vec<Fault>,
 }
@@ -33,7 +35,9 @@ pub struct Story {
 /// A PodGroup and its pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gang {
-    /// When the PodGroup is created; the pods follow one by one.
+    /// Who makes them.
+    pub maker: Maker,
+    /// When the PodGroup or the Job is created; the pods follow one by one.
     pub arrives: Micros,
     /// Pods.
     pub size: usize,
@@ -47,6 +51,38 @@ pub struct Gang {
     pub high: bool,
     /// Queue `limited` instead of `default`.
     pub limited: bool,
+}
+
+/// Who makes the PodGroup of a gang and its pods, also in the place of pods that were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// The user.
+    User,
+    /// The controller of Jobs; on the loss of a pod it does this.
+    Job(OnLoss),
+}
+
+/// The action of a Job's policies for pods that failed or were evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLoss {
+    /// All pods are made anew.
+    RestartJob,
+    /// The pods of the task are made anew.
+    RestartTask,
+    /// The pod is made anew.
+    RestartPod,
+}
+
+/// `maxRetry` of Jobs.
+pub const MAX_RETRY: i32 = 4;
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It schedules.
+    Scheduler,
+    /// It runs the controllers.
+    Controllers,
 }
 
 /// A fault, when it begins and how long it lasts.
@@ -71,11 +107,24 @@ pub enum Watched {
     PodGroups,
     /// Queues.
     Queues,
+    /// Jobs of Volcano.
+    Jobs,
 }
+
+/// How many kinds there are.
+pub const KINDS: usize = Watched::ALL.len();
 
 impl Watched {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Pods, Self::Nodes, Self::PodGroups, Self::Queues];
+    pub const ALL: [Self; 5] = [Self::Pods, Self::Nodes, Self::PodGroups, Self::Queues, Self::Jobs];
+
+    /// Those that a process watches.
+    pub fn of(role: Role) -> [Self; 4] {
+        match role {
+            Role::Scheduler => [Self::Pods, Self::Nodes, Self::PodGroups, Self::Queues],
+            Role::Controllers => [Self::Jobs, Self::Pods, Self::PodGroups, Self::Queues],
+        }
+    }
 
     /// As in paths.
     pub fn plural(self) -> &'static str {
@@ -84,6 +133,7 @@ impl Watched {
             Self::Nodes => "nodes",
             Self::PodGroups => "podgroups",
             Self::Queues => "queues",
+            Self::Jobs => "jobs",
         }
     }
 }
@@ -91,17 +141,17 @@ impl Watched {
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultKind {
-    /// A watch of a scheduler breaks off; it resumes at its last version when the fault is over.
+    /// A watch of a process breaks off; it resumes at its last version when the fault is over.
     WatchBreaks(usize, Watched),
-    /// The same, and the version is too old by then: the scheduler has to list again, in two pages.
+    /// The same, and the version is too old by then: the process has to list again, in two pages.
     WatchExpires(usize, Watched),
     /// As above, and the second page is refused with 410 once.
     ListExpires(usize, Watched),
-    /// Changes of a kind reach a scheduler late, after those of other kinds.
+    /// Changes of a kind reach a process late, after those of other kinds.
     WatchLags(usize, Watched),
-    /// Changes of a kind reach a scheduler twice.
+    /// Changes of a kind reach a process twice.
     WatchDoubles(usize, Watched),
-    /// Some requests of schedulers get this answer.
+    /// Some requests get this answer.
     Answers(Answer),
     /// A node is deleted with its pods, and comes back as another object of the same name.
     NodeDies(usize),
@@ -109,11 +159,11 @@ pub enum FaultKind {
     KubeletRejects(usize),
     /// A pod of a gang is deleted.
     PodDeleted(usize, usize),
-    /// A scheduler is killed, and started again.
+    /// A process is killed, and started again.
     Crash(usize),
-    /// A scheduler is stopped, and goes on.
+    /// A process is stopped, and goes on.
     Pause(usize),
-    /// The wall clock of a scheduler is set by so many seconds.
+    /// The wall clock of a process is set by so many seconds.
     ClockSet(usize, i64),
     /// Another scheduler.conf takes effect.
     Reload(usize),
@@ -152,24 +202,40 @@ impl Story {
     /// The story of a seed.
     pub fn new(seed: u64) -> Self {
         let mut chance = Pcg64::seed_from_u64(seed);
-        let nodes: Vec<u32> = (0..chance.random_range(3..=6)).map(|_| chance.random_range(4..=8)).collect();
+        let nodes: Vec<u32> = (0..chance.random_range(2..=4)).map(|_| chance.random_range(4..=8)).collect();
         let schedulers = if chance.random_bool(0.5) { 2 } else { 1 };
-        let mut gangs: Vec<Gang> =
-            (0..chance.random_range(8..=14)).map(|_| Gang::draw(&mut chance)).collect();
+        let controllers = if chance.random_bool(0.25) { 2 } else { 1 };
+        let mut gangs: Vec<Gang> = (0..chance.random_range(4..=5)).map(|_| Gang::draw(&mut chance)).collect();
         gangs.sort_by_key(|gang| gang.arrives);
-        let mut faults: Vec<Fault> = (0..chance.random_range(2..=10))
-            .map(|_| Fault::draw(&mut chance, nodes.len(), &gangs, schedulers))
-            .collect();
-        faults.sort_by_key(|fault| fault.at);
         let limit = chance.random_range(3..=12);
-        Self { seed, nodes, limit, gangs, schedulers, faults }
+        let mut story = Self { seed, nodes, limit, gangs, schedulers, controllers, faults: Vec::new() };
+        story.faults = (0..chance.random_range(1..=5)).map(|_| Fault::draw(&mut chance, &story)).collect();
+        story.faults.sort_by_key(|fault| fault.at);
+        story
+    }
+
+    /// How many processes run: schedulers first, then controllers.
+    pub fn processes(&self) -> usize {
+        self.schedulers + self.controllers
+    }
+
+    /// What a process does.
+    pub fn role(&self, process: usize) -> Role {
+        if process < self.schedulers { Role::Scheduler } else { Role::Controllers }
     }
 }
 
 impl Gang {
     fn draw(chance: &mut impl Rng) -> Self {
-        let size = chance.random_range(2..=6);
+        let size = chance.random_range(2..=4);
+        let maker = match chance.random_range(0..8) {
+            0 => Maker::Job(OnLoss::RestartJob),
+            1 => Maker::Job(OnLoss::RestartTask),
+            2 => Maker::Job(OnLoss::RestartPod),
+            _ => Maker::User,
+        };
         Self {
+            maker,
             arrives: chance.random_range(0..45 * SECOND),
             size,
             min: chance.random_range(1..=size),
@@ -182,27 +248,29 @@ impl Gang {
 }
 
 impl Fault {
-    fn draw(chance: &mut impl Rng, nodes: usize, gangs: &[Gang], schedulers: usize) -> Self {
+    fn draw(chance: &mut impl Rng, story: &Story) -> Self {
         let at = chance.random_range(0..50 * SECOND);
         let lasts = chance.random_range(SECOND / 10..(CALM_AFTER - at).min(20 * SECOND));
-        let scheduler = chance.random_range(0..schedulers);
-        let watched = Watched::ALL[chance.random_range(0..Watched::ALL.len())];
+        let process = chance.random_range(0..story.processes());
+        let kinds = Watched::of(story.role(process));
+        let watched = kinds[chance.random_range(0..kinds.len())];
+        let nodes = story.nodes.len();
         let kind = match chance.random_range(0..17) {
-            0 | 1 => FaultKind::WatchBreaks(scheduler, watched),
-            2 => FaultKind::WatchExpires(scheduler, watched),
-            3 => FaultKind::ListExpires(scheduler, watched),
-            4 => FaultKind::WatchLags(scheduler, watched),
-            5 => FaultKind::WatchDoubles(scheduler, watched),
+            0 | 1 => FaultKind::WatchBreaks(process, watched),
+            2 => FaultKind::WatchExpires(process, watched),
+            3 => FaultKind::ListExpires(process, watched),
+            4 => FaultKind::WatchLags(process, watched),
+            5 => FaultKind::WatchDoubles(process, watched),
             6..=9 => FaultKind::Answers(ANSWERS[chance.random_range(0..ANSWERS.len())]),
             10 => FaultKind::NodeDies(chance.random_range(0..nodes)),
             11 => FaultKind::KubeletRejects(chance.random_range(0..nodes)),
             12 => {
-                let gang = chance.random_range(0..gangs.len());
-                FaultKind::PodDeleted(gang, chance.random_range(0..gangs[gang].size))
+                let gang = chance.random_range(0..story.gangs.len());
+                FaultKind::PodDeleted(gang, chance.random_range(0..story.gangs[gang].size))
             }
-            13 => FaultKind::Crash(scheduler),
-            14 => FaultKind::Pause(scheduler),
-            15 => FaultKind::ClockSet(scheduler, chance.random_range(-7200..7200)),
+            13 => FaultKind::Crash(process),
+            14 => FaultKind::Pause(process),
+            15 => FaultKind::ClockSet(process, chance.random_range(-7200..7200)),
             _ => FaultKind::Reload(chance.random_range(0..2)),
         };
         Self { at, lasts, kind }
@@ -211,13 +279,23 @@ impl Fault {
 
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}: {} schedulers, nodes with cores {:?}", self.seed, self.schedulers, self.nodes)?;
+        writeln!(
+            f,
+            "seed {}: processes {}, nodes with cores {:?}",
+            self.seed,
+            (0..self.processes()).map(|process| process_name(self, process)).collect::<Vec<_>>().join(", "),
+            self.nodes
+        )?;
         writeln!(f, "queue limited may use {} cores", self.limit)?;
         for (index, gang) in self.gangs.iter().enumerate().filter(|(_, gang)| gang.size > 0) {
             writeln!(
                 f,
-                "{} gang-{index} arrives: {} pods of {} cores, minMember {}, each runs {}{}{}",
+                "{} gang-{index} arrives{}: {} pods of {} cores, minMember {}, each runs {}{}{}",
                 time(gang.arrives),
+                match gang.maker {
+                    Maker::User => String::new(),
+                    Maker::Job(on_loss) => format!(", made by a Job ({on_loss:?} when a pod is lost)"),
+                },
                 gang.size,
                 gang.cores,
                 gang.min,
@@ -236,28 +314,34 @@ impl fmt::Display for Story {
 impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WatchBreaks(who, kind) => write!(f, "scheduler {who} has no watch of {}", kind.plural()),
+            Self::WatchBreaks(who, kind) => write!(f, "process {who} has no watch of {}", kind.plural()),
             Self::WatchExpires(who, kind) => {
-                write!(f, "scheduler {who} has no watch of {} and must list again", kind.plural())
+                write!(f, "process {who} has no watch of {} and must list again", kind.plural())
             }
             Self::ListExpires(who, kind) => {
-                write!(f, "scheduler {who} must list {} again, and the second page is gone", kind.plural())
+                write!(f, "process {who} must list {} again, and the second page is gone", kind.plural())
             }
-            Self::WatchLags(who, kind) => {
-                write!(f, "changes of {} reach scheduler {who} late", kind.plural())
-            }
+            Self::WatchLags(who, kind) => write!(f, "changes of {} reach process {who} late", kind.plural()),
             Self::WatchDoubles(who, kind) => {
-                write!(f, "changes of {} reach scheduler {who} twice", kind.plural())
+                write!(f, "changes of {} reach process {who} twice", kind.plural())
             }
             Self::Answers(answer) => write!(f, "some requests are answered by {answer:?}"),
             Self::NodeDies(node) => write!(f, "node-{node} is gone with its pods"),
             Self::KubeletRejects(node) => write!(f, "the kubelet of node-{node} rejects pods"),
-            Self::PodDeleted(gang, pod) => write!(f, "pod gang-{gang}-{pod} is deleted"),
-            Self::Crash(who) => write!(f, "scheduler {who} is killed"),
-            Self::Pause(who) => write!(f, "scheduler {who} is stopped"),
-            Self::ClockSet(who, by) => write!(f, "the clock of scheduler {who} is set by {by} s"),
+            Self::PodDeleted(gang, pod) => write!(f, "pod {pod} of gang-{gang} is deleted"),
+            Self::Crash(who) => write!(f, "process {who} is killed"),
+            Self::Pause(who) => write!(f, "process {who} is stopped"),
+            Self::ClockSet(who, by) => write!(f, "the clock of process {who} is set by {by} s"),
             Self::Reload(conf) => write!(f, "scheduler.conf {conf} takes effect"),
         }
+    }
+}
+
+/// A process in a story that is told.
+pub fn process_name(story: &Story, process: usize) -> String {
+    match story.role(process) {
+        Role::Scheduler => format!("{process} (scheduler)"),
+        Role::Controllers => format!("{process} (controllers)"),
     }
 }
 

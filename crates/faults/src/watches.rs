@@ -1,15 +1,19 @@
-//! The watches of a scheduler: where each stands in the log of the simulated API server.
+//! The watches of a process: where each stands in the log of the simulated API server.
 use anyhow::Result;
+use phalanx_api::names::JOB_NAME;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Change, Guarded, Page, slim};
 use phalanx_cluster::event::Event;
+use phalanx_runtime::controllers::{Fact, Identity, Input, Seen, SeenPod};
 use phalanx_runtime::watch::{Sink, Watch};
 use serde_json::json;
+use tokio::sync::mpsc::UnboundedSender;
 
-use crate::gangs::HIGH;
+use crate::controllers::kept;
+use crate::gangs::{HIGH, whole_pod};
 use crate::planted::Planted;
 use crate::server::{Object, Server};
-use crate::story::Watched;
+use crate::story::{KINDS, Watched};
 
 /// Where a watch stands.
 #[derive(Debug, Default)]
@@ -22,29 +26,34 @@ struct Stream {
     broken: bool,
 }
 
-/// The watches of one process.
-#[derive(Debug)]
-pub struct Watches {
+/// Who takes in what watches bring.
+pub enum Reader {
+    /// A scheduler.
+    Scheduler(Box<SchedulerReader>),
+    /// The controllers.
+    Controllers(UnboundedSender<Input>),
+}
+
+/// The watches of the live scheduler.
+pub struct SchedulerReader {
     pods: Watch<slim::Pod>,
     nodes: Watch<slim::Node>,
     groups: Watch<PodGroup>,
     queues: Watch<Queue>,
-    streams: [Stream; 4],
+}
+
+/// The watches of one process.
+pub struct Watches {
+    reader: Reader,
+    streams: [Stream; KINDS],
     bug: Option<Planted>,
 }
 
 impl Watches {
     /// Of a process that has not read anything yet.
-    pub fn new(sink: &Sink, bug: Option<Planted>) -> Result<Self> {
-        classes(sink)?;
-        Ok(Self {
-            pods: Watch::new(sink.clone()),
-            nodes: Watch::new(sink.clone()),
-            groups: Watch::new(sink.clone()),
-            queues: Watch::new(sink.clone()),
-            streams: [(); 4].map(|()| Stream { broken: true, ..Stream::default() }),
-            bug,
-        })
+    pub fn new(reader: Reader, bug: Option<Planted>) -> Self {
+        let streams = [(); KINDS].map(|()| Stream { broken: true, ..Stream::default() });
+        Self { reader, streams, bug }
     }
 
     /// The connection of a watch is gone.
@@ -108,35 +117,116 @@ impl Watches {
     }
 
     fn begin_list(&mut self, kind: Watched) {
-        match kind {
-            Watched::Pods => self.pods.begin_list(),
-            Watched::Nodes => self.nodes.begin_list(),
-            Watched::PodGroups => self.groups.begin_list(),
-            Watched::Queues => self.queues.begin_list(),
-        }
+        self.reader.begin_list(kind);
     }
 
     fn page(&mut self, kind: Watched, items: Vec<Object>, more: &str, version: u64) -> Result<()> {
-        let Self { pods, nodes, groups, queues, bug, .. } = self;
-        let items = items.into_iter().map(|object| altered(object, *bug));
-        match kind {
-            Watched::Pods => page(pods, items.filter_map(pod), more, version),
-            Watched::Nodes => page(nodes, items.filter_map(node), more, version),
-            Watched::PodGroups => page(groups, items.filter_map(group), more, version),
-            Watched::Queues => page(queues, items.filter_map(queue), more, version),
-        }
+        let bug = self.bug;
+        let items = items.into_iter().map(|object| altered(object, bug));
+        self.reader.page(kind, items, more, version)
     }
 
     fn change(&mut self, object: Object, gone: bool) -> Result<()> {
         match altered(object, self.bug) {
             Object::Pod(_) if gone && self.bug == Some(Planted::PodDeletionLost) => Ok(()),
             Object::Node(_) if gone && self.bug == Some(Planted::NodeDeletionLost) => Ok(()),
-            Object::Pod(it) => change(&mut self.pods, it, gone),
-            Object::Node(it) => change(&mut self.nodes, it, gone),
-            Object::PodGroup(it) => change(&mut self.groups, it, gone),
-            Object::Queue(it) => change(&mut self.queues, it, gone),
+            object => self.reader.change(object, gone),
         }
     }
+}
+
+impl Reader {
+    /// The watches of a scheduler, which deliver here.
+    pub fn scheduler(sink: &Sink) -> Result<Self> {
+        classes(sink)?;
+        Ok(Self::Scheduler(Box::new(SchedulerReader {
+            pods: Watch::new(sink.clone()),
+            nodes: Watch::new(sink.clone()),
+            groups: Watch::new(sink.clone()),
+            queues: Watch::new(sink.clone()),
+        })))
+    }
+
+    fn begin_list(&mut self, kind: Watched) {
+        match (self, kind) {
+            (Self::Scheduler(it), Watched::Pods) => it.pods.begin_list(),
+            (Self::Scheduler(it), Watched::Nodes) => it.nodes.begin_list(),
+            (Self::Scheduler(it), Watched::PodGroups) => it.groups.begin_list(),
+            (Self::Scheduler(it), Watched::Queues) => it.queues.begin_list(),
+            (Self::Scheduler(_), Watched::Jobs) => {}
+            (Self::Controllers(to), kind) => tell(to, Input::Listing(kept(kind))),
+        }
+    }
+
+    fn page(
+        &mut self,
+        kind: Watched,
+        items: impl Iterator<Item = Object>,
+        more: &str,
+        version: u64,
+    ) -> Result<()> {
+        match (self, kind) {
+            (Self::Scheduler(it), Watched::Pods) => page(&mut it.pods, items.filter_map(pod), more, version),
+            (Self::Scheduler(it), Watched::Nodes) => {
+                page(&mut it.nodes, items.filter_map(node), more, version)
+            }
+            (Self::Scheduler(it), Watched::PodGroups) => {
+                page(&mut it.groups, items.filter_map(group), more, version)
+            }
+            (Self::Scheduler(it), Watched::Queues) => {
+                page(&mut it.queues, items.filter_map(queue), more, version)
+            }
+            (Self::Scheduler(_), Watched::Jobs) => Ok(()),
+            (Self::Controllers(to), kind) => {
+                items.filter_map(seen).for_each(|seen| tell(to, Input::Seen(seen)));
+                if more.is_empty() {
+                    tell(to, Input::Listed(kept(kind)));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn change(&mut self, object: Object, gone: bool) -> Result<()> {
+        match (self, object) {
+            (Self::Scheduler(reader), Object::Pod(it)) => change(&mut reader.pods, it, gone),
+            (Self::Scheduler(reader), Object::Node(it)) => change(&mut reader.nodes, it, gone),
+            (Self::Scheduler(reader), Object::PodGroup(it)) => change(&mut reader.groups, it, gone),
+            (Self::Scheduler(reader), Object::Queue(it)) => change(&mut reader.queues, it, gone),
+            (Self::Scheduler(_), Object::Job(_)) => Ok(()),
+            (Self::Controllers(to), object) => {
+                if let Some(Seen { id, fact }) = seen(object) {
+                    let input = if gone {
+                        Input::Deleted(fact.watched(), id)
+                    } else {
+                        Input::Seen(Seen { id, fact })
+                    };
+                    tell(to, input);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn tell(to: &UnboundedSender<Input>, input: Input) {
+    // The controllers live as long as their process.
+    let _ = to.send(input);
+}
+
+/// An object as the controllers read it. Their watches bring pods of Jobs, and no others.
+fn seen(object: Object) -> Option<Seen> {
+    let (id, fact) = match object {
+        Object::Job(it) => (Identity::of(&it.metadata), Fact::Job(it)),
+        Object::PodGroup(it) => (Identity::of(&it.metadata), it.into()),
+        Object::Queue(it) => (Identity::of(&it.metadata), it.into()),
+        Object::Pod(it) => {
+            it.metadata.labels.as_ref().filter(|labels| labels.contains_key(JOB_NAME))?;
+            (Identity::of(&it.metadata), SeenPod::from(&whole_pod(&it)).into())
+        }
+        Object::Node(_) => return None,
+    };
+    Some(Seen { id, fact })
 }
 
 /// The PriorityClasses, which do not change.
@@ -189,6 +279,9 @@ fn altered(mut object: Object, bug: Option<Planted>) -> Object {
     match (&mut object, bug) {
         (Object::PodGroup(group), Some(Planted::MinMemberOffByOne)) => {
             group.spec.min_member = (group.spec.min_member - 1).max(1);
+        }
+        (Object::Job(job), Some(Planted::ReplicasOffByOne)) => {
+            job.spec.tasks.iter_mut().for_each(|task| task.replicas += 1);
         }
         (Object::Node(node), Some(Planted::NodeOffByOne)) => {
             node.status.allocatable.extend(one_more(&node.status.allocatable));

@@ -19,9 +19,11 @@ use crate::gangs;
 use crate::planted::Planted;
 use crate::process::{Outgoing, Process, REQUEST_TIMEOUT, Start, response};
 use crate::server::{Effect, Server, failure};
-use crate::story::{Answer, CALM_AFTER, FaultKind, Micros, SECOND, Story, Watched, time};
+use crate::story::{
+    Answer, CALM_AFTER, FaultKind, KINDS, Micros, Role, SECOND, Story, Watched, process_name, time,
+};
 
-/// A run ends when no pod has changed for so long.
+/// A run ends when no pod and no Job has changed for so long.
 const STILL: Micros = 60 * SECOND;
 /// A run that goes on for so long does not end.
 const ENDLESS: Micros = 3600 * SECOND;
@@ -29,9 +31,9 @@ const ENDLESS: Micros = 3600 * SECOND;
 /// Something that happens at its time.
 #[derive(Debug)]
 enum Happening {
-    /// The PodGroup of a gang is created.
+    /// The PodGroup or the Job of a gang is created.
     GangArrives(usize),
-    /// A pod of a gang is created, unless it is there or has done its work.
+    /// A pod of a gang is created by the user, unless it is there or has done its work.
     PodArrives(usize, usize),
     /// A fault begins.
     Begins(usize),
@@ -43,21 +45,21 @@ enum Happening {
     Finishes(String, String),
     /// The pod with this name and UID is gone.
     Removed(String, String),
-    /// A request of a scheduler arrives at the API server.
+    /// A request of a process arrives at the API server.
     Request(usize, usize, Box<Outgoing>),
-    /// An answer arrives at a scheduler.
+    /// An answer arrives at a process.
     Answer(usize, usize, Box<(Outgoing, crate::process::Returned)>),
-    /// Changes of a kind up to a version arrive at a scheduler.
+    /// Changes of a kind up to a version arrive at a process.
     Changes(usize, usize, Watched, u64),
     /// The first page of a list arrives.
     FirstPage(usize, usize, Watched),
     /// The second page of a list arrives, unless it is gone.
     SecondPage(usize, usize, Watched),
-    /// A scheduler has something to do because time has passed.
+    /// A process has something to do because time has passed.
     Wake(usize, usize),
     /// A step of a campaign for the lease.
     Lease(usize, usize, election::Step),
-    /// A scheduler is started.
+    /// A process is started.
     Start(usize),
 }
 
@@ -125,10 +127,10 @@ struct World<'a> {
     queue: BinaryHeap<Reverse<Due>>,
     planned: u64,
     server: Server,
-    /// The schedulers; absent while one is down.
+    /// The processes; absent while one is down.
     processes: Vec<Option<Process>>,
     lives: Vec<usize>,
-    /// When each scheduler is woken next, so that one wake is planned once.
+    /// When each process is woken next, so that one wake is planned once.
     wakes: Vec<Option<Micros>>,
     /// Faults that have begun and not ended.
     active: Vec<usize>,
@@ -138,7 +140,7 @@ struct World<'a> {
     checks: Checks,
     last_change: Micros,
     /// The changes that watches were told of, by kind.
-    told_of: [usize; 4],
+    told_of: [usize; KINDS],
     events: u64,
     fingerprint: DefaultHasher,
     told: Vec<String>,
@@ -155,19 +157,19 @@ impl<'a> World<'a> {
             planned: 0,
             server: Server::default(),
             processes: Vec::new(),
-            lives: vec![0; story.schedulers],
-            wakes: vec![None; story.schedulers],
+            lives: vec![0; story.processes()],
+            wakes: vec![None; story.processes()],
             active: Vec::new(),
             conf: 0,
             finished: story.gangs.iter().map(|gang| vec![false; gang.size]).collect(),
             checks: Checks::new(story),
             last_change: 0,
-            told_of: [0; 4],
+            told_of: [0; KINDS],
             events: 0,
             fingerprint: DefaultHasher::new(),
             told: Vec::new(),
         };
-        world.processes.resize_with(story.schedulers, || None);
+        world.processes.resize_with(story.processes(), || None);
         world.set_up();
         world
     }
@@ -177,8 +179,8 @@ impl<'a> World<'a> {
         for (node, cores) in self.story.nodes.iter().enumerate() {
             gangs::node(&mut self.server, node, *cores, 0);
         }
-        for scheduler in 0..self.story.schedulers {
-            self.plan(scheduler as Micros * SECOND, Happening::Start(scheduler));
+        for who in 0..self.story.processes() {
+            self.plan(who as Micros * SECOND, Happening::Start(who));
         }
         for (index, gang) in self.story.gangs.iter().enumerate() {
             self.plan(gang.arrives, Happening::GangArrives(index));
@@ -215,6 +217,7 @@ impl<'a> World<'a> {
         let _guard = runtime.enter();
         while let Some(Reverse(due)) = self.queue.pop() {
             self.clocks.set(due.at.max(self.now()));
+            self.server.now = self.now();
             if self.now() > ENDLESS {
                 return Ok(Some(Violation::new(self.now(), "pods change without an end")));
             }
@@ -234,8 +237,8 @@ impl<'a> World<'a> {
         if self.is_outdated(&what) {
             return Ok(());
         }
-        if let Some((scheduler, life)) = what.addressee() {
-            let Some(process) = self.processes[scheduler].as_ref().filter(|it| it.life == life) else {
+        if let Some((who, life)) = what.addressee() {
+            let Some(process) = self.processes[who].as_ref().filter(|it| it.life == life) else {
                 return Ok(());
             };
             if process.paused_until > self.now() {
@@ -254,39 +257,41 @@ impl<'a> World<'a> {
             Happening::Starts(pod, uid) => self.starts(&pod, &uid),
             Happening::Finishes(pod, uid) => self.finishes(&pod, &uid),
             Happening::Removed(pod, uid) => self.removed(&pod, &uid),
-            Happening::Request(scheduler, life, outgoing) => self.request(scheduler, life, *outgoing)?,
-            Happening::Answer(scheduler, _, answer) => {
+            Happening::Request(who, life, outgoing) => self.request(who, life, *outgoing)?,
+            Happening::Answer(who, _, answer) => {
                 let (outgoing, answer) = *answer;
                 // A process that gave up the request does not wait any more.
                 let _ = outgoing.reply.send(answer);
-                self.step(scheduler);
+                self.step(who);
             }
-            Happening::Changes(scheduler, _, kind, until) => self.changes(scheduler, kind, until)?,
-            Happening::FirstPage(scheduler, _, kind) => self.first_page(scheduler, kind)?,
-            Happening::SecondPage(scheduler, _, kind) => self.second_page(scheduler, kind)?,
-            Happening::Wake(scheduler, _) => {
-                self.wakes[scheduler] = None;
-                self.step(scheduler);
+            Happening::Changes(who, _, kind, until) => self.changes(who, kind, until)?,
+            Happening::FirstPage(who, _, kind) => self.first_page(who, kind)?,
+            Happening::SecondPage(who, _, kind) => self.second_page(who, kind)?,
+            Happening::Wake(who, _) => {
+                self.wakes[who] = None;
+                self.step(who);
             }
-            Happening::Lease(scheduler, _, step) => self.campaign(scheduler, step),
-            Happening::Start(scheduler) => self.start(scheduler)?,
+            Happening::Lease(who, _, step) => self.campaign(who, step),
+            Happening::Start(who) => self.start(who)?,
         }
         Ok(())
     }
 
     /// A wake in whose place an earlier one was planned.
     fn is_outdated(&self, what: &Happening) -> bool {
-        matches!(what, Happening::Wake(scheduler, _) if self.wakes[*scheduler].is_none_or(|at| at > self.now()))
+        matches!(what, Happening::Wake(who, _) if self.wakes[*who].is_none_or(|at| at > self.now()))
     }
 
-    fn start(&mut self, scheduler: usize) -> Result<()> {
-        if self.processes[scheduler].is_some() {
+    fn start(&mut self, who: usize) -> Result<()> {
+        if self.processes[who].is_some() {
             return Ok(());
         }
-        self.lives[scheduler] += 1;
-        let life = self.lives[scheduler];
+        self.lives[who] += 1;
+        let life = self.lives[who];
+        let role = self.story.role(who);
         let process = Process::start(&Start {
-            index: scheduler,
+            index: who,
+            role,
             life,
             seed: self.story.seed,
             nodes: self.story.nodes.len(),
@@ -294,38 +299,48 @@ impl<'a> World<'a> {
             conf: self.conf,
             bug: self.options.bug,
         })?;
-        self.processes[scheduler] = Some(process);
-        self.wakes[scheduler] = None;
-        self.tell(|| format!("scheduler {scheduler} starts"));
-        for kind in Watched::ALL {
-            self.plan_in(10_000..200_000, Happening::FirstPage(scheduler, life, kind));
+        self.processes[who] = Some(process);
+        self.wakes[who] = None;
+        let name = process_name(self.story, who);
+        self.tell(|| format!("process {name} starts"));
+        // Controllers begin to read when they lead.
+        if role == Role::Scheduler {
+            self.read_all(who);
         }
-        self.plan_in(10_000..500_000, Happening::Lease(scheduler, life, election::Step::Begin));
+        self.plan_in(10_000..500_000, Happening::Lease(who, life, election::Step::Begin));
         Ok(())
     }
 
-    /// Lets a scheduler do what it can do now.
-    fn step(&mut self, scheduler: usize) {
-        let Some(process) = &mut self.processes[scheduler] else { return };
+    /// The watches of a process begin.
+    fn read_all(&mut self, who: usize) {
+        let Some(life) = self.processes[who].as_ref().map(|process| process.life) else { return };
+        for kind in Watched::of(self.story.role(who)) {
+            self.plan_in(10_000..200_000, Happening::FirstPage(who, life, kind));
+        }
+    }
+
+    /// Lets a process do what it can do now.
+    fn step(&mut self, who: usize) {
+        let Some(process) = &mut self.processes[who] else { return };
         let (sent, life) = (process.step(), process.life);
         let wake = process.wake();
         for outgoing in sent {
-            let leads = leads(&self.server, self.processes[scheduler].as_ref());
-            self.checks.sent(scheduler, &outgoing.request, leads, self.clocks.now());
-            self.plan_in(1_000..50_000, Happening::Request(scheduler, life, Box::new(outgoing)));
+            let leads = leads(&self.server, self.processes[who].as_ref());
+            self.checks.sent(who, &outgoing.request, leads, self.clocks.now());
+            self.plan_in(1_000..50_000, Happening::Request(who, life, Box::new(outgoing)));
         }
         if let Some(at) = wake
-            && self.wakes[scheduler].is_none_or(|planned| at < planned)
+            && self.wakes[who].is_none_or(|planned| at < planned)
         {
             // Something due now that could not be done waits for time to pass.
             let at = at.max(self.now() + 1);
-            self.wakes[scheduler] = Some(at);
-            self.plan(at, Happening::Wake(scheduler, life));
+            self.wakes[who] = Some(at);
+            self.plan(at, Happening::Wake(who, life));
         }
     }
 
     /// A request arrives: it is carried out, or what the fault of the hour makes of it.
-    fn request(&mut self, scheduler: usize, life: usize, outgoing: Outgoing) -> Result<()> {
+    fn request(&mut self, who: usize, life: usize, outgoing: Outgoing) -> Result<()> {
         let answer = self.answer_of_fault();
         let request = &outgoing.request;
         let applies = !matches!(answer, Some(Answer::Conflict)) || request.uri().path().ends_with("/status");
@@ -333,12 +348,12 @@ impl<'a> World<'a> {
         self.tell(|| {
             let what = answer.map_or(String::new(), |answer| format!(" ({answer:?})"));
             let body = String::from_utf8_lossy(request.body()).into_owned();
-            format!("scheduler {scheduler}: {} {}{what} {body}", request.method(), request.uri().path())
+            format!("process {who}: {} {}{what} {body}", request.method(), request.uri().path())
         });
         let carried_out = matches!(answer, None | Some(Answer::DoneTrouble | Answer::ReplyLost));
         let (status, body, effect) =
             if carried_out { self.server.handle(request)? } else { failure(StatusCode::OK, "") };
-        self.took_effect(scheduler, effect);
+        self.took_effect(who, effect);
         let refused = |status, message: &str| {
             Some(failure(status, message)).map(|(status, body, _)| response(status, &body))
         };
@@ -351,11 +366,11 @@ impl<'a> World<'a> {
             Some(Answer::RequestLost | Answer::ReplyLost) => None,
         };
         if let Some(back) = back {
-            self.plan_in(1_000..50_000, Happening::Answer(scheduler, life, Box::new((outgoing, back))));
+            self.plan_in(1_000..50_000, Happening::Answer(who, life, Box::new((outgoing, back))));
         } else {
             let at = self.now() + REQUEST_TIMEOUT;
             let silence = (outgoing, Err("no answer".into()));
-            self.plan(at, Happening::Answer(scheduler, life, Box::new(silence)));
+            self.plan(at, Happening::Answer(who, life, Box::new(silence)));
         }
         Ok(())
     }
@@ -370,16 +385,16 @@ impl<'a> World<'a> {
         self.chance.random_bool(0.5).then_some(answer)
     }
 
-    fn took_effect(&mut self, scheduler: usize, effect: Effect) {
-        self.checks.effect(&effect, scheduler, &self.server, self.clocks.now());
+    fn took_effect(&mut self, who: usize, effect: Effect) {
+        self.checks.effect(&effect, who, &self.server, self.clocks.now());
         match effect {
             Effect::Bound(pod) => self.bound(&pod),
-            Effect::Evicted(pod) => self.evicted(&pod),
+            Effect::Evicted(pod) | Effect::Deleted(pod) => self.evicted(&pod),
             Effect::Other | Effect::BoundTwice(_) => {}
         }
     }
 
-    /// Plans when schedulers hear of what has changed.
+    /// Plans when processes hear of what has changed.
     fn tell_watches(&mut self) {
         for kind in Watched::ALL {
             let log = self.server.log(kind);
@@ -387,78 +402,80 @@ impl<'a> World<'a> {
                 continue;
             }
             self.told_of[kind as usize] = log.len();
-            if kind == Watched::Pods {
+            if matches!(kind, Watched::Pods | Watched::Jobs) {
                 self.last_change = self.clocks.now();
             }
             self.fingerprint.write_u64(self.clocks.now());
             kind.hash(&mut self.fingerprint);
-            for scheduler in 0..self.processes.len() {
-                self.plan_changes(scheduler, kind);
+            for who in 0..self.processes.len() {
+                if Watched::of(self.story.role(who)).contains(&kind) {
+                    self.plan_changes(who, kind);
+                }
             }
         }
     }
 
-    fn plan_changes(&mut self, scheduler: usize, kind: Watched) {
-        let Some(life) = self.processes[scheduler].as_ref().map(|process| process.life) else { return };
+    fn plan_changes(&mut self, who: usize, kind: Watched) {
+        let Some(life) = self.processes[who].as_ref().map(|process| process.life) else { return };
         let until = self.server.version();
-        let late = self.is_active(&FaultKind::WatchLags(scheduler, kind));
+        let late = self.is_active(&FaultKind::WatchLags(who, kind));
         let range = if late { SECOND..3 * SECOND } else { 1_000..30_000 };
-        self.plan_in(range, Happening::Changes(scheduler, life, kind, until));
+        self.plan_in(range, Happening::Changes(who, life, kind, until));
     }
 
     fn is_active(&self, kind: &FaultKind) -> bool {
         self.active.iter().any(|index| self.story.faults[*index].kind == *kind)
     }
 
-    fn changes(&mut self, scheduler: usize, kind: Watched, until: u64) -> Result<()> {
-        let times = if self.is_active(&FaultKind::WatchDoubles(scheduler, kind)) { 2 } else { 1 };
-        if let Some(process) = &mut self.processes[scheduler] {
+    fn changes(&mut self, who: usize, kind: Watched, until: u64) -> Result<()> {
+        let times = if self.is_active(&FaultKind::WatchDoubles(who, kind)) { 2 } else { 1 };
+        if let Some(process) = &mut self.processes[who] {
             process.watches.follow(kind, &self.server, until, times)?;
         }
-        self.step(scheduler);
+        self.step(who);
         Ok(())
     }
 
-    fn first_page(&mut self, scheduler: usize, kind: Watched) -> Result<()> {
-        let Some(process) = &mut self.processes[scheduler] else { return Ok(()) };
+    fn first_page(&mut self, who: usize, kind: Watched) -> Result<()> {
+        let Some(process) = &mut self.processes[who] else { return Ok(()) };
         process.watches.first_page(kind, &self.server)?;
         let life = process.life;
-        self.plan_in(10_000..300_000, Happening::SecondPage(scheduler, life, kind));
-        self.step(scheduler);
+        self.plan_in(10_000..300_000, Happening::SecondPage(who, life, kind));
+        self.step(who);
         Ok(())
     }
 
-    fn second_page(&mut self, scheduler: usize, kind: Watched) -> Result<()> {
-        let expired =
-            self.is_active(&FaultKind::ListExpires(scheduler, kind)) && self.chance.random_bool(0.7);
-        let Some(process) = &mut self.processes[scheduler] else { return Ok(()) };
+    fn second_page(&mut self, who: usize, kind: Watched) -> Result<()> {
+        let expired = self.is_active(&FaultKind::ListExpires(who, kind)) && self.chance.random_bool(0.7);
+        let Some(process) = &mut self.processes[who] else { return Ok(()) };
         if expired {
             let life = process.life;
-            self.plan_in(50_000..200_000, Happening::FirstPage(scheduler, life, kind));
+            self.plan_in(50_000..200_000, Happening::FirstPage(who, life, kind));
             return Ok(());
         }
         process.watches.second_page(kind, &self.server)?;
-        self.step(scheduler);
+        self.step(who);
         Ok(())
     }
 }
 
 /// Whether the lease names this process.
 fn leads(server: &Server, process: Option<&Process>) -> bool {
-    let identity = process.map(|process| process.lease.identity.as_str());
-    server.lease.as_ref().is_some_and(|record| Some(record.holder.as_str()) == identity)
+    let Some(process) = process else { return false };
+    let lease = server.leases[process.role as usize].as_ref();
+    lease.is_some_and(|record| record.holder == process.lease.identity)
 }
 
 impl Happening {
-    /// The scheduler and its life that this is for.
+    /// The process and its life that this is for.
     fn addressee(&self) -> Option<(usize, usize)> {
         match self {
-            Self::Answer(scheduler, life, _)
-            | Self::Changes(scheduler, life, ..)
-            | Self::FirstPage(scheduler, life, _)
-            | Self::SecondPage(scheduler, life, _)
-            | Self::Wake(scheduler, life)
-            | Self::Lease(scheduler, life, _) => Some((*scheduler, *life)),
+            Self::Answer(who, life, _)
+            | Self::Changes(who, life, ..)
+            | Self::FirstPage(who, life, _)
+            | Self::SecondPage(who, life, _)
+            | Self::Wake(who, life)
+            | Self::Lease(who, life, _) => Some((*who, *life)),
             _ => None,
         }
     }

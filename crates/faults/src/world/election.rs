@@ -1,11 +1,11 @@
 //! The campaign for the lease: the steps of `lease::hold` as messages of the simulation. What is decided in each step
-//! is decided by the `Elector` of the live scheduler.
+//! is decided by the `Elector` of the live process.
 use phalanx_runtime::fence::BootTime;
 use phalanx_runtime::lease::{Action, Record, promised};
 
 use super::{Happening, World};
 use crate::planted::Planted;
-use crate::story::Answer;
+use crate::story::{Answer, Role};
 
 /// A step of a try.
 #[derive(Clone, Debug)]
@@ -23,42 +23,42 @@ pub(super) enum Step {
 }
 
 impl World<'_> {
-    pub(super) fn campaign(&mut self, scheduler: usize, step: Step) {
-        let Some(process) = &mut self.processes[scheduler] else { return };
-        let now = process.clocks.boot();
+    pub(super) fn campaign(&mut self, who: usize, step: Step) {
+        let Some(process) = &mut self.processes[who] else { return };
+        let (now, role) = (process.clocks.boot(), process.role);
         match step {
-            Step::Begin if self.options.bug == Some(Planted::NoLease) => self.leads(scheduler, now),
-            Step::Begin if process.elector.expired(&process.lease, now) => self.gives_up(scheduler),
-            Step::Begin => self.next(scheduler, Step::Read(now)),
+            Step::Begin if self.options.bug == Some(Planted::NoLease) => self.leads(who, now),
+            Step::Begin if process.elector.expired(&process.lease, now) => self.gives_up(who),
+            Step::Begin => self.next(who, Step::Read(now)),
             Step::Read(began) => {
-                let record = self.server.lease.clone();
-                self.next(scheduler, Step::Decide(began, record));
+                let record = self.server.lease(role).clone();
+                self.next(who, Step::Decide(began, record));
             }
             Step::Decide(began, record) => {
                 let action = process.elector.step(&process.lease, record.as_ref(), now);
-                self.act(scheduler, began, record, &action);
+                self.act(who, began, record, &action);
             }
             Step::Write(began, record, transitions) => {
-                self.write(scheduler, began, record.as_ref(), transitions);
+                self.write(who, began, record.as_ref(), transitions);
             }
-            Step::Wrote(began) => self.leads(scheduler, began),
+            Step::Wrote(began) => self.leads(who, began),
         }
     }
 
-    fn act(&mut self, scheduler: usize, began: BootTime, record: Option<Record>, action: &Action) {
+    fn act(&mut self, who: usize, began: BootTime, record: Option<Record>, action: &Action) {
         let stolen = self.options.bug == Some(Planted::LeaseStolen);
         match action {
-            Action::Lost => self.gives_up(scheduler),
-            Action::Create => self.next(scheduler, Step::Write(began, record, 0)),
-            Action::Write(transitions) => self.next(scheduler, Step::Write(began, record, *transitions)),
-            Action::Wait if stolen => self.next(scheduler, Step::Write(began, record, 1)),
-            Action::Wait => self.try_later(scheduler),
+            Action::Lost => self.gives_up(who),
+            Action::Create => self.next(who, Step::Write(began, record, 0)),
+            Action::Write(transitions) => self.next(who, Step::Write(began, record, *transitions)),
+            Action::Wait if stolen => self.next(who, Step::Write(began, record, 1)),
+            Action::Wait => self.try_later(who),
         }
     }
 
     /// The next step of a try; a request of the hour's fault is lost, and another try follows.
-    fn next(&mut self, scheduler: usize, step: Step) {
-        let Some(life) = self.processes[scheduler].as_ref().map(|process| process.life) else { return };
+    fn next(&mut self, who: usize, step: Step) {
+        let Some(life) = self.processes[who].as_ref().map(|process| process.life) else { return };
         let lost = match self.answer_of_fault() {
             None | Some(Answer::Conflict) => false,
             Some(Answer::ReplyLost | Answer::DoneTrouble) => {
@@ -67,23 +67,24 @@ impl World<'_> {
             Some(_) => true,
         };
         if lost {
-            self.try_later(scheduler);
+            self.try_later(who);
         } else {
-            self.plan_in(1_000..50_000, Happening::Lease(scheduler, life, step));
+            self.plan_in(1_000..50_000, Happening::Lease(who, life, step));
         }
     }
 
-    fn try_later(&mut self, scheduler: usize) {
-        let Some(process) = &self.processes[scheduler] else { return };
+    fn try_later(&mut self, who: usize) {
+        let Some(process) = &self.processes[who] else { return };
         let pause = process.elector.pause(&process.lease, process.clocks.boot());
         let (life, at) = (process.life, self.now() + (pause.as_micros() as u64).max(1_000));
-        self.plan(at, Happening::Lease(scheduler, life, Step::Begin));
+        self.plan(at, Happening::Lease(who, life, Step::Begin));
     }
 
-    fn write(&mut self, scheduler: usize, began: BootTime, read: Option<&Record>, transitions: i32) {
-        let Some(process) = &self.processes[scheduler] else { return };
-        if self.server.lease.as_ref() != read {
-            return self.try_later(scheduler);
+    fn write(&mut self, who: usize, began: BootTime, read: Option<&Record>, transitions: i32) {
+        let Some(process) = &self.processes[who] else { return };
+        let role = process.role;
+        if self.server.leases[role as usize].as_ref() != read {
+            return self.try_later(who);
         }
         let record = Record {
             holder: process.lease.identity.clone(),
@@ -91,13 +92,13 @@ impl World<'_> {
             transitions,
             version: self.planned.to_string(),
         };
-        self.server.lease = Some(record);
-        self.next(scheduler, Step::Wrote(began));
+        *self.server.lease(role) = Some(record);
+        self.next(who, Step::Wrote(began));
     }
 
     /// The lease is held, from the time on at which the try began.
-    fn leads(&mut self, scheduler: usize, began: BootTime) {
-        let Some(process) = &mut self.processes[scheduler] else { return };
+    fn leads(&mut self, who: usize, began: BootTime) {
+        let Some(process) = &mut self.processes[who] else { return };
         let first = !process.elector.leads();
         process.elector.wrote(began);
         if let Some(end) = process.elector.ends(&process.lease) {
@@ -105,9 +106,12 @@ impl World<'_> {
         }
         if first {
             process.lead();
-            self.tell(|| format!("scheduler {scheduler} leads"));
+            self.tell(|| format!("process {who} leads"));
+            if self.story.role(who) == Role::Controllers {
+                self.read_all(who);
+            }
         }
-        self.step(scheduler);
-        self.try_later(scheduler);
+        self.step(who);
+        self.try_later(who);
     }
 }

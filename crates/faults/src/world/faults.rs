@@ -11,15 +11,17 @@ impl World<'_> {
         self.tell(|| format!("FAULT: {}", fault.kind));
         self.active.push(index);
         match fault.kind {
-            FaultKind::WatchBreaks(scheduler, kind)
-            | FaultKind::WatchExpires(scheduler, kind)
-            | FaultKind::ListExpires(scheduler, kind) => self.break_off(scheduler, kind),
+            FaultKind::WatchBreaks(who, kind)
+            | FaultKind::WatchExpires(who, kind)
+            | FaultKind::ListExpires(who, kind) => self.break_off(who, kind),
             FaultKind::NodeDies(node) => self.node_dies(node),
-            FaultKind::PodDeleted(gang, pod) => self.remove_now(&gangs::pod_name(gang, pod)),
-            FaultKind::Crash(scheduler) => self.kill(scheduler),
-            FaultKind::Pause(scheduler) => self.pause(scheduler, fault.at + fault.lasts),
-            FaultKind::ClockSet(scheduler, by) => {
-                if let Some(process) = &self.processes[scheduler] {
+            FaultKind::PodDeleted(gang, pod) => {
+                self.remove_now(&gangs::pod_name(gang, pod, self.story.gangs[gang].maker))
+            }
+            FaultKind::Crash(who) => self.kill(who),
+            FaultKind::Pause(who) => self.pause(who, fault.at + fault.lasts),
+            FaultKind::ClockSet(who, by) => {
+                if let Some(process) = &self.processes[who] {
                     process.clocks.set_wall(by);
                 }
             }
@@ -29,8 +31,8 @@ impl World<'_> {
             | FaultKind::Answers(_)
             | FaultKind::KubeletRejects(_) => {}
         }
-        if let FaultKind::ListExpires(scheduler, kind) = fault.kind {
-            self.list_again(scheduler, kind);
+        if let FaultKind::ListExpires(who, kind) = fault.kind {
+            self.list_again(who, kind);
         }
         Ok(())
     }
@@ -38,61 +40,61 @@ impl World<'_> {
     pub(super) fn ends(&mut self, index: usize) -> Result<()> {
         self.active.retain(|active| *active != index);
         match self.story.faults[index].kind {
-            FaultKind::WatchBreaks(scheduler, kind) => self.resume(scheduler, kind)?,
-            FaultKind::WatchExpires(scheduler, kind) => self.list_again(scheduler, kind),
+            FaultKind::WatchBreaks(who, kind) => self.resume(who, kind)?,
+            FaultKind::WatchExpires(who, kind) => self.list_again(who, kind),
             FaultKind::NodeDies(node) => self.node_returns(node),
-            FaultKind::Crash(scheduler) => {
+            FaultKind::Crash(who) => {
                 let at = self.now();
-                self.plan(at, Happening::Start(scheduler));
+                self.plan(at, Happening::Start(who));
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn break_off(&mut self, scheduler: usize, kind: Watched) {
-        if let Some(process) = &mut self.processes[scheduler] {
+    fn break_off(&mut self, who: usize, kind: Watched) {
+        if let Some(process) = &mut self.processes[who] {
             process.watches.break_off(kind);
         }
     }
 
-    /// Goes on at the last version, unless another fault made this scheduler list again meanwhile.
-    fn resume(&mut self, scheduler: usize, kind: Watched) -> Result<()> {
-        if let Some(process) = &mut self.processes[scheduler]
+    /// Goes on at the last version, unless another fault made this process list again meanwhile.
+    fn resume(&mut self, who: usize, kind: Watched) -> Result<()> {
+        if let Some(process) = &mut self.processes[who]
             && process.watches.can_resume(kind)
         {
             process.watches.resume(kind, &self.server)?;
-            self.step(scheduler);
+            self.step(who);
         }
         Ok(())
     }
 
-    fn list_again(&mut self, scheduler: usize, kind: Watched) {
-        if let Some(process) = &self.processes[scheduler] {
+    fn list_again(&mut self, who: usize, kind: Watched) {
+        if let Some(process) = &self.processes[who] {
             let life = process.life;
-            self.plan_in(10_000..200_000, Happening::FirstPage(scheduler, life, kind));
+            self.plan_in(10_000..200_000, Happening::FirstPage(who, life, kind));
         }
     }
 
     /// The process is gone; requests that have left arrive.
-    pub(super) fn kill(&mut self, scheduler: usize) {
-        self.processes[scheduler] = None;
+    pub(super) fn kill(&mut self, who: usize) {
+        self.processes[who] = None;
     }
 
-    fn pause(&mut self, scheduler: usize, until: u64) {
-        if let Some(process) = &mut self.processes[scheduler] {
+    fn pause(&mut self, who: usize, until: u64) {
+        if let Some(process) = &mut self.processes[who] {
             process.paused_until = until;
         }
     }
 
     fn reload(&mut self, conf: usize) -> Result<()> {
         self.conf = conf;
-        for scheduler in 0..self.processes.len() {
-            if let Some(process) = &mut self.processes[scheduler] {
+        for who in 0..self.processes.len() {
+            if let Some(process) = &mut self.processes[who] {
                 process.reload(conf)?;
                 // A process that is stopped takes the configuration in when it goes on.
                 if process.paused_until <= self.clocks.now() {
-                    self.step(scheduler);
+                    self.step(who);
                 }
             }
         }
@@ -100,9 +102,9 @@ impl World<'_> {
     }
 
     /// A process that lost its lease ends, and is started again.
-    pub(super) fn gives_up(&mut self, scheduler: usize) {
-        self.tell(|| format!("scheduler {scheduler} has lost the lease and ends"));
-        self.kill(scheduler);
-        self.plan_in(SECOND..2 * SECOND, Happening::Start(scheduler));
+    pub(super) fn gives_up(&mut self, who: usize) {
+        self.tell(|| format!("process {who} has lost the lease and ends"));
+        self.kill(who);
+        self.plan_in(SECOND..2 * SECOND, Happening::Start(who));
     }
 }

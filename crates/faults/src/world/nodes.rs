@@ -1,22 +1,25 @@
-//! Kubelets, and the controller that makes the pods of gangs.
+//! Kubelets, and the user who makes gangs.
 use phalanx_cache::slim;
 
 use super::{Happening, World};
 use crate::gangs::{self, has_ended, member};
-use crate::story::{FaultKind, SECOND};
+use crate::story::{FaultKind, Maker, SECOND};
 
 impl World<'_> {
     pub(super) fn gang_arrives(&mut self, index: usize) {
         let (now, gang) = (self.now(), &self.story.gangs[index]);
-        gangs::group(&mut self.server, index, gang, now);
         self.tell(|| format!("gang-{index} is created"));
+        if let Maker::Job(on_loss) = gang.maker {
+            return gangs::job(&mut self.server, index, gang, on_loss, now);
+        }
+        gangs::group(&mut self.server, index, gang, now);
         for number in 0..gang.size {
             self.plan_in(1_000..2 * SECOND, Happening::PodArrives(index, number));
         }
     }
 
     pub(super) fn pod_arrives(&mut self, index: usize, number: usize) {
-        let name = gangs::pod_name(index, number);
+        let name = gangs::pod_name(index, number, Maker::User);
         if self.finished[index][number] || self.server.pods.get(&name).is_some_and(|pod| !has_ended(pod)) {
             return;
         }
@@ -60,7 +63,8 @@ impl World<'_> {
 
     fn fails(&mut self, name: &str) {
         self.set_phase(name, "Failed");
-        self.checks.lost(name);
+        let uid = self.uid(name).unwrap_or_default();
+        self.checks.lost(name, &uid);
         self.make_again(name);
     }
 
@@ -97,14 +101,16 @@ impl World<'_> {
         if self.is(name, uid) {
             self.tell(|| format!("pod {name} is gone"));
             self.server.delete_pod(name);
-            self.checks.lost(name);
+            self.checks.lost(name, uid);
             self.make_again(name);
         }
     }
 
-    /// The controller makes another pod in the place of one that was lost.
+    /// The user makes another pod in the place of one that was lost; the controllers make those of Jobs.
     fn make_again(&mut self, name: &str) {
-        if let Some((gang, number)) = member(name) {
+        if let Some((gang, number)) = member(name)
+            && self.story.gangs[gang].maker == Maker::User
+        {
             self.plan_in(SECOND / 2..3 * SECOND, Happening::PodArrives(gang, number));
         }
     }

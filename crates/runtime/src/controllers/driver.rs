@@ -19,6 +19,7 @@ use super::store::{Fact, Watched};
 use super::watch::Input;
 use super::write::{self, Answer, Brought};
 use super::{probe, ssh};
+use crate::clock::Clock;
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
 use crate::outbox::driver::{fetch, sleep_until};
@@ -29,14 +30,20 @@ use crate::server::Health;
 use crate::wire::Wire;
 
 /// The parts of the driver.
-pub(super) struct Driver {
-    pub(super) machine: Machine,
-    pub(super) limiter: Option<Limiter>,
-    pub(super) metrics: Arc<Metrics>,
+#[derive(Debug)]
+pub struct Driver {
+    /// Which request is next.
+    pub machine: Machine,
+    /// A limit, if the operator wants one.
+    pub limiter: Option<Limiter>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
     /// Told which lists are missing, where these are the controllers' own pages.
-    pub(super) health: Option<Arc<Health>>,
+    pub health: Option<Arc<Health>>,
     /// Who reports events: controller and instance.
-    pub(super) reporter: (String, String),
+    pub reporter: (String, String),
+    /// The time.
+    pub clock: Clock,
 }
 
 impl Driver {
@@ -81,8 +88,8 @@ impl Driver {
     }
 
     /// Starts all requests that may start now; says when the limiter lets the next one pass.
-    fn hand_out(&mut self, mut start: impl FnMut(Ticket, Option<Request<Bytes>>)) -> Option<Instant> {
-        let now = Moment::now();
+    pub fn hand_out(&mut self, mut start: impl FnMut(Ticket, Option<Request<Bytes>>)) -> Option<Instant> {
+        let now = self.clock.now();
         loop {
             if let Some(at) = self.limiter.as_mut().and_then(|limiter| limiter.wait(now.instant)) {
                 return Some(at);
@@ -94,8 +101,9 @@ impl Driver {
         }
     }
 
-    fn take_in(&mut self, input: Input) {
-        let now = Instant::now();
+    /// Takes in what a watch says.
+    pub fn take_in(&mut self, input: Input) {
+        let now = self.clock.now().instant;
         match input {
             Input::Seen(seen) => {
                 let kind = seen.fact.watched();
@@ -162,12 +170,13 @@ impl Driver {
         request.ok()
     }
 
-    fn finished(&mut self, (ticket, came): (Ticket, Came)) {
+    /// Takes in what became of a request.
+    pub fn finished(&mut self, (ticket, came): (Ticket, Came)) {
         let metrics = self.metrics.controllers();
         metrics.request(verb(&ticket), result(&came));
         if let (Ticket::For(subject, Ask::Write(change)), Came::Answer(Answer::Done(_))) = (&ticket, &came) {
             metrics.written(&subject.key, change);
-            if let Some(after) = self.machine.since_creation_of_job(subject, change, Moment::now().wall) {
+            if let Some(after) = self.machine.since_creation_of_job(subject, change, self.clock.now().wall) {
                 metrics.pod_made(after);
             }
         }
@@ -177,7 +186,7 @@ impl Driver {
         {
             debug!(?subject, request = verb(&ticket), ?answer, "request failed");
         }
-        self.machine.done(ticket, came, Moment::now());
+        self.machine.done(ticket, came, self.clock.now());
     }
 }
 
@@ -210,7 +219,8 @@ fn result(came: &Came) -> &'static str {
     }
 }
 
-async fn carry_out(wire: Wire, ticket: Ticket, request: Option<Request<Bytes>>) -> (Ticket, Came) {
+/// Sends a request, and says what became of it.
+pub async fn carry_out(wire: Wire, ticket: Ticket, request: Option<Request<Bytes>>) -> (Ticket, Came) {
     let came = match &ticket {
         Ticket::For(_, Ask::SshKey) => Came::SshKey(key_pair().await),
         Ticket::For(_, Ask::Probe(probe, pods)) => Came::Probed(probe::ask(probe, pods).await),

@@ -37,6 +37,7 @@ use tokio::task::JoinSet;
 use tracing::{error, info};
 
 use crate::client;
+use crate::clock::Clock;
 use crate::faults::Faults;
 use crate::fence::Gatekeeper;
 use crate::lease::{self, LeaseOptions};
@@ -46,14 +47,14 @@ use crate::pulse::Pulse;
 use crate::scheduler::hostname;
 use crate::server::{Addresses, Health, serve_pages};
 use crate::wire::Wire;
-use driver::Driver;
-
+pub use driver::{Driver, carry_out};
 pub use errand::Ask;
 pub use machine::{Came, Machine, MachineOptions, Ticket};
 pub use phalanx_controllers::podgroup::OwnerTable;
 pub use queue::Subject;
 pub use store::{Claim, ClassValue, Fact, NamespaceQueue, Seen, SeenOwner, SeenPod, Watched};
 pub use table::Identity;
+pub use watch::Input;
 pub use write::{Answer, Brought};
 
 /// Volcano's name of the controllers: in events, and of their lease.
@@ -233,5 +234,5 @@ async fn work(options: ControllersOptions, parts: Parts) {
     });
     let limiter = options.rate.map(|(qps, burst)| Limiter::new(qps, burst, Instant::now()));
     let reporter = (NAME.to_owned(), hostname());
-    Driver { machine, limiter, metrics, health, reporter }.run(wire, receiver).await;
+    Driver { machine, limiter, metrics, health, reporter, clock: Clock::default() }.run(wire, receiver).await;
 }

@@ -38,7 +38,7 @@ const CONFIG_MAP: &str = "volcano-controller-configmap";
 
 /// What a watch says.
 #[derive(Debug)]
-pub(super) enum Input {
+pub enum Input {
     /// An object was added or changed.
     Seen(Seen),
     /// An object was deleted.

@@ -1,16 +1,21 @@
 //! The simulated API server: objects, versions, a log of changes for each kind, and the requests that the outbox makes.
+mod controllers;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use http::{Method, Request, StatusCode};
 use hyper::body::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use phalanx_api::batch::Job;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::slim;
 use phalanx_runtime::lease::Record;
 use serde_json::{Value, json};
 
-use crate::story::Watched;
+use controllers::{group_body, pod_body, queue_body};
+
+use crate::story::{KINDS, Micros, Role, Watched};
 
 /// The namespace of all objects.
 pub const NAMESPACE: &str = "team";
@@ -27,6 +32,8 @@ pub enum Object {
     PodGroup(PodGroup),
     /// A Queue.
     Queue(Queue),
+    /// A Job.
+    Job(Box<Job>),
 }
 
 impl Object {
@@ -36,6 +43,7 @@ impl Object {
             Self::Node(_) => Watched::Nodes,
             Self::PodGroup(_) => Watched::PodGroups,
             Self::Queue(_) => Watched::Queues,
+            Self::Job(_) => Watched::Jobs,
         }
     }
 
@@ -45,6 +53,7 @@ impl Object {
             Self::Node(it) => &mut it.metadata,
             Self::PodGroup(it) => &mut it.metadata,
             Self::Queue(it) => &mut it.metadata,
+            Self::Job(it) => &mut it.metadata,
         }
     }
 }
@@ -71,6 +80,8 @@ pub enum Effect {
     BoundTwice(String),
     /// A pod was evicted.
     Evicted(String),
+    /// The controllers deleted a pod.
+    Deleted(String),
 }
 
 /// An answer, and what the request has changed.
@@ -87,14 +98,23 @@ pub struct Server {
     pub groups: BTreeMap<String, PodGroup>,
     /// Queues by name.
     pub queues: BTreeMap<String, Queue>,
-    /// The Lease of the schedulers.
-    pub lease: Option<Record>,
+    /// Jobs by name.
+    pub jobs: BTreeMap<String, Job>,
+    /// The time, for creation timestamps.
+    pub now: Micros,
+    /// The Leases, by role.
+    pub leases: [Option<Record>; 2],
     version: u64,
     uids: u64,
-    logs: [Vec<Logged>; 4],
+    logs: [Vec<Logged>; KINDS],
 }
 
 impl Server {
+    /// The Lease of the processes of a role.
+    pub fn lease(&mut self, role: Role) -> &mut Option<Record> {
+        &mut self.leases[role as usize]
+    }
+
     /// The version of the last change of any object.
     pub fn version(&self) -> u64 {
         self.version
@@ -112,6 +132,7 @@ impl Server {
             Watched::Nodes => self.nodes.values().cloned().map(Object::Node).collect(),
             Watched::PodGroups => self.groups.values().cloned().map(Object::PodGroup).collect(),
             Watched::Queues => self.queues.values().cloned().map(Object::Queue).collect(),
+            Watched::Jobs => self.jobs.values().cloned().map(|job| Object::Job(Box::new(job))).collect(),
         }
     }
 
@@ -132,6 +153,7 @@ impl Server {
             Object::Node(it) => drop(self.nodes.insert(name, it)),
             Object::PodGroup(it) => drop(self.groups.insert(name, it)),
             Object::Queue(it) => drop(self.queues.insert(name, it)),
+            Object::Job(it) => drop(self.jobs.insert(name, *it)),
         }
     }
 
@@ -168,7 +190,7 @@ impl Server {
         }
     }
 
-    /// Carries out a request of the outbox. An error is a request that no API server of this simulation knows.
+    /// Carries out a request. An error is a request that no API server of this simulation knows.
     pub fn handle(&mut self, request: &Request<Bytes>) -> Result<Answered> {
         let path: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
         let body = || serde_json::from_slice::<Value>(request.body()).context("the body is no JSON");
@@ -187,16 +209,15 @@ impl Server {
             (&Method::PATCH, [.., "podgroups", name, "status"]) => self.patch_group(name, &body()?),
             (&Method::PATCH, [.., "queues", name, "status"]) => self.patch_queue(name, &body()?),
             (&Method::POST | &Method::PATCH, ["apis", "events.k8s.io", ..]) => Ok(done(json!({}))),
-            (method, _) => anyhow::bail!("{method} {} is not simulated", request.uri()),
+            (method, path) => self
+                .handle_controllers(method, path, request.body())?
+                .with_context(|| format!("{method} {} is not simulated", request.uri())),
         }
     }
 
     fn read_pod(&self, name: &str) -> Answered {
         let Some(pod) = self.pods.get(name) else { return missing(name) };
-        done(json!({
-            "metadata": {"uid": pod.metadata.uid, "deletionTimestamp": pod.metadata.deletion_timestamp},
-            "spec": {"nodeName": pod.spec.node_name.clone().unwrap_or_default()},
-        }))
+        done(pod_body(pod))
     }
 
     fn bind(&mut self, name: &str, body: &Value) -> Answered {
@@ -237,8 +258,7 @@ impl Server {
 
     fn read_group(&self, name: &str) -> Answered {
         let Some(group) = self.groups.get(name) else { return missing(name) };
-        let (uid, version) = (&group.metadata.uid, &group.metadata.resource_version);
-        done(json!({"metadata": {"uid": uid, "resourceVersion": version}, "status": {"conditions": []}}))
+        done(group_body(group))
     }
 
     fn patch_group(&mut self, name: &str, body: &Value) -> Result<Answered> {
@@ -271,8 +291,20 @@ impl Server {
         if let Some(state) = body["status"].get("state") {
             status.state = Some(serde_json::from_value(state.clone())?);
         }
+        for (count, field) in [
+            ("pending", &mut status.pending),
+            ("inqueue", &mut status.inqueue),
+            ("running", &mut status.running),
+            ("unknown", &mut status.unknown),
+            ("completed", &mut status.completed),
+        ] {
+            if let Some(number) = body["status"][count].as_i64() {
+                *field = number as i32;
+            }
+        }
+        let body = queue_body(&queue);
         self.put(Object::Queue(queue));
-        Ok(done(json!({})))
+        Ok(done(body))
     }
 }
 

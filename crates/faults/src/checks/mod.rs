@@ -1,5 +1,7 @@
 //! What has to hold: after each thing that happens, and at the end of a run. The checkers look at the API server, not
-//! at what a scheduler believes, apart from the last one.
+//! at what a process believes, apart from the last one.
+mod jobs;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -8,10 +10,11 @@ use hyper::body::Bytes;
 use phalanx_api::v1beta1::PodGroup;
 use phalanx_cache::slim;
 
-use crate::gangs::{gang_name, has_ended, member, node_name, uses_node};
-use crate::process::Process;
+use crate::gangs::{gang_name, gang_of, has_ended, member, node_name, uses_node};
+use crate::process::{Part, Process};
+use crate::scheduler::Scheduler;
 use crate::server::{Effect, Server};
-use crate::story::{CALM_AFTER, Micros, SECOND, Story, time};
+use crate::story::{CALM_AFTER, Maker, Micros, SECOND, Story, time};
 
 /// How long a gang may be started below `minMember` once faults are over.
 const BELOW_MIN: Micros = 55 * SECOND;
@@ -57,8 +60,12 @@ pub struct Checks {
     started: Vec<bool>,
     /// Since when a gang has fewer pods with nodes than it needs, but some.
     below: BTreeMap<usize, Micros>,
-    /// UIDs of pods of which an eviction was sent.
+    /// UIDs of pods of which an eviction or a deletion was sent.
     leaving: BTreeSet<String>,
+    /// UIDs of pods that the controllers deleted.
+    discarded: BTreeSet<String>,
+    /// How many pods of a gang were lost that the controllers had not deleted, by gang.
+    losses: Vec<usize>,
     /// When a pod was bound last and of which gang, of the last two gangs.
     last_bound: [Option<(Micros, usize)>; 2],
     /// The length of the log of pods when gangs were looked at.
@@ -75,6 +82,8 @@ impl Checks {
             started: vec![false; story.gangs.len()],
             below: BTreeMap::new(),
             leaving: BTreeSet::new(),
+            discarded: BTreeSet::new(),
+            losses: vec![0; story.gangs.len()],
             last_bound: [None; 2],
             looked: 0,
         }
@@ -84,11 +93,11 @@ impl Checks {
         self.found.get_or_insert(Violation { at, what });
     }
 
-    /// A scheduler sends a request.
-    pub fn sent(&mut self, scheduler: usize, request: &Request<Bytes>, leads: bool, now: Micros) {
+    /// A process sends a request.
+    pub fn sent(&mut self, who: usize, request: &Request<Bytes>, leads: bool, now: Micros) {
         if request.method() != Method::GET && !leads {
             let path = request.uri().path();
-            self.find(now, format!("scheduler {scheduler} writes {path} without the lease"));
+            self.find(now, format!("process {who} writes {path} without the lease"));
         }
         if request.uri().path().ends_with("/eviction") {
             let body: serde_json::Value = serde_json::from_slice(request.body()).unwrap_or_default();
@@ -97,12 +106,12 @@ impl Checks {
         }
     }
 
-    /// A request of a scheduler was carried out.
-    pub fn effect(&mut self, effect: &Effect, scheduler: usize, server: &Server, now: Micros) {
+    /// A request of a process was carried out.
+    pub fn effect(&mut self, effect: &Effect, who: usize, server: &Server, now: Micros) {
         match effect {
             Effect::Bound(pod) => self.bound(pod, server, now),
             Effect::BoundTwice(pod) => {
-                self.find(now, format!("scheduler {scheduler} binds pod {pod} to a second node"));
+                self.find(now, format!("process {who} binds pod {pod} to a second node"));
             }
             Effect::Evicted(pod) => {
                 if let Some((gang, _)) = member(pod)
@@ -110,6 +119,11 @@ impl Checks {
                 {
                     self.evictions.push(Eviction { at: now, gang });
                 }
+            }
+            Effect::Deleted(pod) => {
+                let uid = server.pods.get(pod).and_then(|pod| pod.metadata.uid.clone());
+                self.discarded.extend(uid.clone());
+                self.leaving.extend(uid);
             }
             Effect::Other => {}
         }
@@ -159,16 +173,21 @@ impl Checks {
     }
 
     /// A pod was lost by a fault or an eviction: its gang may be below `minMember` for that.
-    pub fn lost(&mut self, pod: &str) {
+    pub fn lost(&mut self, pod: &str, uid: &str) {
         if let Some((gang, _)) = member(pod) {
             self.started[gang] = true;
             self.below.remove(&gang);
+            self.losses[gang] += usize::from(!self.discarded.contains(uid));
         }
     }
 
     /// What has to hold at any time.
     pub fn always(&mut self, server: &Server, now: Micros) -> Option<Violation> {
-        self.look_at_gangs(server, now);
+        if self.look_at_gangs(server, now)
+            && let Some(problem) = self.pods_too_many(server)
+        {
+            self.find(now, problem);
+        }
         let since = |at: Micros| now.saturating_sub(at.max(CALM_AFTER));
         if let Some((gang, at)) = self.below.iter().find(|(_, at)| since(**at) > BELOW_MIN) {
             let what = format!("{} was started below minMember at {}", gang_name(*gang), time(*at).trim());
@@ -181,10 +200,11 @@ impl Checks {
         self.found.clone()
     }
 
-    fn look_at_gangs(&mut self, server: &Server, now: Micros) {
+    /// Looks when pods have changed; says whether they had.
+    fn look_at_gangs(&mut self, server: &Server, now: Micros) -> bool {
         let log = server.log(crate::story::Watched::Pods).len();
         if std::mem::replace(&mut self.looked, log) == log {
-            return;
+            return false;
         }
         let mut placed = vec![0; self.story.gangs.len()];
         for (name, pod) in &server.pods {
@@ -196,13 +216,15 @@ impl Checks {
         }
         for (gang, placed) in placed.into_iter().enumerate() {
             let min = self.story.gangs[gang].min;
-            self.started[gang] |= placed >= min;
+            // A gang whose last pod is gone starts anew.
+            self.started[gang] = placed >= min || (self.started[gang] && placed > 0);
             if placed > 0 && !self.started[gang] {
                 self.below.entry(gang).or_insert(now);
             } else {
                 self.below.remove(&gang);
             }
         }
+        true
     }
 
     /// What has to hold once nothing changes any more.
@@ -210,14 +232,16 @@ impl Checks {
         &self,
         server: &Server,
         now: Micros,
-        mut processes: impl Iterator<Item = &'a Process>,
+        processes: impl Iterator<Item = &'a Process>,
     ) -> Option<Violation> {
         let gangs = (0..self.story.gangs.len()).find_map(|gang| {
-            self.waits_though_it_fits(gang, server).or_else(|| self.status_is_wrong(gang, server))
+            self.waits_though_it_fits(gang, server)
+                .or_else(|| self.status_is_wrong(gang, server))
+                .or_else(|| self.job_is_wrong(gang, server))
         });
-        let leader = processes.find(|process| process.engine.leads && process.elector.leads());
-        let what = gangs.or_else(|| match leader {
-            Some(leader) => cluster_differs(leader, server),
+        let what = gangs.or_else(|| jobs::queue_is_wrong(server));
+        let what = what.or_else(|| match leader(processes) {
+            Some((leader, scheduler)) => cluster_differs(leader, scheduler, server),
             None => Some("no scheduler leads".to_owned()),
         });
         what.map(|what| Violation::new(now, what))
@@ -226,10 +250,16 @@ impl Checks {
     /// All pods of a gang request the same, so what fits is a sum over nodes.
     fn waits_though_it_fits(&self, index: usize, server: &Server) -> Option<String> {
         let gang = &self.story.gangs[index];
-        let of_gang = |name: &String| member(name).is_some_and(|(gang, _)| gang == index);
-        let pods: Vec<_> = server.pods.iter().filter(|(name, _)| of_gang(name)).map(|(_, pod)| pod).collect();
-        let waiting = pods.iter().filter(|pod| pod.spec.node_name.is_none()).count();
-        let needed = gang.min.saturating_sub(pods.len() - waiting).max(1);
+        if jobs::has_ended(index, server) || jobs::awaits_admission(index, server) {
+            return None;
+        }
+        let pods = || server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
+        let placed = pods().filter(|(_, pod)| pod.spec.node_name.is_some()).count();
+        let waiting = match gang.maker {
+            Maker::User => pods().count() - placed,
+            Maker::Job(_) => gang.size.saturating_sub(placed),
+        };
+        let needed = gang.min.saturating_sub(placed).max(1);
         if waiting < needed
             || (gang.limited && self.used_of_limited(server) + gang.cores * needed as u32 > self.story.limit)
         {
@@ -247,11 +277,9 @@ impl Checks {
     }
 
     fn status_is_wrong(&self, index: usize, server: &Server) -> Option<String> {
-        let name = gang_name(index);
-        let group = server.groups.get(&name)?;
+        let (name, group) = server.groups.iter().find(|(name, _)| gang_of(name) == Some(index))?;
         let phase = |wanted: &str| {
-            let of_gang = |name: &String| member(name).is_some_and(|(gang, _)| gang == index);
-            let pods = server.pods.iter().filter(|(name, _)| of_gang(name));
+            let pods = server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
             pods.filter(|(_, pod)| pod.status.phase.as_deref() == Some(wanted)).count() as i32
         };
         let status = group.status.clone().unwrap_or_default();
@@ -274,11 +302,19 @@ fn says_why(group: &PodGroup) -> bool {
     conditions.filter(|it| it.status == "True").any(|it| it.type_.as_str() == "Unschedulable")
 }
 
+/// The scheduler that leads.
+fn leader<'a>(mut processes: impl Iterator<Item = &'a Process>) -> Option<(&'a Process, &'a Scheduler)> {
+    processes.find_map(|process| match &process.part {
+        Part::Scheduler(it) if it.engine.leads && process.elector.leads() => Some((process, &**it)),
+        _ => None,
+    })
+}
+
 /// The indexes of the scheduler are right, and its Cluster is that of the API server.
-fn cluster_differs(process: &Process, server: &Server) -> Option<String> {
-    let cluster = &process.engine.cluster;
-    if let Some(problem) = process.engine.scheduler.check(cluster).into_iter().next() {
-        return Some(format!("scheduler {}: {problem}", process.index));
+fn cluster_differs(process: &Process, scheduler: &Scheduler, server: &Server) -> Option<String> {
+    let cluster = &scheduler.engine.cluster;
+    if let Some(problem) = scheduler.engine.scheduler.check(cluster).into_iter().next() {
+        return Some(format!("process {}: {problem}", process.index));
     }
     let known: BTreeMap<String, Option<String>> = cluster
         .tasks
@@ -292,10 +328,6 @@ fn cluster_differs(process: &Process, server: &Server) -> Option<String> {
         alive.map(|(name, pod)| (name.clone(), pod.spec.node_name.clone())).collect();
     let missing = due.iter().find(|(name, node)| known.get(*name) != Some(node));
     missing.map(|(name, node)| {
-        format!(
-            "scheduler {}: pod {name} is on {node:?}, the Cluster has {:?}",
-            process.index,
-            known.get(name)
-        )
+        format!("process {}: pod {name} is on {node:?}, the Cluster has {:?}", process.index, known.get(name))
     })
 }

@@ -1,0 +1,131 @@
+//! What has to hold of Jobs and of the counts of queues.
+use phalanx_api::batch::{Job, JobPhase};
+use phalanx_api::v1beta1::{PodGroup, PodGroupPhase};
+
+use super::Checks;
+use crate::gangs::{gang_name, gang_of};
+use crate::server::Server;
+use crate::story::{Answer, FaultKind, MAX_RETRY};
+
+/// Whether a gang is a Job that has come to its end.
+pub(super) fn has_ended(index: usize, server: &Server) -> bool {
+    let job = server.jobs.get(&gang_name(index));
+    job.and_then(phase).is_some_and(|phase| is_end(&phase))
+}
+
+/// Whether the PodGroup of a gang is not admitted to its queue while an admitted one waits: as in Volcano, what that one
+/// requests counts, though it does not fit.
+pub(super) fn awaits_admission(index: usize, server: &Server) -> bool {
+    let is = |group: &PodGroup, wanted| {
+        let phase = group.status.as_ref().and_then(|status| status.phase.clone());
+        phase.unwrap_or(PodGroupPhase::Pending) == wanted
+    };
+    let mut own = server.groups.iter().filter(|(name, _)| gang_of(name) == Some(index));
+    own.any(|(_, group)| is(group, PodGroupPhase::Pending))
+        && server.groups.values().any(|group| is(group, PodGroupPhase::Inqueue))
+}
+
+fn phase(job: &Job) -> Option<JobPhase> {
+    job.status.as_ref()?.state.phase.clone()
+}
+
+fn is_end(phase: &JobPhase) -> bool {
+    matches!(phase, JobPhase::Completed | JobPhase::Failed | JobPhase::Terminated)
+}
+
+impl Checks {
+    /// What has to hold at any time: a Job has no pod too many.
+    pub(super) fn pods_too_many(&self, server: &Server) -> Option<String> {
+        let mut counts = vec![0; self.story.gangs.len()];
+        for gang in server.pods.keys().filter_map(|name| gang_of(name)) {
+            counts[gang] += 1;
+        }
+        let mut gangs = counts.into_iter().zip(&self.story.gangs).enumerate();
+        gangs.find_map(|(index, (count, gang))| {
+            (count > gang.size).then(|| format!("{} has {count} pods of {}", gang_name(index), gang.size))
+        })
+    }
+
+    /// At the end: the phase is one that lasts, no pod is missing, retries and pods are counted right.
+    pub(super) fn job_is_wrong(&self, index: usize, server: &Server) -> Option<String> {
+        let name = gang_name(index);
+        let job = server.jobs.get(&name)?;
+        let status = job.status.clone().unwrap_or_default();
+        let Some(phase) = phase(job) else { return Some(format!("Job {name} has no phase")) };
+        let (retries, losses) = (status.retry_count, self.losses[index]);
+        if retries as usize > losses {
+            return Some(format!("Job {name} counts {retries} retries, and lost {losses} pods"));
+        }
+        match phase {
+            JobPhase::Completed => {}
+            JobPhase::Failed if retries >= MAX_RETRY => {}
+            JobPhase::Terminated if self.requests_are_refused() => {}
+            JobPhase::Pending | JobPhase::Running => {
+                if let Some(problem) = self.pods_are_missing(index, server) {
+                    return Some(problem);
+                }
+            }
+            phase => {
+                let message = &status.state.message;
+                return Some(format!("Job {name} stays {phase:?} after {retries} retries: {message}"));
+            }
+        }
+        let groups = server.groups.keys().filter(|name| gang_of(name) == Some(index)).count();
+        if is_end(&phase) && groups > 0 {
+            return Some(format!("Job {name} has ended, and its PodGroup is there"));
+        }
+        counts_differ(index, server)
+    }
+
+    fn requests_are_refused(&self) -> bool {
+        self.story.faults.iter().any(|fault| fault.kind == FaultKind::Answers(Answer::Refused))
+    }
+
+    fn pods_are_missing(&self, index: usize, server: &Server) -> Option<String> {
+        let group = server.groups.iter().find(|(name, _)| gang_of(name) == Some(index));
+        let Some((_, group)) = group else {
+            return Some(format!("Job {} has no PodGroup", gang_name(index)));
+        };
+        let phase = group.status.as_ref().and_then(|status| status.phase.clone());
+        let pods = server.pods.keys().filter(|name| gang_of(name) == Some(index)).count();
+        let size = self.story.gangs[index].size;
+        let admitted = phase.is_some_and(|phase| phase != PodGroupPhase::Pending);
+        (admitted && pods < size).then(|| format!("Job {} has {pods} pods of {size}", gang_name(index)))
+    }
+}
+
+/// The counts of a Job are those of its pods.
+fn counts_differ(index: usize, server: &Server) -> Option<String> {
+    let name = gang_name(index);
+    let status = server.jobs.get(&name)?.status.clone().unwrap_or_default();
+    let phase = |wanted: &str| {
+        let of_job = |name: &String| gang_of(name) == Some(index);
+        let pods = server.pods.iter().filter(|(name, _)| of_job(name));
+        pods.filter(|(_, pod)| pod.status.phase.as_deref() == Some(wanted)).count() as i32
+    };
+    let is = (status.pending, status.running, status.succeeded, status.failed);
+    let due = (phase("Pending"), phase("Running"), phase("Succeeded"), phase("Failed"));
+    (is != due).then(|| {
+        format!("the status of Job {name} counts {is:?} of pending, running, succeeded, failed: {due:?} are")
+    })
+}
+
+/// The counts of a queue are those of its PodGroups.
+pub(super) fn queue_is_wrong(server: &Server) -> Option<String> {
+    server.queues.iter().find_map(|(name, queue)| {
+        let status = queue.status.clone().unwrap_or_default();
+        let count = |wanted: &PodGroupPhase| {
+            let groups = server.groups.values().filter(|group| group.spec.queue == *name);
+            let phases = groups.map(|it| it.status.as_ref().and_then(|it| it.phase.clone()));
+            phases.filter(|phase| phase.as_ref().unwrap_or(&PodGroupPhase::Pending) == wanted).count() as i32
+        };
+        let is = (status.pending, status.inqueue, status.running);
+        let due =
+            (count(&PodGroupPhase::Pending), count(&PodGroupPhase::Inqueue), count(&PodGroupPhase::Running));
+        (is != due).then(|| {
+            format!(
+                "the status of queue {name} counts {is:?} PodGroups pending, inqueue, running: {due:?} are"
+            )
+        })
+    })
+}

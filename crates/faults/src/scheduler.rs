@@ -1,0 +1,306 @@
+//! The scheduler of a process: the engine and the outbox of the live scheduler, each stepped by hand.
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, mpsc};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use futures::future::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
+use phalanx_cluster::event::{BindFailure, BindFault, Event};
+use phalanx_cluster::{Cluster, ClusterOptions};
+use phalanx_conf::{Known, parse};
+use phalanx_core::Scheduler as Core;
+use phalanx_core::decision::{Binding, Decision};
+use phalanx_runtime::api::Notes;
+use phalanx_runtime::clock::CycleClock;
+use phalanx_runtime::engine::{Engine, Input, Pace, SnapshotRequests};
+use phalanx_runtime::extender::Clients;
+use phalanx_runtime::faults::Faults;
+use phalanx_runtime::journal::Journal;
+use phalanx_runtime::outbox::driver::{self, Driver, exchange};
+use phalanx_runtime::outbox::reply::{Reply, Trouble};
+use phalanx_runtime::outbox::request::Context;
+use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, Work, Write};
+use phalanx_runtime::server::Health;
+use phalanx_runtime::telemetry::{SlowCycles, Telemetry};
+use phalanx_runtime::watch::Sink;
+use phalanx_runtime::wire::Wire;
+use tokio::sync::mpsc as queue;
+
+use crate::clocks::Clocks;
+use crate::planted::Planted;
+use crate::process::{Start, shared};
+use crate::story::{Role, Watched};
+
+type Running = Pin<Box<dyn Future<Output = (Job, Reply)> + Send>>;
+type Report = Box<dyn FnMut(Vec<Event>) + Send>;
+
+/// The two configurations between which reloads switch.
+static CONFS: LazyLock<[Option<phalanx_framework::conf::Conf>; 2]> = LazyLock::new(|| {
+    let conf = |actions: &str, last: &str| {
+        let text = format!(
+            "actions: \"{actions}\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: \
+             conformance\n- plugins:\n  - name: drf\n    enablePreemptable: false\n  - name: predicates\n  - name: \
+             capacity\n  - name: {last}\n"
+        );
+        parse(&text, &Known::builtin()).conf
+    };
+    [
+        conf("enqueue, allocate, backfill, reclaim, preempt", "nodeorder"),
+        conf("enqueue, allocate, preempt, backfill", "binpack"),
+    ]
+});
+
+/// The scheduler of a process.
+pub struct Scheduler {
+    /// Cycles.
+    pub engine: Engine,
+    driver: Driver<Report>,
+    wire: Wire,
+    inputs: mpsc::Sender<Input>,
+    outputs: queue::UnboundedReceiver<driver::Input>,
+    running: FuturesUnordered<Running>,
+    bug: Option<Planted>,
+    frozen: BTreeSet<Arc<str>>,
+    nodes: usize,
+}
+
+impl Scheduler {
+    /// One that has read nothing and does not lead, and where its watches deliver.
+    pub fn start(start: &Start, wire: Wire) -> Result<(Self, Sink)> {
+        let (inputs, received) = mpsc::channel();
+        let (outbox, outputs) = queue::unbounded_channel();
+        let engine = engine(start, received, outbox.clone())?;
+        let sink = Sink {
+            engine: inputs.clone(),
+            outbox,
+            owners: queue::unbounded_channel().0,
+            metrics: shared(),
+            names: Arc::default(),
+            nodes: Arc::default(),
+            faults: Arc::new(Faults::new("simulated")),
+        };
+        let Start { seed, life, nodes, bug, .. } = *start;
+        let scheduler = Self {
+            engine,
+            driver: driver(seed ^ life as u64, &start.clocks, report(inputs.clone(), bug)),
+            wire,
+            inputs,
+            outputs,
+            running: FuturesUnordered::new(),
+            bug,
+            frozen: BTreeSet::new(),
+            nodes,
+        };
+        Ok((scheduler, sink))
+    }
+
+    /// This process leads from now on.
+    pub fn lead(&self) {
+        self.tell(Input::Lead);
+    }
+
+    /// Another configuration takes effect.
+    pub fn reload(&self, conf: usize) -> Result<()> {
+        self.tell(Input::Conf(Box::new(configuration(conf)?), Arc::from("")));
+        Ok(())
+    }
+
+    fn tell(&self, input: Input) {
+        // The engine lives as long as the process.
+        let _ = self.inputs.send(input);
+    }
+
+    /// Does what can be done now; returns whether there may be more.
+    pub fn step(&mut self) -> bool {
+        self.engine.step();
+        let told = self.take_in_decisions();
+        self.driver.expire();
+        self.hand_out();
+        self.take_in_answers() || told
+    }
+
+    /// When something is to be done without an input.
+    pub fn wake(&self, now: Instant) -> Option<Instant> {
+        let cycle = self.engine.due().filter(|_| self.bug != Some(Planted::WakeUpLost));
+        let send = self.driver.outbox.wake(now).filter(|_| self.bug != Some(Planted::RetryLost));
+        cycle.into_iter().chain(send).min()
+    }
+
+    fn take_in_decisions(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(input) = self.outputs.try_recv() {
+            any = true;
+            let input = match input {
+                driver::Input::Decisions(decisions) => driver::Input::Decisions(self.altered(decisions)),
+                input => input,
+            };
+            self.driver.take_in(input);
+        }
+        any
+    }
+
+    fn hand_out(&mut self) {
+        if !self.wire.fence().is_open() {
+            return;
+        }
+        let Self { driver, running, wire, .. } = self;
+        let clients = driver.clients.clone();
+        driver.hand_out(driver.clock.now().instant, |job, request| {
+            running.push(exchange(wire.clone(), clients.clone(), job, request).boxed());
+        });
+    }
+
+    fn take_in_answers(&mut self) -> bool {
+        let mut events = Vec::new();
+        let mut any = false;
+        while let Some(Some((job, reply))) = self.running.next().now_or_never() {
+            any = true;
+            let reply = misread(&job, reply, self.bug);
+            events.extend(self.driver.finished((job, reply)));
+        }
+        if !events.is_empty() {
+            (self.driver.report)(events);
+        }
+        any
+    }
+
+    /// The decisions as a process with this bug sends them.
+    fn altered(&mut self, decisions: Vec<Decision>) -> Vec<Decision> {
+        if self.bug.is_none() {
+            return decisions;
+        }
+        decisions.into_iter().flat_map(|decision| self.one_altered(decision)).collect()
+    }
+
+    fn one_altered(&mut self, decision: Decision) -> Vec<Decision> {
+        match (decision, self.bug) {
+            (Decision::Bind { job, mut pods }, Some(Planted::BindLost)) => {
+                if pods.len() > 1 {
+                    pods.pop();
+                }
+                vec![Decision::Bind { job, pods }]
+            }
+            (Decision::Bind { job, mut pods }, Some(Planted::BindElsewhere)) => {
+                if let [first, .., last] = pods.as_mut_slice() {
+                    first.node = Arc::clone(&last.node);
+                }
+                vec![Decision::Bind { job, pods }]
+            }
+            (Decision::Bind { job, pods }, Some(Planted::BindDoubled)) => {
+                let again = pods.iter().map(|binding| self.elsewhere(binding)).collect();
+                vec![Decision::Bind { job: job.clone(), pods }, Decision::Bind { job, pods: again }]
+            }
+            (Decision::Bind { job, pods }, Some(Planted::EvictionInVain)) => {
+                let evictions: Vec<_> = pods.iter().map(|binding| evict(&binding.pod)).collect();
+                std::iter::once(Decision::Bind { job, pods }).chain(evictions).collect()
+            }
+            (Decision::Evict { .. }, Some(Planted::EvictionLost))
+            | (Decision::PodGroupStatus { .. }, Some(Planted::StatusLost)) => Vec::new(),
+            (Decision::Evict { group, cause, .. }, Some(Planted::EvictionOfAnother)) => {
+                let another = self.engine.cluster.tasks.iter().map(|(_, task)| Arc::clone(&task.pod)).next();
+                another
+                    .into_iter()
+                    .map(|pod| Decision::Evict { pod, group: group.clone(), cause: Arc::clone(&cause) })
+                    .collect()
+            }
+            (Decision::PodGroupStatus { uid, .. }, Some(Planted::StatusFrozen))
+                if !self.frozen.insert(Arc::clone(&uid)) =>
+            {
+                Vec::new()
+            }
+            (decision, _) => vec![decision],
+        }
+    }
+
+    fn elsewhere(&self, binding: &Binding) -> Binding {
+        let number: usize = binding.node.trim_start_matches("node-").parse().unwrap_or(0);
+        Binding { node: crate::gangs::node_name((number + 1) % self.nodes).into(), ..binding.clone() }
+    }
+}
+
+fn evict(pod: &Arc<phalanx_cluster::event::PodRef>) -> Decision {
+    let cause = Arc::new(phalanx_core::decision::Cause::default());
+    Decision::Evict { pod: Arc::clone(pod), group: None, cause }
+}
+
+fn configuration(conf: usize) -> Result<phalanx_framework::conf::Conf> {
+    CONFS[conf].clone().ok_or_else(|| anyhow!("the scheduler.conf of the simulation is wrong"))
+}
+
+fn engine(
+    start: &Start,
+    inputs: mpsc::Receiver<Input>,
+    outbox: queue::UnboundedSender<driver::Input>,
+) -> Result<Engine> {
+    let slow = SlowCycles { threshold: Duration::MAX, spans: None };
+    let engine = Engine {
+        cluster: Cluster::new(ClusterOptions::default()),
+        scheduler: Core::new(configuration(start.conf)?, start.seed),
+        pace: Pace::new(Duration::from_millis(20), Duration::from_secs(1)),
+        waits_for: Watched::of(Role::Scheduler)
+            .map(Watched::plural)
+            .into_iter()
+            .chain(["priorityclasses"])
+            .collect(),
+        inputs,
+        outbox,
+        telemetry: Telemetry::new(shared(), slow),
+        health: Arc::<Health>::default(),
+        leads: false,
+        clock: CycleClock::new(start.clocks.clock()),
+        journal: Journal::default(),
+        notes: Notes::default(),
+        asked: SnapshotRequests::default(),
+    };
+    Ok(engine.begun())
+}
+
+fn driver(seed: u64, clocks: &Clocks, report: Report) -> Driver<Report> {
+    Driver {
+        outbox: Outbox::new(OutboxOptions { seed, ..OutboxOptions::default() }),
+        context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
+        limiter: None,
+        metrics: shared(),
+        clients: Clients::default(),
+        clock: clocks.clock(),
+        report,
+    }
+}
+
+/// Tells the engine what became of binds.
+fn report(engine: mpsc::Sender<Input>, bug: Option<Planted>) -> Report {
+    Box::new(move |events: Vec<Event>| {
+        let events = events.into_iter().filter_map(|event| misreported(event, bug)).collect();
+        // The engine lives as long as the process.
+        let _ = engine.send(Input::Events(events));
+    })
+}
+
+fn misreported(event: Event, bug: Option<Planted>) -> Option<Event> {
+    match (event, bug) {
+        (Event::BindFailed(..), Some(Planted::BindFailureLost)) => None,
+        (Event::Bound(uid), Some(Planted::BoundIsFailure)) => {
+            let failure = BindFailure { message: "planted".into(), fault: BindFault::Denied };
+            Some(Event::BindFailed(uid, failure))
+        }
+        (event, _) => Some(event),
+    }
+}
+
+/// The reply as a process with this bug reads it.
+fn misread(job: &Job, reply: Reply, bug: Option<Planted>) -> Reply {
+    let bind = matches!(job.work, Work::Bind(_));
+    let status = matches!(job.work, Work::Write(Write::PodGroup(_)));
+    match (reply, bug) {
+        (Reply::Passing { message, trouble: Trouble::Unknown, .. }, Some(Planted::SilenceIsRefusal))
+            if bind =>
+        {
+            Reply::Gone(message)
+        }
+        (Reply::Refused(_), Some(Planted::RefusalIsDone)) if bind => Reply::Done,
+        (Reply::Conflict(_) | Reply::Passing { .. }, Some(Planted::ConflictIsDone)) if status => Reply::Done,
+        (reply, _) => reply,
+    }
+}
