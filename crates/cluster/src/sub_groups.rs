@@ -11,12 +11,25 @@ use crate::{Cluster, Job};
 pub struct SubGroup {
     /// The entry of `subGroupPolicy`.
     pub policy: usize,
+    /// The values of `matchLabelKeys`, in the order of these.
+    values: Vec<SubGroupValue>,
     /// The tasks.
     pub tasks: Vec<TaskId>,
 }
 
-/// The place of a sub-group in the order in which they are placed: the entry, then the values; numbers by size.
-type SubGroupKey = (usize, Vec<(Option<u64>, Arc<str>)>);
+/// A value by which pods are divided; numbers are ordered by size.
+type SubGroupValue = (Option<u64>, Arc<str>);
+
+/// The place of a sub-group in the order in which they are placed: the entry, then the values.
+type SubGroupKey = (usize, Vec<SubGroupValue>);
+
+impl SubGroup {
+    /// The values of `matchLabelKeys`.
+    pub fn name(&self) -> Arc<str> {
+        let values: Vec<&str> = self.values.iter().map(|(_, value)| &**value).collect();
+        values.join("/").into()
+    }
+}
 
 impl Cluster {
     /// The sub-groups of a job, in the order in which they are placed. A pod belongs to the first entry that selects
@@ -29,7 +42,7 @@ impl Cluster {
                 groups.entry(key).or_default().push(task);
             }
         }
-        groups.into_iter().map(|((policy, _), tasks)| SubGroup { policy, tasks }).collect()
+        groups.into_iter().map(|((policy, values), tasks)| SubGroup { policy, values, tasks }).collect()
     }
 
     /// The sub-group of a task, and its policy.

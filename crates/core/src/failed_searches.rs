@@ -22,7 +22,7 @@ use crate::backoff::{Backoff, BackoffTimes};
 use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::{NoEviction, Whose};
 use phalanx_cluster::event::Time;
-use phalanx_cluster::id::{ClassId, JobId, QueueId};
+use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
 use phalanx_cluster::search_budget::Cut;
 
 /// Steps that failed searches of a cycle may take before further ones back off: a few milliseconds.
@@ -91,8 +91,10 @@ pub(crate) struct RequestClass {
     pub(crate) tasks: Vec<TaskRequest>,
     /// How many of the tasks are needed.
     pub(crate) wanted: usize,
-    /// One more task of a whole job is searched for, not a gang.
-    pub(crate) single: bool,
+    /// One more task or sub-group of a whole job is searched for, not a gang.
+    pub(crate) grows: bool,
+    /// A task of it, where the answer depends on other pods of its sub-group.
+    pub(crate) own: Option<TaskId>,
 }
 
 /// One task of a [`RequestClass`].

@@ -120,33 +120,47 @@ pub(crate) struct Room {
 }
 
 struct ClassRoom {
+    class: ClassId,
     tasks: u64,
     /// By the index of the node.
     fits: Vec<u32>,
 }
 
+/// How many tasks there are of each class.
+pub(crate) type ClassCounts = FxHashMap<ClassId, u64>;
+
+/// Counts tasks by class.
+pub(crate) fn count_classes<'t>(cluster: &Cluster, tasks: impl Iterator<Item = &'t TaskId>) -> ClassCounts {
+    let mut counts = ClassCounts::default();
+    for task in tasks {
+        *counts.entry(cluster.tasks[*task].class).or_default() += 1;
+    }
+    counts
+}
+
 impl Room {
     /// The room for tasks.
     pub(crate) fn new(session: &mut Session<'_>, tasks: &[TaskId], of: RoomOf) -> Self {
-        let mut counts: FxHashMap<ClassId, u64> = FxHashMap::default();
         let mut request = Amounts::new();
         for task in tasks {
-            *counts.entry(session.cluster.tasks[*task].class).or_default() += 1;
             request.add(session.cluster.request_of(*task));
         }
         let own = pipelined_on(session.cluster, tasks);
-        let classes =
-            counts.into_iter().map(|(class, tasks)| ClassRoom::new(session, class, tasks, &own, of));
+        let classes = count_classes(session.cluster, tasks.iter())
+            .into_iter()
+            .map(|(class, tasks)| ClassRoom::new(session, class, tasks, &own, of));
         Self { classes: classes.collect(), request }
     }
 
     /// How many of the tasks fit these nodes at the most.
     pub(crate) fn on(&self, nodes: &[NodeId]) -> u64 {
-        let of = |class: &ClassRoom| {
-            let fits: u64 = nodes.iter().map(|node| u64::from(class.fits[node.index()])).sum();
-            fits.min(class.tasks)
-        };
-        self.classes.iter().map(of).sum()
+        self.classes.iter().map(|class| class.on(nodes).min(class.tasks)).sum()
+    }
+
+    /// How many of some of the tasks fit these nodes at the most.
+    fn on_for(&self, nodes: &[NodeId], some: &ClassCounts) -> u64 {
+        let count = |class: &ClassRoom| some.get(&class.class).copied().unwrap_or_default();
+        self.classes.iter().map(|class| class.on(nodes).min(count(class))).sum()
     }
 }
 
@@ -168,7 +182,11 @@ impl ClassRoom {
             let most = request.iter().map(fitting).min().unwrap_or(i64::MAX);
             fits[id.index()] = most.min(tasks as i64) as u32;
         }
-        Self { tasks, fits }
+        Self { class, tasks, fits }
+    }
+
+    fn on(&self, nodes: &[NodeId]) -> u64 {
+        nodes.iter().map(|node| u64::from(self.fits[node.index()])).sum()
     }
 }
 
@@ -203,8 +221,37 @@ pub(crate) struct Together<'a> {
     pub(crate) placed: &'a [NodeId],
     /// How many of the tasks have to fit.
     pub(crate) wanted: u64,
+    /// The sub-groups that have to fit whole.
+    pub(crate) whole: &'a [WholeSubGroups],
     /// The nodes that a larger domain leaves to them; `None` for all.
     pub(crate) inside: Option<&'a NodeSet>,
+}
+
+/// Sub-groups of an entry of `subGroupPolicy` of which no pod has a node, and of which some have to fit whole.
+pub(crate) struct WholeSubGroups {
+    pub(crate) topology: Option<NetworkTopology>,
+    /// Pods of each.
+    pub(crate) size: u64,
+    /// How many of them have to fit.
+    pub(crate) wanted: u64,
+    /// Pods of all of them.
+    pub(crate) tasks: ClassCounts,
+}
+
+impl WholeSubGroups {
+    /// How many whole ones fit each HyperNode at the most: as many as its room has, where their topology allows it,
+    /// else as many as fit the HyperNodes below it.
+    fn fitting(&self, cluster: &Cluster, room: &Room) -> FxHashMap<HyperNodeId, u64> {
+        let allowed = cluster.domains_of(self.topology.as_ref(), &[]).unwrap_or_default();
+        let mut fitting: FxHashMap<HyperNodeId, u64> = FxHashMap::default();
+        for (id, it) in cluster.hyper_nodes.iter() {
+            let below = || it.children.iter().filter_map(|child| fitting.get(child)).sum();
+            let may_be_in = allowed.as_ref().is_none_or(|allowed| allowed.binary_search(&id).is_ok());
+            let fits = if may_be_in { room.on_for(&it.nodes, &self.tasks) / self.size } else { below() };
+            fitting.insert(id, fits);
+        }
+        fitting
+    }
 }
 
 /// The domains that may have room, the best first: the lowest tier, then the tightest fit, then the name. A soft
@@ -226,6 +273,10 @@ pub(crate) fn domains(
         (None, Some(_)) => (cluster.domains_around(together.placed, None), Some(whole)),
         (None, None) => return Ok(vec![whole]),
     };
+    let fitting: Vec<_> = together.whole.iter().map(|it| (it, it.fitting(cluster, room))).collect();
+    let lacking = |id: HyperNodeId| -> u64 {
+        fitting.iter().map(|(it, fits)| it.wanted.saturating_sub(fits[&id]) * it.size).sum()
+    };
     let mut best: Option<(u64, HyperNodeId)> = None;
     let mut found: Vec<(u32, f64, HyperNodeId)> = Vec::new();
     for id in allowed {
@@ -233,7 +284,7 @@ pub(crate) fn domains(
         if !is_inside(&it.nodes, together.inside.map(|inside| &**inside)) {
             continue;
         }
-        let fits = room.on(&it.nodes);
+        let fits = room.on(&it.nodes).min(together.wanted.saturating_sub(lacking(id)));
         if best.is_none_or(|(most, _)| fits > most) {
             best = Some((fits, id));
         }

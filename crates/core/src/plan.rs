@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::decision::Cause;
 use crate::statement::Statement;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::{Cluster, Status, SubGroup};
 use phalanx_framework::placement::Fit;
 
 /// A node for a task.
@@ -32,11 +33,31 @@ pub(crate) struct Plan {
 }
 
 /// Carries out what a Statement holds for a job: a job that is ready is bound, the places of any other job become its
-/// reservation.
+/// reservation. So do those of a sub-group that has to wait for some of them.
 pub(crate) fn commit(mut statement: Statement<'_, '_>, job: JobId, why: &Arc<Cause>) {
+    for (task, node) in in_part(statement.session().cluster, job) {
+        statement.pipeline(task, node);
+    }
     if statement.session().job_ready(job) {
         statement.commit(why);
     } else {
         statement.commit_pipelined(why);
     }
+}
+
+/// The new places of sub-groups that have fewer pods with them than they need.
+fn in_part(cluster: &Cluster, job: JobId) -> Vec<(TaskId, NodeId)> {
+    if cluster.jobs[job].sub_groups.is_empty() {
+        return Vec::new();
+    }
+    let is_in_part = |group: &SubGroup| {
+        let ready = group.tasks.iter().filter(|task| cluster.tasks[**task].status.is_ready()).count();
+        ready < cluster.jobs[job].sub_groups[group.policy].size as usize
+    };
+    let place = |task: TaskId| {
+        let it = &cluster.tasks[task];
+        it.node.filter(|_| it.status == Status::Allocated).map(|node| (task, node))
+    };
+    let groups = cluster.sub_groups(job).into_iter().filter(is_in_part);
+    groups.flat_map(|group| group.tasks).filter_map(place).collect()
 }

@@ -1,6 +1,8 @@
 //! Why a `networkTopology` keeps pods waiting.
 use std::sync::Arc;
 
+use crate::event::TierLimit;
+
 /// Why a network topology is not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopologyFault {
@@ -11,7 +13,7 @@ pub enum TopologyFault {
     /// No HyperNode has this tier or a lower one.
     NoTier(u32),
     /// No HyperNode of this tier or a lower one holds all pods that have nodes already.
-    Apart(u32),
+    Apart(TierLimit),
     /// No HyperNode has room for all.
     NoRoom {
         /// The HyperNode with room for the most pods.
@@ -21,9 +23,27 @@ pub enum TopologyFault {
         /// The pods that need nodes together.
         wanted: u32,
     },
+    /// The network topology of a sub-group is not met.
+    SubGroup {
+        /// `name` of the entry of `subGroupPolicy`.
+        policy: Arc<str>,
+        /// The values of its `matchLabelKeys`.
+        group: Arc<str>,
+        /// Why.
+        fault: Box<TopologyFault>,
+    },
 }
 
 impl TopologyFault {
+    /// Whether more capacity may lift it.
+    pub fn is_of_room(&self) -> bool {
+        match self {
+            TopologyFault::NoRoom { .. } => true,
+            TopologyFault::SubGroup { fault, .. } => fault.is_of_room(),
+            _ => false,
+        }
+    }
+
     pub(super) fn text(&self) -> String {
         match self {
             TopologyFault::NoPlugin => {
@@ -34,12 +54,21 @@ impl TopologyFault {
             TopologyFault::NoTier(tier) => {
                 format!("networkTopology: no HyperNode has tier {tier} or a lower one")
             }
-            TopologyFault::Apart(tier) => format!(
-                "networkTopology: no HyperNode of tier {tier} or a lower one holds the nodes of all its pods"
-            ),
+            TopologyFault::Apart(limit) => {
+                let tier = match limit {
+                    TierLimit::Number(tier) => format!("tier {tier}"),
+                    TierLimit::Name(name) => format!("tierName {name}"),
+                };
+                format!(
+                    "networkTopology: no HyperNode of {tier} or a lower one holds the nodes of all its pods"
+                )
+            }
             TopologyFault::NoRoom { best, fits, wanted } => format!(
                 "networkTopology: no HyperNode has room for {wanted} pod(s): HyperNode {best} has room for {fits}"
             ),
+            TopologyFault::SubGroup { policy, group, fault } => {
+                format!("sub-group {group} of subGroupPolicy {policy}: {}", fault.text())
+            }
         }
     }
 }

@@ -95,7 +95,7 @@ pub enum NetworkTopology {
 pub enum TierLimit {
     /// `highestTierAllowed`.
     Number(u32),
-    /// `highestTierName`: the tier of the HyperNodes with this `tierName`.
+    /// `highestTierName`: HyperNodes with this `tierName`, and those below them.
     Name(Arc<str>),
 }
 

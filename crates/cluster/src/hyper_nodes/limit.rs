@@ -25,30 +25,25 @@ impl Cluster {
         placed: &[NodeId],
     ) -> Result<Option<Vec<HyperNodeId>>, TopologyFault> {
         let Some(NetworkTopology::Hard(limit)) = topology else { return Ok(None) };
-        let tier = match limit {
-            TierLimit::Number(tier) => *tier,
-            TierLimit::Name(name) => {
-                let tier = self.hyper_nodes.tier_named(name);
-                tier.ok_or_else(|| TopologyFault::NoTierName(name.clone()))?
-            }
-        };
-        let near = self.domains_around(placed, Some(tier));
-        match near.is_empty() {
-            false => Ok(Some(near)),
-            true if placed.is_empty() => Err(TopologyFault::NoTier(tier)),
-            true => Err(TopologyFault::Apart(tier)),
+        let near = self.domains_around(placed, Some(limit));
+        match (near.is_empty(), limit) {
+            (false, _) => Ok(Some(near)),
+            (true, limit) if !placed.is_empty() => Err(TopologyFault::Apart(limit.clone())),
+            (true, TierLimit::Number(tier)) => Err(TopologyFault::NoTier(*tier)),
+            (true, TierLimit::Name(name)) => Err(TopologyFault::NoTierName(name.clone())),
         }
     }
 
-    /// The HyperNodes of a tier or lower ones that hold all these nodes, by tier and name.
-    pub fn domains_around(&self, placed: &[NodeId], most: Option<u32>) -> Vec<HyperNodeId> {
-        let is_near = |id: HyperNodeId| {
-            let it = self.hyper_nodes.get(id);
-            most.is_none_or(|most| it.tier <= most) && placed.iter().all(|node| it.holds(*node))
+    /// The HyperNodes that hold all these nodes and are within the limit, by tier and name.
+    pub fn domains_around(&self, placed: &[NodeId], limit: Option<&TierLimit>) -> Vec<HyperNodeId> {
+        let is_near = |id: &HyperNodeId| {
+            let it = self.hyper_nodes.get(*id);
+            placed.iter().all(|node| it.holds(*node))
+                && limit.is_none_or(|limit| self.hyper_nodes.allows(limit, *id))
         };
         match placed.first() {
-            Some(node) => self.hyper_nodes.of_node(*node).iter().copied().filter(|id| is_near(*id)).collect(),
-            None => self.hyper_nodes.iter().map(|(id, _)| id).filter(|id| is_near(*id)).collect(),
+            Some(node) => self.hyper_nodes.of_node(*node).iter().copied().filter(is_near).collect(),
+            None => self.hyper_nodes.iter().map(|(id, _)| id).filter(is_near).collect(),
         }
     }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::count::Count;
-use crate::event::HyperNodeInfo;
+use crate::event::{HyperNodeInfo, TierLimit};
 use crate::id::{NodeId, Slots, TaskId};
 use crate::{Cluster, Hold, Node, NodeSums};
 pub use limit::within;
@@ -33,6 +33,8 @@ pub struct HyperNode {
     pub name: Arc<str>,
     /// Tier: nodes of a lower tier are nearer to each other.
     pub tier: u32,
+    /// The name of its tier, which another tree may give to another tier.
+    pub tier_name: Option<Arc<str>>,
     /// The HyperNode that it is a member of.
     pub parent: Option<HyperNodeId>,
     /// The HyperNodes that are its members, by name.
@@ -100,10 +102,18 @@ impl HyperNodes {
         self.tree.of_nodes.get(&node).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The tier of HyperNodes with this `tierName`; the lowest if they differ.
-    pub(crate) fn tier_named(&self, name: &str) -> Option<u32> {
-        let named = self.objects.values().filter(|info| info.tier_name.as_deref() == Some(name));
-        named.map(|info| info.tier).min()
+    /// Whether a hard network topology with this limit allows a HyperNode: its tier is low enough, or it or a HyperNode
+    /// above it has the name of the tier.
+    pub(crate) fn allows(&self, limit: &TierLimit, id: HyperNodeId) -> bool {
+        match limit {
+            TierLimit::Number(tier) => self.get(id).tier <= *tier,
+            TierLimit::Name(name) => self.with_those_above(id).any(|it| it.tier_name.as_ref() == Some(name)),
+        }
+    }
+
+    /// A HyperNode and those above it.
+    fn with_those_above(&self, id: HyperNodeId) -> impl Iterator<Item = &HyperNode> {
+        std::iter::successors(Some(self.get(id)), |it| it.parent.map(|parent| self.get(parent)))
     }
 
     /// Whether there are any.

@@ -91,6 +91,7 @@ impl HyperNode {
         Self {
             name: info.name.clone(),
             tier: info.tier,
+            tier_name: info.tier_name.clone(),
             parent: None,
             children: Vec::new(),
             nodes: [].into(),

@@ -2,7 +2,7 @@
 use super::equivalence::{Awaits, Demand, JobClassKey, JobSignature, QueueingHint, ServedBy};
 use crate::session::{EVICTING_ACTIONS, Session};
 use phalanx_cluster::annotation::Annotations;
-use phalanx_cluster::diagnosis::{NoEviction, Refusal, TopologyFault, Unfit};
+use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
 use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
 use phalanx_cluster::id::{JobId, TaskId, TermId};
 use phalanx_cluster::{Cluster, Fingerprint, Job, RequestKey, Role, Status};
@@ -174,7 +174,7 @@ fn is_of_capacity(refusal: &Refusal) -> bool {
     match refusal {
         Refusal::Nodes { error, .. } => error.reasons.keys().all(is_of_node),
         Refusal::Partial { .. } | Refusal::Eviction { .. } => true,
-        Refusal::Topology(fault) => matches!(fault, TopologyFault::NoRoom { .. }),
+        Refusal::Topology(fault) => fault.is_of_room(),
         _ => false,
     }
 }

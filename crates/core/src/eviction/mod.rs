@@ -26,12 +26,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::backlog;
 use crate::failed_searches::SearchKey;
 use crate::feasibility::FeasibilityBounds;
-use crate::gang::{TaskQueue, repair, takeover};
-use crate::network::{self, ChosenNodes, Room, RoomOf, Together};
+use crate::gang::sub_groups::{Part, WaitingSubGroups};
+use crate::gang::{TaskQueue, hyper_nodes, repair, takeover};
+use crate::network::{ChosenNodes, RoomOf};
 use crate::order::{self, JobsByQueue};
 use crate::plan::{self, Plan};
 use crate::reservation;
@@ -43,7 +45,7 @@ use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
 use phalanx_cluster::event::{NetworkTopology, Phase};
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
-use phalanx_cluster::{NodeSet, Status};
+use phalanx_cluster::{Cluster, NodeSet, Status};
 use phalanx_framework::plugin::{EvictionKind, NetworkOrder};
 use potential_victims::PotentialVictims;
 use preemptor::Preemptor;
@@ -91,6 +93,21 @@ fn starves(session: &Session<'_>, job: JobId) -> bool {
 fn join_next(session: &mut Session<'_>, line: &mut JobsByQueue, job: JobId) {
     if let Some(next) = backlog::try_next(session, job).filter(|next| starves(session, *next)) {
         line.push(session, next);
+    }
+}
+
+/// What parts of a job have in common that get the same answer.
+#[derive(PartialEq, Eq, Hash)]
+struct PartKey {
+    tasks: SmallVec<[(ClassId, i32); 1]>,
+    /// A task of a part that goes where other pods of its sub-group are.
+    own: Option<TaskId>,
+}
+
+impl PartKey {
+    fn of(cluster: &Cluster, part: &Part) -> Self {
+        let like = |task: &TaskId| (cluster.tasks[*task].class, cluster.tasks[*task].priority);
+        Self { tasks: part.tasks.iter().map(like).collect(), own: part.own() }
     }
 }
 
@@ -173,7 +190,7 @@ impl EvictionPlanner {
         served
     }
 
-    /// Evicts for a job: for its gang as a whole, or for each further task.
+    /// Evicts for a job: for its gang as a whole, or for each further task or sub-group.
     fn serve(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
         let pending = |task: &TaskId| session.cluster.tasks[*task].status == Status::Pending;
         let mut tasks = TaskQueue::of_requests(session, job).into_tasks();
@@ -181,38 +198,38 @@ impl EvictionPlanner {
             tasks = TaskQueue::of_best_effort(session, job).into_tasks();
         }
         let tasks: Vec<TaskId> = tasks.into_iter().filter(pending).collect();
+        let parts = WaitingSubGroups::new(session.cluster, job, &tasks).parts(&tasks);
         if !session.job_whole(job) {
-            let Some(preemptor) = Preemptor::gang(session, self.mode, job, &tasks) else { return Ok(()) };
+            let Some(preemptor) = Preemptor::gang(session, self.mode, job, &parts) else { return Ok(()) };
             return self.evict_for(session, &preemptor);
         }
-        self.serve_each(session, job, &tasks)
+        self.serve_each(session, job, &parts)
     }
 
-    /// Evicts for single tasks; returns the refusal of the first one by order of tasks.
-    fn serve_each(&mut self, session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Result<(), Refusal> {
-        let mut failed: FxHashMap<(ClassId, i32), Refusal> = FxHashMap::default();
-        for task in tasks {
+    /// Evicts for single tasks, or for what single sub-groups lack; returns the refusal of the first by their order.
+    fn serve_each(&mut self, session: &mut Session<'_>, job: JobId, parts: &[Part]) -> Result<(), Refusal> {
+        let mut failed: FxHashMap<PartKey, Refusal> = FxHashMap::default();
+        for part in parts {
             if !session.job_starving(job) {
                 break;
             }
-            let it = &session.cluster.tasks[*task];
-            let like = (it.class, it.priority);
-            if it.details.never_preempts || failed.contains_key(&like) {
+            let key = PartKey::of(session.cluster, part);
+            let never = |task: &TaskId| session.cluster.tasks[*task].details.never_preempts;
+            if part.tasks.iter().any(never) || failed.contains_key(&key) {
                 continue;
             }
-            let preemptor = Preemptor::single(session, self.mode, job, *task);
+            let preemptor = Preemptor::part(session, self.mode, job, part);
             let mut served = self.evict_for(session, &preemptor);
             if served.is_err() && self.mode == EvictionMode::Preempt {
                 let preemptor = Preemptor { mode: EvictionMode::WithinJob, ..preemptor };
                 served = served.or_else(|refusal| self.evict_for(session, &preemptor).map_err(|_| refusal));
             }
             if let Err(refusal) = served {
-                failed.insert(like, refusal);
+                failed.insert(key, refusal);
             }
         }
-        let like =
-            |task: &TaskId| (session.cluster.tasks[*task].class, session.cluster.tasks[*task].priority);
-        tasks.iter().find_map(|task| failed.remove(&like(task))).map_or(Ok(()), Err)
+        let mut keys = parts.iter().map(|part| PartKey::of(session.cluster, part));
+        keys.find_map(|key| failed.remove(&key)).map_or(Ok(()), Err)
     }
 
     /// Whether pods may be evicted for a preemptor at all, whichever pods run.
@@ -357,17 +374,11 @@ impl EvictionPlanner {
 
 /// The nodes of each HyperNode in which victims are looked for; `None` stands for all nodes.
 fn eviction_domains(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Option<NodeSet>> {
-    let topology = session.cluster.jobs[preemptor.job].topology.clone();
-    let Some(NetworkTopology::Hard(_)) = topology else { return vec![None] };
-    let Some(most) = session.network_order().map(NetworkOrder::eviction_domains_max) else {
-        return vec![None];
-    };
-    let room = Room::new(session, &preemptor.tasks, RoomOf::Allocatable);
-    let placed = session.cluster.nodes_of(session.cluster.jobs[preemptor.job].tasks.iter());
-    let wanted = preemptor.wanted as u64;
-    let together = Together { topology: topology.as_ref(), placed: &placed, wanted, inside: None };
-    let domains = network::domains(session, &room, &together).unwrap_or_default();
-    domains.into_iter().take(most).map(|domain| domain.nodes).collect()
+    let is_hard = matches!(session.cluster.jobs[preemptor.job].topology, Some(NetworkTopology::Hard(_)));
+    let most = session.network_order().map(NetworkOrder::eviction_domains_max).filter(|_| is_hard);
+    let Some(most) = most else { return vec![None] };
+    let domains = hyper_nodes::domains(session, preemptor.job, &preemptor.tasks, RoomOf::Allocatable);
+    domains.unwrap_or_default().into_iter().take(most).map(|domain| domain.nodes).collect()
 }
 
 /// Does what a plan says. A plan without victims is left in the statement around it where allocate comes later.

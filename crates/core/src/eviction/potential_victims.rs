@@ -96,7 +96,7 @@ impl PotentialVictims {
 /// Tasks that may be potential victims, in no order and with protected tasks among them: a cheap superset.
 pub(super) fn each(session: &Session<'_>, preemptor: &Preemptor) -> Vec<(TaskId, NodeId)> {
     let cluster = &*session.cluster;
-    let gives = if preemptor.single { EqualPriority::None } else { EqualPriority::WithSurplus };
+    let gives = if preemptor.grows { EqualPriority::None } else { EqualPriority::WithSurplus };
     let tasks = jobs_with_potential_victims(session, preemptor, gives)
         .into_iter()
         .flat_map(|job| &cluster.jobs[job].tasks);

@@ -1,4 +1,4 @@
-//! The preemptor, for which pods are evicted: a gang, whole or not at all, or one more task of a job.
+//! The preemptor, for which pods are evicted: a gang, whole or not at all, or one more task or sub-group of a job.
 use std::sync::Arc;
 
 use phalanx_resource::DimId;
@@ -10,6 +10,9 @@ use crate::failed_searches::{RequestClass, SearchKey, SearchKind, TaskRequest};
 use crate::feasibility::TaskDemand;
 use crate::gang::backtracking;
 use crate::gang::domain::Choice;
+use crate::gang::hyper_nodes::{self, Enough, Placing, Shortfall};
+use crate::gang::sub_groups::Part;
+use crate::network::{Domain, RoomOf};
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::steps::Steps;
@@ -31,32 +34,61 @@ pub(super) struct Preemptor {
     pub(super) tasks: Vec<TaskId>,
     /// How many of them are needed, if the first ones are placed.
     pub(super) wanted: usize,
-    /// One task, whatever else the job lacks.
-    pub(super) single: bool,
+    /// The job is whole: one more task of it, or what one more sub-group lacks.
+    pub(super) grows: bool,
+    /// A task of it, where the answer depends on other pods of its sub-group.
+    pub(super) own: Option<TaskId>,
     /// Jobs that the eviction history protects from it.
     pub(super) protected: ProtectedJobs,
 }
 
 impl Preemptor {
-    /// The gang: as many of its tasks as make it whole. `None` when all of them do not.
+    /// The gang: as many of its tasks as make it whole, sub-groups whole. `None` when all of them do not.
     pub(super) fn gang(
         session: &mut Session<'_>,
         mode: EvictionMode,
         job: JobId,
-        tasks: &[TaskId],
+        parts: &[Part],
     ) -> Option<Self> {
-        let non_preempting = |task: &&TaskId| session.cluster.tasks[**task].details.never_preempts;
-        let (non_preempting, tasks): (Vec<TaskId>, Vec<TaskId>) = tasks.iter().partition(non_preempting);
-        let with_all: Vec<TaskId> = non_preempting.iter().chain(&tasks).copied().collect();
-        let wanted = count_to_whole(session, job, &with_all)?.saturating_sub(non_preempting.len());
         let protected = session.state.history.protected_from_gang(session.cluster, job);
-        Some(Self { mode, job, non_preempting, tasks, wanted, single: false, protected })
+        let new = |non_preempting, tasks, wanted| Self {
+            mode,
+            job,
+            non_preempting,
+            tasks,
+            wanted,
+            grows: false,
+            own: None,
+            protected,
+        };
+        let non_preempting = |task: &&TaskId| session.cluster.tasks[**task].details.never_preempts;
+        let (non_preempting, tasks): (Vec<TaskId>, Vec<TaskId>) =
+            parts.iter().flat_map(|part| &part.tasks).partition(non_preempting);
+        let has_sub_groups = !session.cluster.jobs[job].sub_groups.is_empty();
+        if has_sub_groups && !non_preempting.is_empty() {
+            return Some(new(Vec::new(), Vec::new(), 0));
+        }
+        let wanted = if has_sub_groups {
+            count_to_whole(session, job, parts.iter().map(|part| &part.tasks[..]))?
+        } else {
+            let with_all: Vec<TaskId> = non_preempting.iter().chain(&tasks).copied().collect();
+            count_to_whole(session, job, with_all.chunks(1))?.saturating_sub(non_preempting.len())
+        };
+        Some(new(non_preempting, tasks, wanted))
     }
 
-    /// One task of a job that is whole.
-    pub(super) fn single(session: &Session<'_>, mode: EvictionMode, job: JobId, task: TaskId) -> Self {
-        let protected = session.state.history.protected_from(session.cluster, job);
-        Self { mode, job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true, protected }
+    /// A part of a job that is whole.
+    pub(super) fn part(session: &Session<'_>, mode: EvictionMode, job: JobId, part: &Part) -> Self {
+        Self {
+            mode,
+            job,
+            non_preempting: Vec::new(),
+            tasks: part.tasks.to_vec(),
+            wanted: part.tasks.len(),
+            grows: true,
+            own: part.own(),
+            protected: session.state.history.protected_from(session.cluster, job),
+        }
     }
 
     /// What plugins are asked about.
@@ -85,11 +117,14 @@ impl Preemptor {
             holds: [job.sums.allocated.clone(), job.sums.pipelined.clone()],
             tasks: self.non_preempting.iter().chain(&self.tasks).map(of).collect(),
             wanted: self.wanted,
+            own: self.own,
             ..self.any_request(cluster)
         };
         // The own pods of a job, jobs that are protected from it, and its HyperNodes are no other job's answer.
-        let is_own =
-            self.mode == EvictionMode::WithinJob || !self.protected.is_empty() || job.asks_topology();
+        let is_own = self.mode == EvictionMode::WithinJob
+            || !self.protected.is_empty()
+            || job.asks_topology()
+            || self.has_sub_groups(cluster);
         let kind = SearchKind::Victims { action: self.mode.action(), whose: self.mode.whose() };
         SearchKey { kind, job: is_own.then(|| (self.job, job.object.uid.clone())), request: Some(request) }
     }
@@ -135,7 +170,8 @@ impl Preemptor {
             holds: Default::default(),
             tasks: vec![last],
             wanted: 0,
-            single: self.single,
+            grows: self.grows,
+            own: None,
         }
     }
 
@@ -153,7 +189,7 @@ impl Preemptor {
         let unplaced: Vec<TaskId> =
             self.non_preempting.iter().copied().filter(|task| !place(&mut statement, *task)).collect();
         let (first, session) = (unplaced.first()?, statement.session());
-        let is_needed = count_to_whole(session, self.job, &self.tasks).is_none();
+        let is_needed = count_to_whole(session, self.job, self.tasks.chunks(1)).is_none();
         is_needed.then(|| session.cluster.tasks[*first].pod.name.clone())
     }
 
@@ -209,8 +245,10 @@ impl Preemptor {
         steps: &mut Steps,
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
         let placed = statement.nested(|statement| self.place_behind(statement, Vec::new(), steps))?;
-        let choice = Choice::of(statement.session().cluster, &self.tasks);
-        let Some(choice) = choice.filter(|_| !self.single && placed.is_none()) else { return Ok(placed) };
+        if self.grows || placed.is_some() || self.has_sub_groups(statement.session().cluster) {
+            return Ok(placed);
+        }
+        let Some(choice) = Choice::of(statement.session().cluster, &self.tasks) else { return Ok(placed) };
         steps.scan(2 * statement.session().cluster.nodes.len())?;
         choice.try_domains(statement, self.job, &self.tasks, |statement| {
             steps.spend(1)?;
@@ -246,7 +284,7 @@ impl Preemptor {
 
     /// Whether placing one by one may fail although the gang fits.
     pub(super) fn greedy_may_fail(&self, cluster: &Cluster) -> bool {
-        !self.single && backtracking::greedy_may_fail(cluster, &self.tasks)
+        !self.grows && !self.has_sub_groups(cluster) && backtracking::greedy_may_fail(cluster, &self.tasks)
     }
 
     /// Places the other tasks once these are placed.
@@ -256,7 +294,11 @@ impl Preemptor {
         mut placed: Vec<TaskId>,
         steps: &mut Steps,
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
-        let rest: Vec<TaskId> = self.tasks.iter().copied().filter(|task| !placed.contains(task)).collect();
+        let rest: Vec<TaskId> = if self.has_sub_groups(statement.session().cluster) {
+            self.place_sub_groups(statement, &mut placed, steps)?
+        } else {
+            self.tasks.iter().copied().filter(|task| !placed.contains(task)).collect()
+        };
         let mut tasks = self.place_some(statement, &rest, &mut placed, steps)?;
         let mut before = 0;
         // Pod affinity and spread may be met once other members of the gang are placed.
@@ -265,6 +307,36 @@ impl Preemptor {
             tasks = self.place_some(statement, &tasks, &mut placed, steps)?;
         }
         Ok(self.is_met(statement.session(), &placed).then_some(placed))
+    }
+
+    /// Places sub-groups whole, until the job is whole. Returns the tasks that are placed one by one.
+    fn place_sub_groups(
+        &self,
+        statement: &mut Statement<'_, '_>,
+        placed: &mut Vec<TaskId>,
+        steps: &mut Steps,
+    ) -> Result<Vec<TaskId>, NoEviction> {
+        steps.spend(self.tasks.len())?;
+        let session = statement.session();
+        steps.scan(session.cluster.nodes.len() * session.cluster.sub_groups(self.job).len())?;
+        let chosen = session.chosen_nodes.clone();
+        let nodes = chosen.as_ref().and_then(|chosen| chosen.nodes.clone());
+        let domain = Domain { hyper_node: None, nodes };
+        let placing = Placing { job: self.job, room: RoomOf::FutureIdle, enough: Enough::Whole };
+        let rest = hyper_nodes::place_sub_groups(
+            statement,
+            placing,
+            &domain,
+            &self.tasks,
+            &mut Shortfall::default(),
+        );
+        statement.session().chosen_nodes = chosen;
+        *placed = self.placed(statement.session().cluster);
+        Ok(rest.unwrap_or_default())
+    }
+
+    fn has_sub_groups(&self, cluster: &Cluster) -> bool {
+        !cluster.jobs[self.job].sub_groups.is_empty()
     }
 
     /// Places tasks one by one. Returns the tasks without a node whose affinity or spread other members may meet later.
@@ -301,7 +373,7 @@ impl Preemptor {
         self.tasks.iter().any(|task| cluster.class_of(*task).carried.seeks())
     }
 
-    /// Whether places depend on pods of other nodes.
+    /// Whether places depend on pods of other nodes: a sub-group may go to another HyperNode, but only as a whole.
     pub(super) fn depends_on_other_nodes(&self, cluster: &Cluster) -> bool {
         let looks = |task: &TaskId| {
             let class = cluster.class_of(*task);
@@ -310,11 +382,11 @@ impl Preemptor {
                 || class.pvcs.iter().any(|claim| cluster.volumes().pvc(*claim).is_exclusive())
                 || cluster.needs_shared_devices(*task)
         };
-        self.tasks.iter().any(looks)
+        self.has_sub_groups(cluster) || self.tasks.iter().any(looks)
     }
 
     fn is_met(&self, session: &Session<'_>, placed: &[TaskId]) -> bool {
-        (!self.single || !placed.is_empty()) && session.job_whole(self.job)
+        (!self.grows || placed.len() >= self.wanted) && session.job_whole(self.job)
     }
 }
 
@@ -343,16 +415,24 @@ pub(super) fn ask_without<R>(
     answer
 }
 
-/// How many of these tasks, in order, make the job whole.
-fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Option<usize> {
+/// How many of these tasks, in order, make the job whole; those that get nodes together count together.
+fn count_to_whole<'t>(
+    session: &mut Session<'_>,
+    job: JobId,
+    parts: impl Iterator<Item = &'t [TaskId]>,
+) -> Option<usize> {
     let mut before = Vec::new();
-    let is_last = |task: &TaskId| {
-        before.extend(simulate_pipelined(session, &[*task]));
-        session.job_whole(job)
-    };
-    let last = tasks.iter().position(is_last);
+    let mut is_whole = false;
+    for part in parts {
+        before.extend(simulate_pipelined(session, part));
+        is_whole = session.job_whole(job);
+        if is_whole {
+            break;
+        }
+    }
+    let count = before.len();
     undo_simulation(session, before);
-    Some(last? + 1)
+    is_whole.then_some(count)
 }
 
 /// Counts tasks as nominated in the sums of jobs and queues, until [`undo_simulation`].

@@ -114,7 +114,7 @@ fn is_offered(session: &Session<'_>, preemptor: &Preemptor, victim: &Victim) -> 
             let (surplus, behind) =
                 (victim.loss == Loss::Surplus, session.queue_order(queues[0], queues[1]).is_lt());
             session.tiers.guard_queues()
-                || if preemptor.single { surplus && behind } else { surplus || behind }
+                || if preemptor.grows { surplus && behind } else { surplus || behind }
         }
     };
     cluster.tasks[victim.task].status == victim.status
@@ -137,7 +137,7 @@ fn outranked(
     let TierVictims { tier, victims: mut picked } = picked;
     let priority = |job: JobId| cluster.jobs[job].priority;
     let is_equal = |victim: &&Victim| {
-        let surplus = victim.loss == Loss::Surplus && !preemptor.single;
+        let surplus = victim.loss == Loss::Surplus && !preemptor.grows;
         priority(victim.job) == priority(preemptor.job) && !surplus
     };
     if !mode.preempts_other_jobs() || !offered.iter().any(|victim| is_equal(&victim)) {

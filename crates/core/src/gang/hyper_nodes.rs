@@ -6,45 +6,110 @@
 //! whole, in a HyperNode of its own topology inside that of the gang, or not at all.
 //!
 //! Guarantees: members that are equal and carry no rules about other pods get the lowest tier that has room for them.
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
-use phalanx_cluster::id::{JobId, NodeId, TaskId};
-use phalanx_cluster::{HyperNodeId, Status, SubGroup};
+use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::{HyperNodeId, Role, Status};
+use rustc_hash::FxHashSet;
 
 use super::greedy::Greedy;
-use super::{Goal, Request, Served, TaskQueue};
+use super::sub_groups::{LackingSubGroup, WaitingSubGroups};
+use super::{Goal, Request, Served, TaskQueue, backtracking};
 use crate::network::{self, ChosenNodes, Domain, Room, RoomOf, Together};
 use crate::plan;
 use crate::session::Session;
 use crate::statement::Statement;
 
-/// Domains that are tried for a gang or a sub-group at most.
+/// Domains that are tried for a gang or a sub-group at most, beside all that a soft topology leaves.
 const DOMAINS_MAX: usize = 16;
 
-/// The domains for a gang, the best first.
-pub(super) fn domains(
-    session: &mut Session<'_>,
-    request: Request,
-    tasks: &[TaskId],
-) -> Result<Vec<Domain>, TopologyFault> {
-    let room_of = if request.goal == Goal::Start { RoomOf::Idle } else { RoomOf::FutureIdle };
-    let room = Room::new(session, tasks, room_of);
-    let it = &session.cluster.jobs[request.job];
-    let wanted = it.min_member.saturating_sub(it.counts.ready()).max(1);
-    let placed = nodes_of_ready(session, &it.tasks);
-    let together =
-        Together { topology: it.topology.as_ref(), placed: &placed, wanted: u64::from(wanted), inside: None };
-    let mut domains = network::domains(session, &room, &together)?;
-    let last = domains.split_off(domains.len() - 1);
-    domains.truncate(DOMAINS_MAX);
-    Ok(domains.into_iter().chain(last).collect())
+/// How the tasks of a job are placed.
+#[derive(Clone, Copy)]
+pub(crate) struct Placing {
+    pub(crate) job: JobId,
+    /// What counts as room where domains are compared.
+    pub(crate) room: RoomOf,
+    /// When the job has enough, so that no more of its sub-groups are placed.
+    pub(crate) enough: Enough,
 }
 
-/// The nodes of members that keep them.
-fn nodes_of_ready(session: &Session<'_>, tasks: &[TaskId]) -> Vec<NodeId> {
-    let allocated = |task: &&TaskId| session.cluster.tasks[**task].status.is_allocated();
-    session.cluster.nodes_of(tasks.iter().filter(allocated))
+/// When a job has enough nodes.
+#[derive(Clone, Copy)]
+pub(crate) enum Enough {
+    /// It can start.
+    Ready,
+    /// It can start once resources are released.
+    Whole,
+}
+
+impl Enough {
+    fn is_reached(self, session: &Session<'_>, job: JobId) -> bool {
+        match self {
+            Enough::Ready => session.job_ready(job),
+            Enough::Whole => session.job_whole(job),
+        }
+    }
+}
+
+impl From<Request> for Placing {
+    fn from(Request { job, goal }: Request) -> Self {
+        let room = if goal == Goal::Start { RoomOf::Idle } else { RoomOf::FutureIdle };
+        Self { job, room, enough: Enough::Ready }
+    }
+}
+
+/// Why a domain takes fewer tasks than it has to, of the domain where the fewest are missing.
+#[derive(Default)]
+pub(crate) struct Shortfall(Option<(usize, Refusal)>);
+
+impl Shortfall {
+    fn note(&mut self, missing: usize, why: impl FnOnce() -> Refusal) {
+        if self.0.as_ref().is_none_or(|(fewest, _)| missing < *fewest) {
+            self.0 = Some((missing, why()));
+        }
+    }
+
+    /// The reason, if there is any.
+    pub(crate) fn into_refusal(self) -> Option<Refusal> {
+        self.0.map(|(_, why)| why)
+    }
+}
+
+/// The domains for the tasks of a gang, the best first.
+///
+/// # Errors
+/// No domain has room for them.
+pub(crate) fn domains(
+    session: &mut Session<'_>,
+    job: JobId,
+    tasks: &[TaskId],
+    room: RoomOf,
+) -> Result<Vec<Domain>, TopologyFault> {
+    let room = Room::new(session, tasks, room);
+    let (cluster, it) = (&*session.cluster, &session.cluster.jobs[job]);
+    let groups = WaitingSubGroups::new(cluster, job, tasks);
+    let waiting: FxHashSet<&TaskId> = tasks.iter().collect();
+    let others: Vec<TaskId> = it.tasks.iter().filter(|task| !waiting.contains(task)).copied().collect();
+    let reserved = others.iter().filter(|task| cluster.tasks[**task].status == Status::Pipelined).count();
+    let lacking = u64::from(it.min_member).saturating_sub(u64::from(it.counts.ready()) + reserved as u64);
+    let of_role = |role: &Role| u64::from(role.min.saturating_sub(role.counts.ready()));
+    let of_roles = if it.asks_roles() { it.roles.iter().map(of_role).sum() } else { 0 };
+    let together = Together {
+        topology: it.topology.as_ref(),
+        placed: &cluster.nodes_of(others.iter()),
+        wanted: lacking.max(groups.pods_required()).max(of_roles.saturating_sub(reserved as u64)).max(1),
+        whole: &groups.whole_required(cluster, job),
+        inside: None,
+    };
+    network::domains(session, &room, &together)
+}
+
+/// Those of the domains that are tried.
+pub(super) fn tried(mut domains: Vec<Domain>) -> impl Iterator<Item = Domain> {
+    let last = domains.pop();
+    domains.into_iter().take(DOMAINS_MAX).chain(last)
 }
 
 /// Places tasks of a gang in a domain, in their order, until the job is ready. Returns what it came to.
@@ -53,106 +118,146 @@ pub(super) fn find_in(
     request: Request,
     domain: &Domain,
     tasks: &[TaskId],
+    shortfall: &mut Shortfall,
 ) -> Option<Goal> {
     statement.unplace_all(tasks);
-    place_in(statement, request, domain, tasks);
+    place_in(statement, request.into(), domain, tasks, shortfall);
     request.reached(statement.session())
 }
 
 /// Places tasks in a domain until the job is ready, sub-groups whole.
-pub(super) fn place_in(
+fn place_in(
     statement: &mut Statement<'_, '_>,
-    request: Request,
+    placing: Placing,
     domain: &Domain,
     tasks: &[TaskId],
+    shortfall: &mut Shortfall,
 ) {
+    let Some(mut rest) = place_sub_groups(statement, placing, domain, tasks, shortfall) else { return };
     let session = statement.session();
-    let groups = session.cluster.sub_groups(request.job);
-    let mut rest: Vec<TaskId> = tasks.to_vec();
-    for group in required_first(session, request.job, groups) {
-        let placed = place_sub_group(statement, request, domain, &group, tasks);
+    // A task that has a reserved node already would be placed again and end the search for the next.
+    rest.sort_by_key(|task| session.cluster.tasks[*task].status == Status::Pipelined);
+    choose(session, placing.job, domain, false);
+    let near = session.cluster.jobs[placing.job].topology.is_some();
+    let fill = Fill { job: placing.job, whole: false, near, wanted: rest.len() as u64 };
+    let room = Room::new(session, &rest, RoomOf::FutureIdle);
+    if !fill.domain(statement, &room, domain, &mut rest)
+        && let Some(first) = rest.first()
+    {
         let session = statement.session();
-        if placed && session.job_ready(request.job) {
-            return;
+        shortfall.note(rest.len(), || not_placed(session, *first));
+    }
+}
+
+/// Places sub-groups whole in a domain, until the job has enough. Returns the tasks that are to be placed one by one,
+/// unless it has.
+pub(crate) fn place_sub_groups(
+    statement: &mut Statement<'_, '_>,
+    placing: Placing,
+    domain: &Domain,
+    tasks: &[TaskId],
+    shortfall: &mut Shortfall,
+) -> Option<Vec<TaskId>> {
+    let mut groups = WaitingSubGroups::new(statement.session().cluster, placing.job, tasks);
+    for at in 0..groups.lacking.len() {
+        if place_sub_group(statement, placing, domain, &groups.lacking[at], shortfall) {
+            groups.note_whole(at);
+            if placing.enough.is_reached(statement.session(), placing.job) {
+                return None;
+            }
         }
-        let whole = placed || ready(session, &group) >= size_of(session, request.job, &group);
-        // What a whole sub-group has beyond its size is placed like pods without one.
-        let waits = |task: &TaskId| session.cluster.tasks[*task].status == Status::Pending;
-        rest.retain(|task| !group.tasks.contains(task) || (whole && waits(task)));
     }
-    choose(statement.session(), request.job, domain, false);
-    let near = statement.session().cluster.jobs[request.job].topology.is_some();
-    let fill = Fill { job: request.job, whole: false, near, wanted: rest.len() as u64 };
-    let room = Room::new(statement.session(), &rest, RoomOf::FutureIdle);
-    fill.domain(statement, &room, domain, &mut rest);
+    Some(groups.rest(tasks))
 }
 
-/// The sub-groups of a job that its `minSubGroups` require come first.
-fn required_first(session: &Session<'_>, job: JobId, groups: Vec<SubGroup>) -> Vec<SubGroup> {
-    let policies = &session.cluster.jobs[job].sub_groups;
-    let mut lacking: Vec<u32> = policies.iter().map(|policy| policy.min).collect();
-    let mut is_required = |group: &SubGroup| {
-        let lacking = &mut lacking[group.policy];
-        let required = *lacking > 0;
-        *lacking = lacking.saturating_sub(1);
-        required
-    };
-    let whole = |group: &SubGroup| ready(session, group) >= size_of(session, job, group);
-    let (whole, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(whole);
-    for group in &whole {
-        is_required(group);
-    }
-    let (mut first, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(is_required);
-    first.extend(rest);
-    first
-}
-
-fn ready(session: &Session<'_>, group: &SubGroup) -> u32 {
-    let is_ready = |task: &&TaskId| session.cluster.tasks[**task].status.is_ready();
-    group.tasks.iter().filter(is_ready).count() as u32
-}
-
-fn size_of(session: &Session<'_>, job: JobId, group: &SubGroup) -> u32 {
-    session.cluster.jobs[job].sub_groups[group.policy].size
-}
-
-/// Places as many pods of a sub-group as it needs, or none. Returns whether it has them.
+/// Places the pods that a sub-group lacks, or none. Returns whether it has them. One that has reserved nodes gets others
+/// where it can start.
 fn place_sub_group(
     statement: &mut Statement<'_, '_>,
-    request: Request,
+    placing: Placing,
     inside: &Domain,
-    group: &SubGroup,
-    tasks: &[TaskId],
+    group: &LackingSubGroup,
+    shortfall: &mut Shortfall,
 ) -> bool {
+    let Placing { job, .. } = placing;
     let session = statement.session();
-    let policy = session.cluster.jobs[request.job].sub_groups[group.policy].clone();
-    let lacking = policy.size.saturating_sub(ready(session, group)) as usize;
-    let members: Vec<TaskId> =
-        tasks.iter().copied().filter(|task| group.tasks.contains(task)).take(lacking).collect();
-    if members.len() < lacking || lacking == 0 {
-        return false;
-    }
-    let room_of = if request.goal == Goal::Start { RoomOf::Idle } else { RoomOf::FutureIdle };
-    let room = Room::new(session, &members, room_of);
-    let placed = nodes_of_ready(session, &group.tasks);
-    let together = Together {
-        topology: policy.topology.as_ref(),
-        placed: &placed,
-        wanted: lacking as u64,
-        inside: inside.nodes.as_ref(),
+    let members = &group.members;
+    let are = |session: &Session<'_>, status: Status| {
+        members.iter().all(|task| session.cluster.tasks[*task].status == status)
     };
-    let Ok(domains) = network::domains(session, &room, &together) else { return false };
-    let own = policy.topology.is_some();
-    let near = own || session.cluster.jobs[request.job].topology.is_some();
-    domains.iter().take(DOMAINS_MAX).any(|domain| {
+    let is_reserved = are(session, Status::Pipelined);
+    let room = Room::new(session, &[&members[..], &group.beyond[..]].concat(), placing.room);
+    let policy = &session.cluster.jobs[job].sub_groups[group.policy];
+    let (own, policy) = (policy.topology.is_some(), policy.name.clone());
+    let near = own || session.cluster.jobs[job].topology.is_some();
+    let domains = match sub_group_domains(session, job, group, inside, &room) {
+        Ok(domains) => domains,
+        Err(fault) => {
+            let fits = if let TopologyFault::NoRoom { fits, .. } = &fault { *fits as usize } else { 0 };
+            let (group, fault) = (group.name.clone(), Box::new(fault));
+            let refusal = || Refusal::Topology(TopologyFault::SubGroup { policy, group, fault });
+            shortfall.note(members.len().saturating_sub(fits), refusal);
+            return false;
+        }
+    };
+    domains.into_iter().any(|domain| {
         statement.nested(|statement| {
-            choose(statement.session(), request.job, domain, own);
-            let fill = Fill { job: request.job, whole: true, near, wanted: lacking as u64 };
+            statement.unplace_all(members);
+            choose(statement.session(), job, &domain, own);
+            let fill = Fill { job, whole: true, near, wanted: members.len() as u64 };
             let mut left = members.clone();
-            fill.domain(statement, &room, domain, &mut left);
-            left.is_empty()
+            let is_placed =
+                fill.domain(statement, &room, &domain, &mut left) || search(statement, placing, members);
+            let session = statement.session();
+            if let (false, Some(first)) = (is_placed, left.first()) {
+                shortfall.note(left.len(), || not_placed(session, *first));
+            }
+            is_placed && (!is_reserved || are(session, Status::Allocated))
         })
     })
+}
+
+/// Places unlike pods of a sub-group, where filling may have failed though there are places.
+fn search(statement: &mut Statement<'_, '_>, placing: Placing, members: &[TaskId]) -> bool {
+    let goal = if placing.room == RoomOf::Idle { Goal::Start } else { Goal::Reserve };
+    backtracking::greedy_may_fail(statement.session().cluster, members)
+        && backtracking::place_all(statement, Request { job: placing.job, goal }, members)
+}
+
+/// The domains for the pods that a sub-group lacks, the best first; those with room for all of its pods that wait come
+/// before others.
+///
+/// # Errors
+/// No domain has room for them.
+pub(super) fn sub_group_domains(
+    session: &Session<'_>,
+    job: JobId,
+    group: &LackingSubGroup,
+    inside: &Domain,
+    room: &Room,
+) -> Result<Vec<Domain>, TopologyFault> {
+    let placed = session.cluster.nodes_of(group.others.iter());
+    let domains_for = |wanted: usize| {
+        let together = Together {
+            topology: session.cluster.jobs[job].sub_groups[group.policy].topology.as_ref(),
+            placed: &placed,
+            wanted: wanted as u64,
+            whole: &[],
+            inside: inside.nodes.as_ref(),
+        };
+        network::domains(session, room, &together)
+    };
+    let enough = tried(domains_for(group.members.len())?);
+    if group.beyond.is_empty() {
+        return Ok(enough.collect());
+    }
+    let for_all = domains_for(group.members.len() + group.beyond.len()).unwrap_or_default();
+    Ok(tried(for_all).filter(|domain| domain.hyper_node.is_some()).chain(enough).collect())
+}
+
+/// Why a task has got no node.
+fn not_placed(session: &mut Session<'_>, task: TaskId) -> Refusal {
+    session.allocatable(task).err().unwrap_or_else(|| session.no_node(task))
 }
 
 /// Leaves the nodes of a domain to the job.
@@ -181,11 +286,11 @@ impl Fill {
         domain: &Domain,
         tasks: &mut Vec<TaskId>,
     ) -> bool {
-        let mut parts = if self.near { parts(statement.session(), room, domain) } else { Vec::new() };
-        while let Some(at) = self.next(&parts, tasks.len() as u64) {
-            let (_, part) = parts.swap_remove(at);
-            let part = Domain::of(statement.session().cluster, part);
-            if self.domain(statement, room, &part, tasks) {
+        let mut below = if self.near { below(statement.session(), room, domain) } else { Vec::new() };
+        while let Some(at) = self.next(&below, tasks.len() as u64) {
+            let (_, lower) = below.swap_remove(at);
+            let lower = Domain::of(statement.session().cluster, lower);
+            if self.domain(statement, room, &lower, tasks) {
                 return true;
             }
         }
@@ -198,11 +303,11 @@ impl Fill {
         enough
     }
 
-    /// The tightest part with room for all that are left, else the one with the most room.
-    fn next(&self, parts: &[(u64, HyperNodeId)], left: u64) -> Option<usize> {
+    /// The tightest with room for all that are left, else the one with the most room.
+    fn next(&self, below: &[(u64, HyperNodeId)], left: u64) -> Option<usize> {
         let left = left.min(self.wanted);
-        let fitting = (0..parts.len()).filter(|at| parts[*at].0 >= left).min_by_key(|at| parts[*at]);
-        let largest = || (0..parts.len()).max_by_key(|at| (parts[*at].0, std::cmp::Reverse(parts[*at].1)));
+        let fitting = (0..below.len()).filter(|at| below[*at].0 >= left).min_by_key(|at| below[*at]);
+        let largest = || (0..below.len()).max_by_key(|at| (below[*at].0, Reverse(below[*at].1)));
         if left == 0 { None } else { fitting.or_else(largest) }
     }
 
@@ -224,7 +329,7 @@ impl Fill {
 }
 
 /// The HyperNodes directly below a domain that have room, and for how many tasks.
-fn parts(session: &Session<'_>, room: &Room, domain: &Domain) -> Vec<(u64, HyperNodeId)> {
+fn below(session: &Session<'_>, room: &Room, domain: &Domain) -> Vec<(u64, HyperNodeId)> {
     if session.network_order().is_none() {
         return Vec::new();
     }
@@ -249,34 +354,43 @@ pub(super) fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue)
     if tasks.is_empty() {
         return Served::Done;
     }
-    let request = Request { job, goal: Goal::Reserve };
-    let domains = domains(session, request, &tasks);
+    let placing = Placing::from(Request { job, goal: Goal::Reserve });
+    let domains = domains(session, job, &tasks, placing.room);
+    let (before, mut shortfall) = (count_placed(session, &tasks), Shortfall::default());
     let mut statement = session.statement();
-    let placed = |session: &Session<'_>| {
-        let has_place = |task: &&TaskId| session.cluster.tasks[**task].status != Status::Pending;
-        tasks.iter().filter(has_place).count()
-    };
-    let before = placed(statement.session());
     let grew = domains.as_ref().is_ok_and(|domains| {
-        domains.iter().any(|domain| {
-            place_in(&mut statement, request, domain, &tasks);
-            placed(statement.session()) > before
+        tried(domains.clone()).any(|domain| {
+            place_in(&mut statement, placing, &domain, &tasks, &mut shortfall);
+            count_placed(statement.session(), &tasks) > before
         })
     });
     statement.session().chosen_nodes = None;
     plan::commit(statement, job, &Arc::default());
-    if let Err(fault) = domains {
-        session.refuse(job, Refusal::Topology(fault));
-    } else if let (false, Some(first)) = (grew, tasks.first()) {
-        let refusal = session.allocatable(*first).err().unwrap_or_else(|| session.no_node(*first));
+    let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
+    let waits = (!grew && reserved > 0).then_some(Refusal::Reserved(reserved));
+    let lacks = match domains {
+        Err(fault) => Some(Refusal::Topology(fault)),
+        Ok(_) => shortfall.into_refusal().filter(|_| !grew),
+    };
+    for refusal in waits.into_iter().chain(lacks) {
         session.refuse(job, refusal);
     }
     queue.restart(session);
     if grew && !queue.is_empty() { Served::MoreToDo } else { Served::Done }
 }
 
+/// How many of these tasks have a node, and how many a node where they start.
+fn count_placed(session: &Session<'_>, tasks: &[TaskId]) -> usize {
+    let count = |task: &TaskId| match session.cluster.tasks[*task].status {
+        Status::Pending => 0,
+        Status::Pipelined => 1,
+        _ => 2,
+    };
+    tasks.iter().map(count).sum()
+}
+
 /// Whether a gang is placed by HyperNodes.
-pub(super) fn applies(session: &Session<'_>, job: JobId) -> bool {
+pub(crate) fn applies(session: &Session<'_>, job: JobId) -> bool {
     let it = &session.cluster.jobs[job];
     !it.sub_groups.is_empty() || (it.topology.is_some() && session.network_order().is_some())
 }

@@ -6,10 +6,11 @@
 pub(crate) mod backtracking;
 pub(crate) mod domain;
 mod greedy;
-mod hyper_nodes;
+pub(crate) mod hyper_nodes;
 mod planner;
 pub(crate) mod repair;
 pub(crate) mod reserved;
+pub(crate) mod sub_groups;
 pub(crate) mod takeover;
 mod tasks;
 
@@ -85,6 +86,12 @@ static RESERVED: GangStrategy =
 /// The strategy that also gives a job that can start a node for its next task.
 static GREEDY: GangStrategy =
     GangStrategy { search: None, find: |planner, statement, request| Ok(planner.greedy(statement, request)) };
+
+/// The strategy for a gang with a network topology or sub-groups.
+static HYPER_NODES: GangStrategy = GangStrategy {
+    search: None,
+    find: |planner, statement, request| Ok(planner.hyper_nodes(statement, request)),
+};
 
 /// The strategies, in the order in which they are tried. Each says in its file what it guarantees.
 static STRATEGIES: [&GangStrategy; 4] = [

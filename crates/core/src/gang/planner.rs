@@ -2,14 +2,15 @@
 use std::sync::Arc;
 
 use phalanx_cluster::Status;
-use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
+use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
 
 use super::greedy::{Greedy, GreedyPass};
-use super::{GREEDY, GangStrategy, Goal, RESERVED, Request, STRATEGIES, Served, TaskQueue};
+use super::{GREEDY, GangStrategy, Goal, HYPER_NODES, RESERVED, Request, STRATEGIES, Served, TaskQueue};
 use super::{hyper_nodes, repair, reserved, takeover};
 use crate::failed_searches::SearchKey;
+use crate::network::Domain;
 use crate::reservation;
 use crate::searches::{PlacementBudget, Turn};
 use crate::session::Session;
@@ -33,8 +34,10 @@ pub(super) struct GangPlanner<'q> {
     start_steps: Option<u64>,
     /// Why the last search that was ended before it had an answer was ended.
     cut: Option<Cut>,
+    /// The HyperNodes that may have room for the gang.
+    domains: Vec<Domain>,
     /// Why no HyperNode can take the gang.
-    fault: Option<TopologyFault>,
+    fault: Option<Refusal>,
     /// The turn of the searches, which begins with the first of them.
     turn: Option<Turn>,
 }
@@ -61,8 +64,18 @@ impl Planned {
 impl<'q> GangPlanner<'q> {
     pub(super) fn new(session: &Session<'_>, job: JobId, queue: &'q mut TaskQueue) -> Self {
         let key = SearchKey::start(session.cluster, job);
-        let (members, greedy, start_steps) = (Arc::default(), None, None);
-        Self { job, key, queue, greedy, members, start_steps, cut: None, fault: None, turn: None }
+        Self {
+            job,
+            key,
+            queue,
+            greedy: None,
+            members: Arc::default(),
+            start_steps: None,
+            cut: None,
+            domains: Vec::new(),
+            fault: None,
+            turn: None,
+        }
     }
 
     /// Leaves the first plan that is found in the Statement. Where the job can start already, that is a node for its
@@ -86,63 +99,102 @@ impl<'q> GangPlanner<'q> {
     }
 
     /// Tries one HyperNode after the other for a gang with a network topology or sub-groups, and all strategies for any
-    /// other gang.
+    /// other gang. Of the strategies for other gangs, none keeps sub-groups whole.
     fn find_in_domains(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Planned> {
         if !hyper_nodes::applies(statement.session(), self.job) {
             return self.find(statement, request);
         }
         statement.session().chosen_nodes = None;
-        let reserved = self.attempt(statement, &RESERVED, request, &[]);
-        if reserved.is_some() {
-            return reserved;
+        let planned = [&RESERVED, &HYPER_NODES]
+            .into_iter()
+            .find_map(|strategy| self.attempt(statement, strategy, request, &[]));
+        if planned.is_some() {
+            return planned;
         }
+        let has_sub_groups = !statement.session().cluster.jobs[self.job].sub_groups.is_empty();
+        let domains = if has_sub_groups { Vec::new() } else { std::mem::take(&mut self.domains) };
+        for domain in domains {
+            hyper_nodes::choose(statement.session(), self.job, &domain, false);
+            self.greedy = None;
+            self.queue.restart(statement.session());
+            let planned = self.find(statement, request);
+            if planned.is_some() {
+                return planned;
+            }
+        }
+        statement.session().chosen_nodes = None;
+        let candidates = takeover::candidates(statement.session(), self.job);
+        self.take_over(statement, &HYPER_NODES, request, &candidates)
+    }
+
+    /// Fills the HyperNodes that may have room, one after the other until one takes the gang.
+    pub(super) fn hyper_nodes(
+        &mut self,
+        statement: &mut Statement<'_, '_>,
+        request: Request,
+    ) -> Option<Goal> {
         self.queue.restart(statement.session());
         let tasks: Vec<TaskId> = self.queue.by_ref().collect();
-        let domains = match hyper_nodes::domains(statement.session(), request, &tasks) {
-            Ok(domains) => domains,
+        let room = hyper_nodes::Placing::from(request).room;
+        self.domains = match hyper_nodes::domains(statement.session(), self.job, &tasks, room) {
+            Ok(domains) => hyper_nodes::tried(domains).collect(),
             Err(fault) => {
-                self.fault = Some(fault);
+                self.fault = Some(Refusal::Topology(fault));
                 return None;
             }
         };
-        let mut in_domain =
-            |domain| statement.nested(|statement| hyper_nodes::find_in(statement, request, domain, &tasks));
-        if let Some(goal) = domains.iter().find_map(&mut in_domain) {
-            return Some(Planned::new(statement.session(), self.job, goal, Vec::new()));
-        }
+        let mut shortfall = hyper_nodes::Shortfall::default();
+        let mut find_in = |domain| {
+            statement
+                .nested(|statement| hyper_nodes::find_in(statement, request, domain, &tasks, &mut shortfall))
+        };
+        let found = self.domains.iter().find_map(&mut find_in);
+        statement.session().chosen_nodes = None;
+        // A gang without sub-groups is told by the strategies that come next.
         let has_sub_groups = !statement.session().cluster.jobs[self.job].sub_groups.is_empty();
-        domains.iter().filter(|_| !has_sub_groups).find_map(|domain| {
-            hyper_nodes::choose(statement.session(), self.job, domain, false);
-            self.greedy = None;
-            self.queue.restart(statement.session());
-            self.find(statement, request)
-        })
+        self.fault = shortfall.into_refusal().filter(|_| has_sub_groups);
+        found
     }
 
-    /// Tries all strategies; then takes over the reservations of as few jobs as it takes, by the greedy strategy; then,
-    /// for a gang without a reservation of its own, those of all by the strategies that search.
+    /// Tries all strategies; then takes over reservations by the greedy strategy; then, for a gang without a reservation
+    /// of its own, those of all jobs that it outranks by the strategies that search.
     fn find(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Planned> {
         let planned = STRATEGIES.iter().find_map(|strategy| self.attempt(statement, strategy, request, &[]));
         if planned.is_some() {
             return planned;
         }
         let candidates = takeover::candidates(statement.session(), self.job);
+        let planned = self.take_over(statement, &GREEDY, request, &candidates);
+        if planned.is_some() || candidates.is_empty() {
+            return planned;
+        }
+        if reserved::is_reserved(statement.session(), self.job) {
+            return None;
+        }
+        let mut searches = STRATEGIES.iter().filter(|strategy| strategy.search.is_some());
+        searches.find_map(|strategy| self.attempt(statement, strategy, request, &candidates))
+    }
+
+    /// Takes over the reservations of as few of these jobs as it takes, the first ones first.
+    fn take_over(
+        &mut self,
+        statement: &mut Statement<'_, '_>,
+        strategy: &GangStrategy,
+        request: Request,
+        candidates: &[JobId],
+    ) -> Option<Planned> {
         let (mut count, mut more) = (0, 1);
         while count < candidates.len() {
             count = candidates.len().min(count + more);
             more = count;
             self.queue.restart(statement.session());
             statement.session().placement_budget.spend(self.job, self.queue.left()).ok()?;
-            let planned = self.attempt(statement, &GREEDY, request, &candidates[..count]);
+            let planned = self.attempt(statement, strategy, request, &candidates[..count]);
             if planned.is_some() {
                 return planned;
             }
         }
-        if candidates.is_empty() || reserved::is_reserved(statement.session(), self.job) {
-            return None;
-        }
-        let mut searches = STRATEGIES.iter().filter(|strategy| strategy.search.is_some());
-        searches.find_map(|strategy| self.attempt(statement, strategy, request, &candidates))
+        None
     }
 
     /// Tries a strategy with the reservations of these jobs taken back, and gives back those that still fit.
@@ -241,7 +293,7 @@ impl<'q> GangPlanner<'q> {
         } else {
             let cut = self.cut.or_else(|| session.state.failed_searches.cut_before(&self.key));
             refusals.extend(cut.map(Refusal::Search));
-            refusals.extend(self.fault.take().map(Refusal::Topology));
+            refusals.extend(self.fault.take());
             if !repair::keep_places(session, self.job) {
                 reservation::release(session, self.job);
             }

@@ -9,7 +9,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::TaskQueue;
+use super::sub_groups::{LackingSubGroup, WaitingSubGroups};
+use super::{TaskQueue, hyper_nodes};
+use crate::network::{Domain, Room, RoomOf};
 use crate::session::{Session, is_within};
 use crate::statement::Statement;
 use phalanx_cluster::diagnosis::Refusal;
@@ -54,28 +56,94 @@ pub(super) fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
     true
 }
 
-/// Reserves a node for each member that has none. Returns those nodes on which resources are missing.
+/// Reserves a node for each member that has none, in the first HyperNode where that works, sub-groups whole. Returns
+/// those nodes on which resources are missing.
 fn reserve(session: &mut Session<'_>, job: JobId) -> Option<Vec<NodeId>> {
-    let mut kept = Kept { all: kept_for_repairs(session), lacking: Vec::new() };
     let mut statement = session.statement();
     take_back(&mut statement, job);
-    for task in TaskQueue::of_requests(statement.session(), job).into_tasks() {
+    let mut tasks = TaskQueue::of_requests(statement.session(), job).into_tasks();
+    tasks.retain(|task| statement.session().cluster.tasks[*task].status == Status::Pending);
+    let domains = if hyper_nodes::applies(statement.session(), job) {
+        hyper_nodes::domains(statement.session(), job, &tasks, RoomOf::Allocatable).ok()?
+    } else {
+        vec![Domain { hyper_node: None, nodes: None }]
+    };
+    let all = kept_for_repairs(statement.session());
+    let lacking = hyper_nodes::tried(domains).find_map(|domain| {
+        statement.nested(|statement| {
+            let mut kept = Kept { all: all.clone(), lacking: Vec::new() };
+            reserve_in(statement, job, &domain, &tasks, &mut kept)?;
+            let is_kept = !kept.lacking.is_empty() && may_keep(statement.session(), job);
+            is_kept.then_some(kept.lacking)
+        })
+    });
+    statement.session().chosen_nodes = None;
+    let lacking = lacking?;
+    statement.commit(&Arc::default());
+    Some(lacking)
+}
+
+/// Reserves nodes in a domain until the gang is whole with them; `None` where a member finds none.
+fn reserve_in(
+    statement: &mut Statement<'_, '_>,
+    job: JobId,
+    domain: &Domain,
+    tasks: &[TaskId],
+    kept: &mut Kept,
+) -> Option<()> {
+    let mut groups = WaitingSubGroups::new(statement.session().cluster, job, tasks);
+    for at in 0..groups.lacking.len() {
+        if statement.session().job_pipelined(job) {
+            return Some(());
+        }
+        if reserve_sub_group(statement, job, domain, &groups.lacking[at], kept).is_some() {
+            groups.note_whole(at);
+        }
+    }
+    if hyper_nodes::applies(statement.session(), job) {
+        hyper_nodes::choose(statement.session(), job, domain, false);
+    }
+    for task in groups.rest(tasks) {
         if statement.session().job_pipelined(job) {
             break;
         }
-        if statement.session().cluster.tasks[task].status == Status::Pending {
-            let node = node_for(statement.session(), task, &mut kept)?;
-            statement.pipeline(task, node);
+        let node = node_for(statement.session(), task, kept)?;
+        statement.pipeline(task, node);
+    }
+    Some(())
+}
+
+/// Reserves nodes for all pods that a sub-group lacks, or for none.
+fn reserve_sub_group(
+    statement: &mut Statement<'_, '_>,
+    job: JobId,
+    inside: &Domain,
+    group: &LackingSubGroup,
+    kept: &mut Kept,
+) -> Option<()> {
+    let session = statement.session();
+    let room = Room::new(session, &group.members, RoomOf::Allocatable);
+    let own = session.cluster.jobs[job].sub_groups[group.policy].topology.is_some();
+    let domains = hyper_nodes::sub_group_domains(session, job, group, inside, &room).ok()?;
+    domains.into_iter().find_map(|domain| {
+        let before = kept.clone();
+        let reserved = statement.nested(|statement| {
+            hyper_nodes::choose(statement.session(), job, &domain, own);
+            group.members.iter().try_for_each(|task| {
+                let node = node_for(statement.session(), *task, kept)?;
+                statement.pipeline(*task, node);
+                Some(())
+            })
+        });
+        if reserved.is_none() {
+            *kept = before;
         }
-    }
-    if kept.lacking.is_empty() || !may_keep(statement.session(), job) {
-        return None;
-    }
-    statement.commit(&Arc::default());
-    Some(kept.lacking)
+        reserved
+    })
 }
 
 /// Nodes that are kept for repairs.
+#[derive(Clone)]
 struct Kept {
     all: BTreeSet<NodeId>,
     /// Nodes of this gang on which resources are missing.

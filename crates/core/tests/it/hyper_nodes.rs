@@ -7,17 +7,19 @@ use phalanx_cluster::event::{
 };
 use phalanx_cluster::id::NodeId;
 use phalanx_cluster::{Cluster, HyperNodeId};
+use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::testing::{group, member, node, running};
 use phalanx_resource::DimId;
 use phalanx_testkit::invariants::{
     gangs_are_near, gangs_are_whole, no_node_is_overfull, sub_groups_are_whole,
 };
-use phalanx_testkit::{Cycle, TestCluster, one_tier};
+use phalanx_testkit::{Cycle, TestCluster, one_tier, set_flag};
 use proptest::prelude::*;
 
-const PLUGINS: [&str; 5] = ["priority", "gang", "predicates", "nodeorder", "network-topology-aware"];
+pub(crate) const PLUGINS: [&str; 5] =
+    ["priority", "gang", "predicates", "nodeorder", "network-topology-aware"];
 
-fn hyper_node(name: &str, tier: u32, members: &[&str]) -> HyperNodeInfo {
+pub(crate) fn hyper_node(name: &str, tier: u32, members: &[&str]) -> HyperNodeInfo {
     let of = |name: &&str| {
         let name = (*name).into();
         if members[0].starts_with('n') {
@@ -36,12 +38,12 @@ fn hyper_node(name: &str, tier: u32, members: &[&str]) -> HyperNodeInfo {
 }
 
 /// Eight nodes of eight cores: two in each of s0 to s3, these two and two in s4 and s5, all in s6.
-fn three_tiers() -> TestCluster {
-    three_tiers_with(&["enqueue", "allocate", "preempt"])
+pub(crate) fn three_tiers() -> TestCluster {
+    three_tiers_of(one_tier(&["enqueue", "allocate", "preempt"], &PLUGINS))
 }
 
-fn three_tiers_with(actions: &[&str]) -> TestCluster {
-    let mut test = TestCluster::with(one_tier(actions, &PLUGINS));
+pub(crate) fn three_tiers_of(conf: Conf) -> TestCluster {
+    let mut test = TestCluster::with(conf);
     for at in 0..8 {
         test.add(node(&format!("n{at}"), "cpu=8"));
     }
@@ -59,12 +61,12 @@ fn three_tiers_with(actions: &[&str]) -> TestCluster {
     test
 }
 
-fn hard(tier: u32) -> NetworkTopology {
+pub(crate) fn hard(tier: u32) -> NetworkTopology {
     NetworkTopology::Hard(TierLimit::Number(tier))
 }
 
 /// Has pods of so many cores run on nodes.
-fn fill(test: &mut TestCluster, used: &[(u32, u32)]) {
+pub(crate) fn fill(test: &mut TestCluster, used: &[(u32, u32)]) {
     for (at, (node, cpu)) in used.iter().enumerate() {
         let pod = running(member("other", at as u32, &format!("cpu={cpu}")), &format!("n{node}"));
         test.add(pod);
@@ -144,6 +146,42 @@ fn a_topology_that_cannot_be_met_is_said() {
     );
 }
 
+/// Two trees: a, of tier 1, and b, of tier 3 with racks of tier 1 in rows of tier 2. Both roots are blocks.
+fn two_trees() -> TestCluster {
+    let mut test = TestCluster::with(one_tier(&["enqueue", "allocate"], &PLUGINS));
+    for at in 0..6 {
+        test.add(node(&format!("n{at}"), "cpu=8"));
+    }
+    for (name, tier, tier_name, members) in [
+        ("a", 1, "block", &["n0", "n1"][..]),
+        ("r0", 1, "rack", &["n2", "n3"]),
+        ("r1", 1, "rack", &["n4", "n5"]),
+        ("row", 2, "row", &["r0", "r1"]),
+        ("b", 3, "block", &["row"]),
+    ] {
+        test.add(HyperNodeInfo { tier_name: Some(tier_name.into()), ..hyper_node(name, tier, members) });
+    }
+    test
+}
+
+#[test]
+fn a_tier_name_may_be_another_tier_in_another_tree() {
+    // tierName, pods of six cores => nodes
+    for (name, pods, expected) in [
+        ("block", 4, "n2 n3 n4 n5"),
+        ("block", 2, "n0 n1"),
+        ("row", 2, "n2 n3"),
+        ("block", 6, ""),
+        ("rack", 3, ""),
+    ] {
+        let mut test = two_trees();
+        let topology = Some(NetworkTopology::Hard(TierLimit::Name(name.into())));
+        test.gang(PodGroupInfo { topology, ..group("g", pods) }, pods, "cpu=6");
+        let nodes = nodes_of(&test.cycle());
+        assert_eq!(nodes.join(" "), expected, "{name} {pods}: {:?}", test.reasons("g"));
+    }
+}
+
 #[test]
 fn a_pod_that_is_created_again_goes_back_to_its_hyper_node() {
     let mut test = three_tiers();
@@ -178,7 +216,7 @@ fn neighbouring_ranks_are_near_to_each_other() {
     }
 }
 
-fn policy(size: u32, min: u32, topology: Option<NetworkTopology>) -> SubGroupPolicy {
+pub(crate) fn policy(size: u32, min: u32, topology: Option<NetworkTopology>) -> SubGroupPolicy {
     SubGroupPolicy {
         name: "p".into(),
         keys: vec!["part".into()],
@@ -189,7 +227,7 @@ fn policy(size: u32, min: u32, topology: Option<NetworkTopology>) -> SubGroupPol
     }
 }
 
-fn part(name: &str, index: u32, part: u32, requests: &str) -> PodInfo {
+pub(crate) fn part(name: &str, index: u32, part: u32, requests: &str) -> PodInfo {
     let labels = [("part".into(), Arc::from(part.to_string()))].into_iter().collect();
     PodInfo { labels, ..member(name, index, requests) }
 }
@@ -347,8 +385,8 @@ fn play() -> impl Strategy<Value = Play> {
 }
 
 impl Play {
-    fn test(&self, actions: &[&str]) -> TestCluster {
-        let mut test = three_tiers_with(actions);
+    fn test(&self, conf: Conf) -> TestCluster {
+        let mut test = three_tiers_of(conf);
         for (node, cpu) in self.used.iter().enumerate().filter(|(_, cpu)| **cpu > 0) {
             test.add(running(member("other", node as u32, &format!("cpu={cpu}")), &format!("n{node}")));
         }
@@ -399,7 +437,7 @@ proptest! {
     #[test]
     fn equal_pods_get_the_best_hyper_node(used in prop::collection::vec(0u32..9, 8), gang in random_gang()) {
         let play = Play { used, gangs: Vec::new() };
-        let mut test = play.test(&["enqueue", "allocate"]);
+        let mut test = play.test(one_tier(&["enqueue", "allocate"], &PLUGINS));
         let gang = RandomGang { size: 0, ..gang };
         gang.add(&mut test, "g");
         let mut cluster = test.cluster.clone();
@@ -418,9 +456,13 @@ proptest! {
     }
 
     #[test]
-    fn gangs_are_whole_and_near_whatever_happens(play in play(), evicts: bool) {
+    fn gangs_are_whole_and_near_whatever_happens(play in play(), evicts: bool, starve: bool, slow: bool) {
         let actions = ["enqueue", "allocate", "preempt"];
-        let mut test = play.test(&actions[..2 + usize::from(evicts)]);
+        let mut conf = one_tier(&actions[..2 + usize::from(evicts)], &PLUGINS);
+        // Gangs that run grow by evictions too.
+        set_flag(&mut conf, "gang", Flag::JobStarving, !starve);
+        let mut test = play.test(conf);
+        let mut evicted: Vec<String> = Vec::new();
         for (at, gang) in play.gangs.iter().enumerate() {
             let name = format!("g{at}");
             gang.add(&mut test, &name);
@@ -430,19 +472,18 @@ proptest! {
                 no_node_is_overfull(&before, &test.cluster)?;
                 gangs_are_whole(&test.cluster, &cycle)?;
                 gangs_are_near(&test.cluster, &cycle)?;
-                // Evictions place the pods of sub-groups one by one.
-                if !evicts {
-                    sub_groups_are_whole(&test.cluster, &cycle)?;
-                }
+                sub_groups_are_whole(&test.cluster, &cycle)?;
                 prop_assert_eq!(test.cluster.check(), Vec::<String>::new());
                 for (pod, node) in &cycle.bound {
                     test.start(pod, node);
                 }
-                for pod in &cycle.evicted {
-                    test.gone(pod);
+                evicted.extend(cycle.evicted);
+                let gone = if slow { 1.min(evicted.len()) } else { evicted.len() };
+                for pod in evicted.drain(..gone) {
+                    test.gone(&pod);
                 }
             }
-            if let Some(pod) = gang.ends.map(|pod| format!("{name}-{pod}")).filter(|pod| test.pod_names().contains(pod)) {
+            if let Some(pod) = gang.ends.map(|pod| format!("{name}-{pod}")).filter(|pod| test.pod_names().contains(pod) && !evicted.contains(pod)) {
                 test.gone(&pod);
             }
         }

@@ -37,6 +37,7 @@ mod refused_binds;
 mod repairs;
 mod reservations;
 mod status_echoes;
+mod sub_groups;
 mod trees;
 mod undo;
 mod writes;

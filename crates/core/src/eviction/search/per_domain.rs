@@ -10,7 +10,7 @@ impl VictimSearch<'_, '_> {
     /// Domains with the fewest potential victims first.
     pub(super) fn per_domain(&mut self, offer: &Offer) -> Result<Option<Plan>, NoEviction> {
         let cluster = &*self.session.cluster;
-        let choice = Choice::of(cluster, &self.preemptor.tasks).filter(|_| !self.preemptor.single);
+        let choice = Choice::of(cluster, &self.preemptor.tasks).filter(|_| !self.preemptor.grows);
         let Some(choice) = choice.filter(|_| offer.limited) else { return Ok(None) };
         self.steps.scan(offer.useful.len())?;
         let mut domains: BTreeMap<u32, (usize, Vec<Victim>)> = BTreeMap::new();

@@ -77,7 +77,7 @@ pub(super) fn find(
         return Ok(None);
     }
     let mut steps = session.placement_budget.part(request.job);
-    let found = fill(statement, request, members, &mut steps);
+    let found = fill(statement, request, members, Until::GangIsWhole, &mut steps);
     if found == Ok(true) && reserved::is_reserved(statement.session(), request.job) {
         reserved::start_waiting(statement, request.job);
     }
@@ -92,13 +92,30 @@ pub(crate) fn fill_for_reservation(
     members: &[TaskId],
     steps: &mut Budget,
 ) -> Result<bool, Cut> {
-    fill(statement, Request { job, goal: Goal::Reserve }, members, steps)
+    fill(statement, Request { job, goal: Goal::Reserve }, members, Until::GangIsWhole, steps)
+}
+
+/// Places all of these tasks, whatever else the gang lacks, if there is any way to do so.
+pub(super) fn place_all(statement: &mut Statement<'_, '_>, request: Request, tasks: &[TaskId]) -> bool {
+    let mut steps = statement.session().placement_budget.part(request.job);
+    let found =
+        statement.nested(|statement| fill(statement, request, tasks, Until::AllArePlaced, &mut steps));
+    statement.session().placement_budget.give_back(&steps);
+    found == Ok(true)
+}
+
+/// When a search may end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    GangIsWhole,
+    AllArePlaced,
 }
 
 fn fill(
     statement: &mut Statement<'_, '_>,
     request: Request,
     members: &[TaskId],
+    until: Until,
     steps: &mut Budget,
 ) -> Result<bool, Cut> {
     statement.unplace_all(members);
@@ -110,11 +127,11 @@ fn fill(
     sort_hardest_first(session, &mut items, &nodes);
     if are_interdependent(statement.session().cluster, &items) {
         return volumes::in_each_order(statement, &items, |statement| {
-            let search = Search::new(request, &items, &nodes, steps);
+            let search = Search::new(request, until, &items, &nodes, steps);
             search.in_any_order(statement.session().cluster).run(statement)
         });
     }
-    Search::new(request, &items, &nodes, steps).run(statement)
+    Search::new(request, until, &items, &nodes, steps).run(statement)
 }
 
 /// Whether the nodes that take a member depend on where other members are.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::Item;
+use super::{Item, Until};
 use crate::gang::Request;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -46,6 +46,7 @@ enum Order {
 
 pub(super) struct Search<'a> {
     request: Request,
+    until: Until,
     items: &'a [Item],
     nodes: &'a [NodeId],
     steps: &'a mut Budget,
@@ -66,12 +67,13 @@ impl<'a> Search<'a> {
     /// A search that places members item by item.
     pub(super) fn new(
         request: Request,
+        until: Until,
         items: &'a [Item],
         nodes: &'a [NodeId],
         steps: &'a mut Budget,
     ) -> Self {
         let counts = vec![0; items.len()];
-        Self { request, items, nodes, steps, order: Order::Fixed, placed: Vec::new(), counts }
+        Self { request, until, items, nodes, steps, order: Order::Fixed, placed: Vec::new(), counts }
     }
 
     /// As above, for members of which any may be next.
@@ -87,7 +89,7 @@ impl<'a> Search<'a> {
         let mut frames = vec![MemberFrame::default()];
         while let Some(frame) = frames.last_mut() {
             if self.place_next(statement, frame)? {
-                if self.request.is_whole(statement.session()) {
+                if self.is_done(statement.session()) {
                     return Ok(true);
                 }
                 let next = match self.order {
@@ -107,6 +109,15 @@ impl<'a> Search<'a> {
             }
         }
         Ok(false)
+    }
+
+    fn is_done(&self, session: &Session<'_>) -> bool {
+        match self.until {
+            Until::GangIsWhole => self.request.is_whole(session),
+            Until::AllArePlaced => {
+                self.items.iter().map(|item| item.tasks.len()).sum::<usize>() == self.placed.len()
+            }
+        }
     }
 
     /// Gives some member a node, so that the assignment is new.
@@ -132,6 +143,9 @@ impl<'a> Search<'a> {
 
     /// Whether the items from this one on can still make the gang, where those before it get no more nodes.
     fn may_go_on(&self, session: &Session<'_>, item: usize) -> bool {
+        if self.until == Until::AllArePlaced && matches!(self.order, Order::Fixed) {
+            return self.counts[item - 1] == self.items[item - 1].tasks.len();
+        }
         let job = &session.cluster.jobs[self.request.job];
         let placed = job.counts.ready() + job.counts.of(Status::Pipelined);
         let left = || self.items[item..].iter().map(|item| item.tasks.len()).sum::<usize>();
