@@ -60,6 +60,8 @@ enum Bench {
     Network(network::Options),
     /// Gangs that arrive and finish: how near to each other their pods are, and how long they wait.
     NetworkLoad(network::load::Options),
+    /// Batches of gangs on small clusters: how near their pods are, beside the best assignment that there is.
+    NetworkBest(network::best::Options),
     /// One gang that evicts its way into a full cluster, and gangs that never fit.
     Preempt(preempt::Options),
     /// The refusal of a gang that cannot fit, in a cluster full of pods that could be evicted.
@@ -157,6 +159,7 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Idle(options) => idle::run(&options)?,
         Bench::Network(options) => network::run(&options)?,
         Bench::NetworkLoad(options) => network::load::run(&options)?,
+        Bench::NetworkBest(options) => network::best::run(&options)?,
         Bench::View(options) => view::run(&options)?,
         #[cfg(feature = "journal")]
         Bench::Journal(options) => journal::run(&options)?,

@@ -1,26 +1,21 @@
 //! `network-load`: gangs arrive and finish in virtual time; how near to each other their pods are, and how long they
 //! wait, without a topology, with a soft and with a hard one.
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::Arc;
+use std::collections::BinaryHeap;
 
 use anyhow::Result;
 use clap::Args;
-use phalanx_cluster::event::{Event, Key, PodGroupInfo, PodInfo, PodLife, PodPhase, Time};
-use phalanx_cluster::id::{JobId, NodeId};
-use phalanx_cluster::{Cluster, ClusterOptions};
-use phalanx_core::Scheduler;
-use phalanx_core::decision::Decision;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Dxsm;
 use serde_json::{Value, json};
 
-use super::{FANOUT, Nearness, conf, hyper_nodes};
-use crate::{generate, machine};
+use super::play::{Play, Start};
+use super::shape::Shape;
+use super::{Nearness, chart};
+use crate::chart::{Bar, Panel};
+use crate::machine;
 
-/// GPUs of a node; each pod requests one.
-const GPUS: usize = 8;
 /// Sizes of gangs; each is drawn half as often as the one before.
 const SIZES: [usize; 7] = [8, 16, 32, 64, 128, 256, 512];
 /// The mean time that a gang runs, in milliseconds.
@@ -50,248 +45,180 @@ struct Arrival {
     runs: i64,
 }
 
-fn arrivals(options: &Options, load: u32) -> Vec<Arrival> {
+fn arrivals(options: &Options, gpus: usize, load: u32) -> Vec<Arrival> {
     let mut rng = Pcg64Dxsm::seed_from_u64(options.seed);
     let mut exponential = |mean: f64| -mean * (1.0 - rng.random::<f64>()).ln();
-    let weights: Vec<f64> = (0..SIZES.len()).map(|at| 0.5f64.powi(at as i32)).collect();
-    let total: f64 = weights.iter().sum();
-    let mean_size: f64 = weights.iter().zip(SIZES).map(|(weight, size)| weight / total * size as f64).sum();
-    let gpus = (options.nodes * GPUS) as f64 * f64::from(load) / 100.0;
-    let mean_gap = mean_size * RUNS_MS / gpus;
     let mut sizes = Pcg64Dxsm::seed_from_u64(options.seed ^ 1);
-    let mut size = || {
-        let mut left = sizes.random::<f64>() * total;
-        let of = |weight: &f64| {
-            left -= weight;
-            left < 0.0
-        };
-        SIZES[weights.iter().position(of).unwrap_or(SIZES.len() - 1)]
-    };
+    let mean_gap = mean_size(&SIZES) * RUNS_MS / (gpus as f64 * f64::from(load) / 100.0);
     let mut at = 0.0;
     let arrival = |_| {
         at += exponential(mean_gap);
-        Arrival { at: at as i64, size: size(), runs: exponential(RUNS_MS) as i64 + 1 }
+        let size = draw(&SIZES, &mut sizes);
+        Arrival { at: at as i64, size, runs: exponential(RUNS_MS) as i64 + 1 }
     };
     (0..options.gangs).map(arrival).collect()
 }
 
-/// What came of the gangs.
-#[derive(Default)]
+/// The mean of sizes of which each is drawn half as often as the one before.
+fn mean_size(sizes: &[usize]) -> f64 {
+    let weights = || (0..sizes.len()).map(|at| 0.5f64.powi(at as i32));
+    let total: f64 = weights().sum();
+    weights().zip(sizes).map(|(weight, size)| weight / total * *size as f64).sum()
+}
+
+/// Draws one of the sizes, each half as often as the one before.
+pub(super) fn draw(sizes: &[usize], rng: &mut Pcg64Dxsm) -> usize {
+    let weights = || (0..sizes.len()).map(|at| 0.5f64.powi(at as i32));
+    let mut left = rng.random::<f64>() * weights().sum::<f64>();
+    let is_drawn = |weight: f64| {
+        left -= weight;
+        left < 0.0
+    };
+    sizes[weights().position(is_drawn).unwrap_or(sizes.len() - 1)]
+}
+
+/// What came of the gangs that were placed.
 struct Figures {
-    /// Gangs that fit one HyperNode of tier 1, and how many of them were in one.
-    small: (usize, usize),
-    /// Tiers of the lowest HyperNodes that held a gang.
-    tiers: Vec<u32>,
-    waits_ms: Vec<i64>,
+    shape: Shape,
+    placed: Vec<Placed>,
     /// Tiers between pods of neighbouring ranks, and how many pairs these are.
     ranks: (u64, u64),
     /// The same with the ranks of each gang drawn at random.
     drawn: (u64, u64),
 }
 
-struct Run {
-    cluster: Cluster,
-    scheduler: Scheduler,
-    pods: BTreeMap<Arc<str>, PodInfo>,
-    /// When gangs end, by number.
-    ends: BinaryHeap<Reverse<(i64, usize)>>,
-    figures: Figures,
+struct Placed {
+    size: usize,
+    tier: usize,
+    /// The lowest tier of which a HyperNode had room for it when it was placed.
+    lowest: usize,
+    wait_ms: i64,
 }
 
-impl Run {
-    fn new(nodes: usize) -> Self {
-        let mut cluster = Cluster::new(ClusterOptions::default());
-        cluster.apply(generate::default_queue());
-        generate::gpu_nodes(nodes, GPUS).for_each(|event| _ = cluster.apply(event));
-        for event in hyper_nodes(nodes) {
-            cluster.apply(event);
-        }
-        Self {
-            cluster,
-            scheduler: Scheduler::new(conf(), 0),
-            pods: BTreeMap::new(),
-            ends: BinaryHeap::new(),
-            figures: Figures::default(),
-        }
-    }
-
-    fn arrive(&mut self, number: usize, arrival: &Arrival, nearness: Nearness) {
-        let name = format!("gang-{number:06}");
-        let gang =
-            generate::Gang { name: &name, class: "", cores: 1, gpus: 1, size: arrival.size, on: Vec::new() };
-        for event in gang.events() {
-            self.cluster.apply(match event {
-                Event::PodGroup(group) => {
-                    let topology = nearness.topology();
-                    PodGroupInfo { topology, created: Time(arrival.at), ..*group }.into()
-                }
-                Event::Pod(pod) => {
-                    self.pods.insert(pod.pod.uid.clone(), (*pod).clone());
-                    Event::Pod(pod)
-                }
-                event => event,
-            });
-        }
-    }
-
-    /// Runs cycles until one binds nothing.
-    fn cycles(&mut self, now: i64, arrivals: &[Arrival]) {
-        loop {
-            let outcome = self.scheduler.run(&mut self.cluster, Time(now));
-            let mut bound = Vec::new();
-            for decision in outcome.decisions {
-                let Decision::Bind { pods, .. } = decision else { continue };
-                for binding in &pods {
-                    let mut pod = self.pods[&binding.pod.uid].clone();
-                    pod.life =
-                        PodLife { phase: PodPhase::Running, node: Some(binding.node.clone()), ..pod.life };
-                    self.cluster.apply(Event::Bound(pod.pod.uid.clone()));
-                    self.cluster.apply(pod.into());
-                }
-                bound.extend(pods.first().map(|binding| binding.pod.name.clone()));
-            }
-            if bound.is_empty() {
-                return;
-            }
-            for pod in bound {
-                let number: usize = pod[5..11].parse().unwrap_or(0);
-                self.started(number, now, &arrivals[number]);
-            }
-        }
-    }
-
-    fn started(&mut self, number: usize, now: i64, arrival: &Arrival) {
-        self.ends.push(Reverse((now + arrival.runs, number)));
-        self.figures.waits_ms.push(now - arrival.at);
-        let key = Key::new("default", &format!("gang-{number:06}"));
-        let Some(job) = self.cluster.job_named(phalanx_cluster::JobKind::Group, &key) else { return };
-        let nodes = self.cluster.nodes_of(self.cluster.jobs[job].tasks.iter());
-        let lowest = self.cluster.domains_around(&nodes, None).into_iter().next();
-        let tier = lowest.map_or(4, |id| self.cluster.hyper_nodes.get(id).tier);
-        self.figures.tiers.push(tier);
-        self.ranked(number, job);
-        if arrival.size <= FANOUT[0] * GPUS {
-            self.figures.small.0 += 1;
-            self.figures.small.1 += usize::from(tier == 1);
-        }
-    }
-
-    /// Counts how near pods of neighbouring ranks are, as they are and with ranks drawn at random.
-    fn ranked(&mut self, number: usize, job: JobId) {
-        let tasks = &self.cluster.tasks;
-        let mut ranked = self.cluster.jobs[job].tasks.clone();
-        ranked.sort_by_key(|task| tasks[*task].details.index);
-        let mut nodes: Vec<NodeId> = ranked.iter().filter_map(|task| tasks[*task].node).collect();
-        let distance = |nodes: &[NodeId]| {
-            let apart = nodes.windows(2).map(|pair| u64::from(tiers_between(&self.cluster, pair)));
-            (apart.sum::<u64>(), nodes.len().saturating_sub(1) as u64)
-        };
-        let ranks = distance(&nodes);
-        nodes.shuffle(&mut Pcg64Dxsm::seed_from_u64(number as u64));
-        let drawn = distance(&nodes);
-        for (sum, more) in [(&mut self.figures.ranks, ranks), (&mut self.figures.drawn, drawn)] {
+impl Figures {
+    fn add(&mut self, start: &Start, wait_ms: i64) {
+        let mut nodes = start.nodes.clone();
+        let (size, tier) = (nodes.len(), self.shape.tier_of(&nodes));
+        self.placed.push(Placed { size, tier, lowest: start.lowest, wait_ms });
+        let ranks = self.between_ranks(&nodes);
+        nodes.shuffle(&mut Pcg64Dxsm::seed_from_u64(start.gang as u64));
+        let drawn = self.between_ranks(&nodes);
+        for (sum, more) in [(&mut self.ranks, ranks), (&mut self.drawn, drawn)] {
             *sum = (sum.0 + more.0, sum.1 + more.1);
         }
     }
 
-    fn end(&mut self, number: usize, size: usize) {
-        let name = format!("gang-{number:06}");
-        for index in 0..size {
-            let uid: Arc<str> = format!("{name}-{index}").into();
-            self.pods.remove(&uid);
-            self.cluster.apply(Event::PodGone(uid));
+    /// The tiers of the lowest HyperNodes that hold two neighbours, 0 for one node, and how many pairs these are.
+    fn between_ranks(&self, nodes: &[usize]) -> (u64, u64) {
+        let tiers = |pair: &[usize]| if pair[0] == pair[1] { 0 } else { self.shape.tier_of(pair) as u64 };
+        (nodes.windows(2).map(tiers).sum(), nodes.len().saturating_sub(1) as u64)
+    }
+
+    /// How many of these gangs are in one HyperNode of the lowest tier in which they fit the empty cluster, in percent.
+    fn in_lowest(&self, of: impl Fn(&Placed) -> bool) -> f64 {
+        let (mut all, mut near) = (0, 0);
+        for it in self.placed.iter().filter(|it| of(it)) {
+            all += 1;
+            near += usize::from(it.tier <= self.shape.lowest_tier(it.size));
         }
-        self.cluster.apply(Event::PodGroupGone(Key::new("default", &name)));
+        f64::from(near as u32) * 100.0 / f64::from(all.max(1))
+    }
+
+    fn mean(&self, of: impl Fn(&Placed) -> f64) -> f64 {
+        self.placed.iter().map(of).sum::<f64>() / self.placed.len().max(1) as f64
+    }
+
+    fn row(&self, load: u32, name: &str) -> Value {
+        let mut waits: Vec<i64> = self.placed.iter().map(|it| it.wait_ms).collect();
+        waits.sort_unstable();
+        let p99 = waits.get(waits.len() * 99 / 100).copied().unwrap_or(0);
+        let by_size = SIZES.map(|size| {
+            let gangs = self.placed.iter().filter(|it| it.size == size).count();
+            json!({"size": size, "gangs": gangs, "inLowestPercent": self.in_lowest(|it| it.size == size)})
+        });
+        let distance = |(sum, pairs): (u64, u64)| sum as f64 / pairs.max(1) as f64;
+        json!({
+            "load": load, "topology": name, "started": self.placed.len(),
+            "inLowestPercent": self.in_lowest(|_| true), "bySize": by_size,
+            "meanTier": self.mean(|it| it.tier as f64),
+            "meanLowestTierWithRoom": self.mean(|it| it.lowest as f64),
+            "aboveLowestWithRoom": self.placed.iter().filter(|it| it.tier > it.lowest).count(),
+            "meanWaitSeconds": self.mean(|it| it.wait_ms as f64 / 1e3), "p99WaitSeconds": p99 as f64 / 1e3,
+            "meanRankDistance": distance(self.ranks), "meanRankDistanceDrawn": distance(self.drawn),
+        })
     }
 }
 
-/// The tier of the lowest HyperNode that holds both nodes; 0 for one node.
-fn tiers_between(cluster: &Cluster, pair: &[NodeId]) -> u32 {
-    if pair[0] == pair[1] {
-        return 0;
-    }
-    let lowest = cluster.domains_around(pair, None).into_iter().next();
-    lowest.map_or(4, |id| cluster.hyper_nodes.get(id).tier)
-}
-
-fn play(options: &Options, arrivals: &[Arrival], nearness: impl Fn(usize) -> Nearness) -> Figures {
-    let mut run = Run::new(options.nodes);
+fn play(shape: Shape, arrivals: &[Arrival], nearness: Nearness) -> Figures {
+    let mut play = Play::new(shape);
+    let mut figures = Figures { shape, placed: Vec::new(), ranks: (0, 0), drawn: (0, 0) };
+    let mut running: Vec<Option<Start>> = vec![None; arrivals.len()];
+    let mut ends: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
     let mut next = 0;
-    while next < arrivals.len() || !run.ends.is_empty() {
+    while next < arrivals.len() || !ends.is_empty() {
         let arrives = arrivals.get(next).map_or(i64::MAX, |arrival| arrival.at);
-        let ends = run.ends.peek().map_or(i64::MAX, |Reverse((at, _))| *at);
-        let now = arrives.min(ends);
-        if ends <= arrives {
-            if let Some(Reverse((_, number))) = run.ends.pop() {
-                run.end(number, arrivals[number].size);
+        let first_end = ends.peek().map_or(i64::MAX, |Reverse((at, _))| *at);
+        let now = arrives.min(first_end);
+        if first_end <= arrives {
+            if let Some(start) = ends.pop().and_then(|Reverse((_, gang))| running[gang].take()) {
+                play.end(&start);
             }
         } else {
-            run.arrive(next, &arrivals[next], nearness(arrivals[next].size));
+            play.arrive(next, arrivals[next].size, now, nearness);
             next += 1;
         }
-        run.cycles(now, arrivals);
+        for start in play.cycles(now) {
+            let arrival = &arrivals[start.gang];
+            ends.push(Reverse((now + arrival.runs, start.gang)));
+            figures.add(&start, now - arrival.at);
+            running[start.gang].replace(start.clone());
+        }
     }
-    run.figures
-}
-
-/// The name of a row, and the topology of gangs by their size.
-type Row = (&'static str, fn(usize) -> Nearness);
-
-/// The lowest tier in which a gang fits an empty cluster.
-fn lowest_tier(size: usize) -> u32 {
-    let leaf = FANOUT[0] * GPUS;
-    if size <= leaf {
-        1
-    } else if size <= leaf * FANOUT[1] {
-        2
-    } else {
-        3
-    }
+    figures
 }
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
+    let shape = Shape::large(options.nodes, 8);
     let mut rows = Vec::new();
     for load in &options.loads {
-        let arrivals = arrivals(options, *load);
-        let nearness: [Row; 3] = [
-            ("none", |_| Nearness::None),
-            ("soft", |_| Nearness::Soft),
-            ("hard", |size| Nearness::Hard(lowest_tier(size))),
-        ];
-        for (name, nearness) in nearness {
-            let figures = play(options, &arrivals, nearness);
-            let row = row(*load, name, figures);
+        let arrivals = arrivals(options, shape.nodes * shape.gpus, *load);
+        for (name, nearness) in Nearness::ALL {
+            let row = play(shape, &arrivals, nearness).row(*load, name);
+            let figure = |key: &str| row[key].as_f64().unwrap_or(0.0);
             say!(
-                "load {load} %, {name}: {:.1} % of gangs up to 128 pods in one HyperNode of tier 1, mean tier {:.2}, between neighbouring ranks {:.2} ({:.2} with ranks drawn at random), mean wait {:.0} s, 99 % within {:.0} s",
-                row["inLowestPercent"].as_f64().unwrap_or(0.0),
-                row["meanTier"].as_f64().unwrap_or(0.0),
-                row["meanRankDistance"].as_f64().unwrap_or(0.0),
-                row["meanRankDistanceDrawn"].as_f64().unwrap_or(0.0),
-                row["meanWaitSeconds"].as_f64().unwrap_or(0.0),
-                row["p99WaitSeconds"].as_f64().unwrap_or(0.0),
+                "load {load} %, {name}: {:.1} % of gangs in one HyperNode of their lowest tier, mean tier {:.2} of {:.2} with room, between neighbouring ranks {:.2} ({:.2} with ranks drawn at random), mean wait {:.0} s, 99 % within {:.0} s",
+                figure("inLowestPercent"),
+                figure("meanTier"),
+                figure("meanLowestTierWithRoom"),
+                figure("meanRankDistance"),
+                figure("meanRankDistanceDrawn"),
+                figure("meanWaitSeconds"),
+                figure("p99WaitSeconds"),
             );
             rows.push(row);
         }
     }
+    let chart = chart(vec![
+        panel(options, &rows, "inLowestPercent", "gangs in one HyperNode of their lowest tier", "percent"),
+        panel(options, &rows, "meanTier", "mean tier of a gang", "tiers"),
+        panel(
+            options,
+            &rows,
+            "meanWaitSeconds",
+            "mean wait of a gang that runs an hour in the mean",
+            "seconds",
+        ),
+    ]);
     Ok(json!({
         "name": "network-load", "nodes": options.nodes, "gangs": options.gangs, "seed": options.seed,
-        "rows": rows, "cores": machine::cores(),
+        "rows": rows, "chart": chart, "cores": machine::cores(),
     }))
 }
 
-fn row(load: u32, name: &str, mut figures: Figures) -> Value {
-    figures.waits_ms.sort_unstable();
-    let started = figures.tiers.len();
-    let mean = |sum: f64| sum / started.max(1) as f64;
-    let tiers = figures.tiers.iter().map(|tier| f64::from(*tier)).sum();
-    let waits: f64 = figures.waits_ms.iter().map(|ms| *ms as f64 / 1e3).sum();
-    let p99 = figures.waits_ms.get(started * 99 / 100).copied().unwrap_or(0);
-    let (small, near) = figures.small;
-    let distance = |(sum, pairs): (u64, u64)| sum as f64 / pairs.max(1) as f64;
-    json!({
-        "meanRankDistance": distance(figures.ranks), "meanRankDistanceDrawn": distance(figures.drawn),
-        "load": load, "topology": name, "started": started,
-        "inLowestPercent": near as f64 * 100.0 / small.max(1) as f64,
-        "meanTier": mean(tiers), "meanWaitSeconds": mean(waits), "p99WaitSeconds": p99 as f64 / 1e3,
-    })
+fn panel(options: &Options, rows: &[Value], key: &str, title: &str, unit: &str) -> Panel {
+    let bar = |row: &Value| {
+        let label = format!("load {} %, {}", row["load"], row["topology"].as_str().unwrap_or_default());
+        Bar::ours(label, row[key].as_f64().unwrap_or(0.0))
+    };
+    Panel::new(format!("{} nodes: {title}", options.nodes), unit, rows.iter().map(bar).collect())
 }

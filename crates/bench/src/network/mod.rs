@@ -1,22 +1,22 @@
-//! `network` and `network-load`: gangs with a network topology on a tree of HyperNodes in three tiers.
+//! `network`, `network-load` and `network-best`: gangs with a network topology on HyperNodes in three tiers.
+pub(crate) mod best;
 pub(crate) mod load;
-
-use std::sync::Arc;
+mod play;
+mod shape;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use phalanx_cluster::event::{Event, HyperNodeInfo, HyperNodeMember, NetworkTopology, TierLimit, Time};
+use phalanx_cluster::event::{Event, NetworkTopology, TierLimit, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler;
 use phalanx_framework::conf::Conf;
 use serde_json::{Value, json};
 
+use self::shape::Shape;
+use crate::chart::{Bar, Chart, Panel};
 use crate::core::{HELM, bound};
 use crate::{Size, generate, machine};
-
-/// Nodes of a HyperNode of tier 1, and HyperNodes of tier 1 in one of tier 2.
-const FANOUT: [usize; 2] = [16, 8];
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// Runs; the fastest counts, since all else is the machine's noise.
     #[arg(long, default_value_t = 5, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
+    /// Fails when a session with a network topology takes more than this many times the time of one without.
+    #[arg(long, value_parser = crate::above_0)]
+    max_ratio: Option<f64>,
 }
 
 /// How near to each other the pods of a gang are to be.
@@ -32,15 +35,20 @@ pub(crate) struct Options {
 enum Nearness {
     None,
     Soft,
-    Hard(u32),
+    /// Of the lowest tier in which the gang fits the empty cluster.
+    Hard,
 }
 
 impl Nearness {
-    fn topology(self) -> Option<NetworkTopology> {
+    const ALL: [(&str, Nearness); 3] =
+        [("none", Nearness::None), ("soft", Nearness::Soft), ("hard", Nearness::Hard)];
+
+    /// The network topology of a gang whose lowest tier in the empty cluster this is.
+    fn topology(self, lowest: usize) -> Option<NetworkTopology> {
         match self {
             Nearness::None => None,
             Nearness::Soft => Some(NetworkTopology::Soft),
-            Nearness::Hard(tier) => Some(NetworkTopology::Hard(TierLimit::Number(tier))),
+            Nearness::Hard => Some(NetworkTopology::Hard(TierLimit::Number(lowest as u32))),
         }
     }
 }
@@ -51,46 +59,26 @@ fn conf() -> Conf {
     parse(&text, &Known::builtin()).conf.expect("Helm's configuration and a plugin")
 }
 
-/// HyperNodes of three tiers over nodes by number: 16 nodes, 8 times as many, all.
-fn hyper_nodes(nodes: usize) -> Vec<Event> {
-    let leaves = nodes.div_ceil(FANOUT[0]);
-    let pods = leaves.div_ceil(FANOUT[1]);
-    let node = |at: usize| HyperNodeMember::Node(format!("node-{at:06}").into());
-    let below = |tier: u32, at: usize| HyperNodeMember::HyperNode(format!("tier{tier}-{at:05}").into());
-    let made = |tier: u32, at: usize, members: Vec<HyperNodeMember>| {
-        let name: Arc<str> = format!("tier{tier}-{at:05}").into();
-        Event::from(HyperNodeInfo { name, tier, members, ..HyperNodeInfo::default() })
-    };
-    let part = |at: usize, of: usize, most: usize| at * of..((at + 1) * of).min(most);
-    let first = (0..leaves).map(|at| made(1, at, part(at, FANOUT[0], nodes).map(node).collect()));
-    let second = (0..pods).map(|at| {
-        let members = part(at, FANOUT[1], leaves).map(|leaf| below(1, leaf));
-        made(2, at, members.collect())
-    });
-    let top = made(3, 0, (0..pods).map(|at| below(2, at)).collect());
-    first.chain(second).chain([top]).collect()
-}
-
-/// The seconds of one session.
+/// The seconds of processor time of one session.
 fn session(size: Size, nearness: Nearness) -> Result<f64> {
     let mut cluster = Cluster::new(ClusterOptions::default());
     let mut scheduler = Scheduler::new(conf(), 0);
     cluster.apply(generate::default_queue());
     generate::nodes(size.nodes).for_each(|event| _ = cluster.apply(event));
-    for event in hyper_nodes(size.nodes) {
+    for event in Shape::large(size.nodes, 0).hyper_nodes() {
         cluster.apply(event);
     }
     let kinds = generate::Kinds { count: 1, distinct_requests: false };
     for event in generate::gangs(size, kinds) {
         cluster.apply(match event {
             Event::PodGroup(mut group) => {
-                group.topology = nearness.topology();
+                group.topology = nearness.topology(1);
                 Event::PodGroup(group)
             }
             event => event,
         });
     }
-    let (seconds, outcome) = machine::measured(|| scheduler.run(&mut cluster, Time(0)));
+    let (seconds, outcome) = machine::used(|| scheduler.run(&mut cluster, Time(0)));
     let placed: usize = outcome.decisions.iter().map(bound).sum();
     ensure!(placed == size.gangs * size.size, "{placed} pods were placed: the cluster is too small");
     Ok(seconds)
@@ -98,10 +86,9 @@ fn session(size: Size, nearness: Nearness) -> Result<f64> {
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
     let Size { nodes, gangs, size } = options.size;
-    let kinds = [("none", Nearness::None), ("soft", Nearness::Soft), ("hardTier1", Nearness::Hard(1))];
     let mut fastest = [f64::INFINITY; 3];
     for _ in 0..options.runs.max(1) {
-        for (seconds, (_, nearness)) in fastest.iter_mut().zip(kinds) {
+        for (seconds, (_, nearness)) in fastest.iter_mut().zip(Nearness::ALL) {
             *seconds = seconds.min(session(options.size, nearness)?);
         }
     }
@@ -109,13 +96,20 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         "name": "network", "nodes": nodes, "gangs": gangs, "size": size, "pods": gangs * size,
         "cores": machine::cores(),
     });
-    for ((name, _), seconds) in kinds.iter().zip(fastest) {
-        say!(
-            "{} pods in gangs of {size} on {nodes} nodes, topology {name}: {:.1} ms",
-            gangs * size,
-            seconds * 1e3
-        );
-        figures[*name] = json!({ "seconds": seconds, "timesWithout": seconds / fastest[0] });
+    let mut bars = Vec::new();
+    for ((name, _), seconds) in Nearness::ALL.iter().zip(fastest) {
+        let times = seconds / fastest[0];
+        say!("{} pods on {nodes} nodes, {name}: {:.1} ms, {times:.2} times", gangs * size, seconds * 1e3);
+        figures[*name] = json!({ "seconds": seconds, "timesWithout": times });
+        bars.push(Bar::ours(*name, seconds * 1e3));
+        let max = options.max_ratio.unwrap_or(f64::INFINITY);
+        ensure!(times <= max, "{name} takes {times:.2} times the time without, more than {max}");
     }
+    let title = format!("one session: {} pods in gangs of {size} on {nodes} nodes", gangs * size);
+    figures["chart"] = json!(chart(vec![Panel::new(title, "milliseconds", bars)]));
     Ok(figures)
+}
+
+fn chart(panels: Vec<Panel>) -> Chart {
+    Chart { title: "Gangs with a network topology: HyperNodes in three tiers".to_owned(), panels }
 }
