@@ -5,11 +5,8 @@ use phalanx_cluster::event::{
     Event, HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, PodInfo, PodPhase, SubGroupPolicy,
     TierLimit, Time,
 };
-use phalanx_cluster::id::NodeId;
-use phalanx_cluster::{Cluster, HyperNodeId};
 use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::testing::{group, member, node, running};
-use phalanx_resource::DimId;
 use phalanx_testkit::invariants::{
     gangs_are_near, gangs_are_whole, no_node_is_overfull, sub_groups_are_whole,
 };
@@ -417,43 +414,8 @@ impl RandomGang {
     }
 }
 
-/// The room of a HyperNode for pods of so many cores, counted node by node.
-fn room(cluster: &Cluster, id: HyperNodeId, cpu: u32) -> u32 {
-    let idle = |node: &NodeId| cluster.nodes[*node].idle.get(DimId::CPU).max(0) / (i64::from(cpu) * 1000);
-    cluster.hyper_nodes.get(id).nodes.iter().map(idle).sum::<i64>() as u32
-}
-
-/// The part of a HyperNode that would be used.
-fn fullness(cluster: &Cluster, id: HyperNodeId, cores: u32) -> i64 {
-    let nodes = &cluster.hyper_nodes.get(id).nodes;
-    let used: i64 = nodes.iter().map(|node| cluster.nodes[*node].used(DimId::CPU)).sum();
-    (used + i64::from(cores) * 1000) * 1_000 / (nodes.len() as i64 * 8000)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(300)))]
-
-    /// Brute force: of all HyperNodes with room for equal pods the lowest tier, then the fullest, then the first.
-    #[test]
-    fn equal_pods_get_the_best_hyper_node(used in prop::collection::vec(0u32..9, 8), gang in random_gang()) {
-        let play = Play { used, gangs: Vec::new() };
-        let mut test = play.test(one_tier(&["enqueue", "allocate"], &PLUGINS));
-        let gang = RandomGang { size: 0, ..gang };
-        gang.add(&mut test, "g");
-        let mut cluster = test.cluster.clone();
-        cluster.follow_hyper_nodes();
-        let tier = match gang.topology { 4 => 3, 5 => return Ok(()), tier => tier };
-        let fits = cluster.hyper_nodes.iter().filter(|(id, it)| it.tier <= tier && room(&cluster, *id, gang.cpu) >= gang.pods);
-        let cores = gang.pods * gang.cpu;
-        let best = fits.map(|(id, it)| (it.tier, -fullness(&cluster, id, cores), id)).min();
-        let cycle = test.cycle();
-        prop_assert_eq!(cycle.bound.len(), if best.is_some() { gang.pods as usize } else { 0 });
-        if let Some((_, _, best)) = best {
-            let best = cluster.hyper_nodes.get(best);
-            let inside = |node: &String| best.holds(cluster.node_named(node).unwrap());
-            prop_assert!(cycle.bound.values().all(inside), "{} expected: {:?}", best.name, cycle.bound);
-        }
-    }
 
     #[test]
     fn gangs_are_whole_and_near_whatever_happens(play in play(), evicts: bool, starve: bool, slow: bool) {

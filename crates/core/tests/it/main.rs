@@ -21,6 +21,7 @@ mod moves;
 mod oracle;
 mod oracle_claims;
 mod oracle_gangs;
+mod oracle_network;
 mod oracle_queues;
 mod oracle_rules;
 mod oracle_terminating;

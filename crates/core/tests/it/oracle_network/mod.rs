@@ -1,0 +1,176 @@
+//! Network topologies against brute force on small forests of HyperNodes: gangs that run in part, sub-groups, tiers by
+//! number and by name, soft topologies that fit no HyperNode, one and two classes of pods.
+mod case;
+mod exact;
+
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseError, TestCaseResult};
+
+use case::{Case, PARTS, Parts, Set, case};
+use exact::Where;
+use phalanx_testkit::rates::{Rate, holds};
+use phalanx_testkit::{Cycle, cases};
+
+impl Case {
+    fn running(&self) -> usize {
+        self.members.iter().filter(|member| member.on.is_some()).count()
+    }
+
+    /// Where the gang may be, the best first.
+    fn order(&self) -> Vec<Where> {
+        self.allowed(self.topology.as_ref(), self.held(|_| true))
+    }
+
+    /// The part of a HyperNode that is used once all members have a node there, by cores and bytes; 0 without room.
+    fn fullness(&self, domain: usize) -> f64 {
+        let (nodes, free) = (self.nodes_of(domain), self.free());
+        let inside = (0..self.nodes.len()).filter(|node| nodes & (1 << node) != 0);
+        let pending = self.members.iter().filter(|member| member.on.is_none());
+        let of = |dim: usize| {
+            let asked: i64 = pending.clone().map(|member| member.asks[dim]).sum();
+            let all: i64 = inside.clone().map(|node| self.nodes[node][dim]).sum();
+            let left: i64 = inside.clone().map(|node| free[node][dim]).sum();
+            (asked, all - left + asked, all)
+        };
+        let parts: Vec<(i64, i64, i64)> = (0..2).map(of).filter(|(asked, ..)| *asked > 0).collect();
+        if parts.is_empty() || parts.iter().any(|(_, used, all)| used > all) {
+            return 0.0;
+        }
+        parts.iter().map(|(_, used, all)| *used as f64 / *all as f64).sum::<f64>() / parts.len() as f64
+    }
+
+    /// Where a gang of equal pods starts: the lowest tier that can hold its minimum, then the fullest HyperNode, then
+    /// the first by name.
+    fn best(&self) -> Option<Where> {
+        let fitting: Vec<Where> =
+            self.order().into_iter().filter(|domain| self.fits(*domain, self.min)).collect();
+        let key = |domain: &usize| (self.domains[*domain].tier, -self.fullness(*domain), *domain);
+        let hyper_nodes = fitting.iter().copied().flatten();
+        let best = hyper_nodes.min_by(|a, b| key(a).partial_cmp(&key(b)).expect("numbers"));
+        best.map(Some).or(fitting.contains(&None).then_some(None))
+    }
+
+    /// Where the gang is in the end, and how many of its pods: as many as fit where it started and around.
+    fn end(&self, start: Where) -> (Where, usize) {
+        let start = start.map_or(0, |domain| self.nodes_of(domain));
+        let around = self.order().into_iter().filter(|domain| start & !self.set(*domain) == 0);
+        let around: Vec<Where> = around.filter(|domain| start != 0 || domain.is_none()).collect();
+        let holds = |count: &usize, domain: &Where| self.fits(*domain, *count);
+        let most =
+            (0..=self.members.len()).rev().find(|count| around.iter().any(|domain| holds(count, domain)));
+        let most = most.unwrap_or(0);
+        let lowest = around.into_iter().find(|domain| holds(&most, domain));
+        (lowest.flatten(), most)
+    }
+}
+
+fn nodes_bound(case: &Case, cycle: &Cycle) -> Set {
+    let after = case.after(cycle);
+    let is_new = |at: usize| case.members[at].on.is_none();
+    let nodes = (0..case.members.len()).filter(|at| is_new(*at)).filter_map(|at| after.members[at].on);
+    nodes.fold(0, |set, node| set | 1 << node)
+}
+
+fn equal_pods(case: &Case, rate: &Rate) -> TestCaseResult {
+    let mut test = case.test();
+    let cycle = test.cycle();
+    let bound = cycle.bound_of("g");
+    let Some(best) = case.best() else {
+        prop_assert_eq!(bound, 0, "{:?}", cycle.bound);
+        return Ok(());
+    };
+    rate.served();
+    let (domain, count) = case.end(best);
+    let expected = format!("{count} pods in {domain:?}, first in {best:?}");
+    let why = test.reasons("g");
+    prop_assert_eq!(case.running() + bound, count, "{}: {:?} {:?}", expected, cycle.bound, why);
+    let outside = nodes_bound(case, &cycle) & !case.set(domain);
+    prop_assert_eq!(outside, 0, "{}: {:?}", expected, cycle.bound);
+    Ok(())
+}
+
+#[test]
+fn equal_pods_get_the_lowest_tier_that_fits_and_there_the_fullest_hyper_node() {
+    holds("network topology, equal pods", cases(10000), case(1, false), equal_pods);
+}
+
+impl Case {
+    fn running_of(&self, part: usize) -> usize {
+        self.members.iter().filter(|member| member.part == Some(part) && member.on.is_some()).count()
+    }
+
+    /// Whether the gang runs with all that it needs.
+    fn is_ready(&self) -> bool {
+        let is_whole = |parts: &Parts| {
+            (0..PARTS).filter(|part| self.running_of(*part) >= parts.size).count() >= parts.min
+        };
+        self.running() >= self.min && self.parts.as_ref().is_none_or(is_whole)
+    }
+
+    /// Whether what was bound since is within what nodes have, in one HyperNode that is allowed, and in whole sub-groups
+    /// each of which is in one that it is allowed.
+    fn is_sound(&self, before: &Case) -> bool {
+        let has_room = self.free().iter().flatten().all(|free| *free >= 0);
+        let is_near = !self.order().is_empty();
+        let holds = |parts: &Parts, part: usize| {
+            let held = self.held(|member| member.part == Some(part));
+            let is_near = !self.allowed(parts.topology.as_ref(), held).is_empty();
+            let is_new = self.running_of(part) > before.running_of(part);
+            !is_new || (is_near && self.running_of(part) >= parts.size)
+        };
+        let parts_hold = |parts: &Parts| (0..PARTS).all(|part| holds(parts, part));
+        has_room && is_near && self.is_ready() && self.parts.as_ref().is_none_or(parts_hold)
+    }
+
+    /// The tier of the first of these domains; anywhere is above all tiers.
+    fn tier(&self, domain: Option<Where>) -> u32 {
+        domain.flatten().map_or(u32::MAX, |domain| self.domains[domain].tier)
+    }
+}
+
+fn sound(case: &Case) -> Result<Cycle, TestCaseError> {
+    let cycle = case.test().cycle();
+    let is_sound = cycle.bound_of("g") == 0 || case.after(&cycle).is_sound(case);
+    prop_assert!(is_sound, "{:?}", cycle.bound);
+    Ok(cycle)
+}
+
+fn sound_and_nearly_complete(case: &Case, rate: &Rate) -> TestCaseResult {
+    let cycle = sound(case)?;
+    if case.is_ready() {
+        return Ok(());
+    }
+    let lowest = case.order().into_iter().find(|domain| case.fits(*domain, case.min));
+    match (cycle.bound_of("g"), lowest) {
+        (0, None) => {}
+        (0, Some(_)) => rate.not_placed(),
+        _ => {
+            rate.served();
+            // A gang whose minimum is less than all of its pods may grow out of the HyperNode where it started.
+            let is_whole = case.min == case.members.len();
+            if is_whole && case.tier(case.after(&cycle).order().first().copied()) > case.tier(lowest) {
+                rate.costly();
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn gangs_of_unlike_pods_are_near_and_nearly_always_in_the_lowest_tier() {
+    holds("network topology, two classes of pods", cases(10000), case(2, false), sound_and_nearly_complete);
+}
+
+#[test]
+fn sub_groups_of_equal_pods_are_whole_and_near_and_nearly_all_are_placed() {
+    holds("network topology, sub-groups", cases(5000), case(1, true), sound_and_nearly_complete);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases(5000)))]
+
+    #[test]
+    fn sub_groups_of_unlike_pods_are_whole_and_near(case in case(2, true)) {
+        sound(&case)?;
+    }
+}
