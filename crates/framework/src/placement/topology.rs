@@ -364,7 +364,9 @@ impl TopologyVerdicts {
     fn score(&mut self, input: &RankingInput<'_>) {
         let live = |group: &&mut DomainGroup| group.attribute_sets > 0;
         let mut groups: Vec<&mut DomainGroup> = self.groups.iter_mut().filter(live).collect();
-        groups.iter_mut().for_each(|group| group.score = 0);
+        for group in &mut groups {
+            group.score = 0;
+        }
         for (at, scorer) in input.rules.topology_scorers.iter().enumerate() {
             let mut scores: Vec<f64> = groups.iter().map(|group| group.raw[at]).collect();
             scorer.normalise(&mut scores);
