@@ -1,17 +1,19 @@
-//! `affinity`: pods with rules on other pods, one by one, on an empty cluster in memory.
+//! `affinity`: pods with rules on other pods, one by one, in memory.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use phalanx_cluster::event::{
-    Constraints, Event, NodeInfo, Operator, PodInfo, PodRules, PodSelector, PodTerm, Requirement, Spread,
-    Time,
+    Constraints, Event, NodeInfo, Operator, PodInfo, PodLife, PodPhase, PodRules, PodSelector, PodTerm,
+    Requirement, Spread, Time,
 };
 use phalanx_cluster::label::Selector;
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Dxsm;
 use serde_json::{Map, Value, json};
 
 use crate::chart::{Bar, Chart, Panel};
@@ -35,10 +37,21 @@ pub(crate) struct Options {
     /// Runs; the fastest counts, since all else is the machine's noise.
     #[arg(long, default_value_t = 3, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
+    /// One rule instead of all.
+    #[arg(long, value_parser = Rule::ALL.map(|(name, _)| name))]
+    rule: Option<String>,
+    /// Tells the processor time of the scheduling thread instead of the time that passed, for a machine with other work.
+    #[arg(long)]
+    processor_time: bool,
 }
 
 const ZONE: &str = "topology.kubernetes.io/zone";
+const RACK: &str = "example.com/rack";
 const HOST: &str = "kubernetes.io/hostname";
+/// Nodes of a rack: few, so that placement tells them apart by what is counted in the rack.
+const RACK_NODES: usize = 8;
+/// Nodes have fewer running pods than that under [`Rule::PreferredUneven`].
+const UNEVEN: usize = 16;
 
 /// The rule of each pod on the pods of its app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,14 +64,18 @@ enum Rule {
     Even,
     /// Preferred: the same zone, another host.
     Preferred,
+    /// Preferred: the same rack, another host. All pods are of one app, of which nodes have 0 to 15 running pods, drawn at
+    /// random, so that there are hundreds of domain groups.
+    PreferredUneven,
 }
 
 impl Rule {
-    const ALL: [(&str, Rule); 4] = [
+    const ALL: [(&str, Rule); 5] = [
         ("affinityByZone", Rule::Together),
         ("antiAffinityByHost", Rule::Apart),
         ("spreadByZone", Rule::Even),
         ("preferredByZoneAndHost", Rule::Preferred),
+        ("preferredByRackAndHostUneven", Rule::PreferredUneven),
     ];
 
     fn rules(self, app: &str) -> PodRules {
@@ -70,11 +87,14 @@ impl Rule {
             Rule::Preferred => {
                 PodRules { preferred: vec![(100, by(ZONE)), (-100, by(HOST))], ..PodRules::default() }
             }
+            Rule::PreferredUneven => {
+                PodRules { preferred: vec![(100, by(RACK)), (-100, by(HOST))], ..PodRules::default() }
+            }
         }
     }
 
     fn apps(self, options: &Options) -> usize {
-        if self == Rule::Apart { 1 } else { options.apps.max(1) }
+        if matches!(self, Rule::Apart | Rule::PreferredUneven) { 1 } else { options.apps.max(1) }
     }
 }
 
@@ -104,6 +124,7 @@ fn nodes(options: &Options) -> impl Iterator<Item = Event> {
     generate::nodes(options.nodes).enumerate().map(|(at, event)| match event {
         Event::Node(mut info) => {
             info.labels.push((ZONE.into(), zone(options, at).into()));
+            info.labels.push((RACK.into(), format!("rack-{:05}", at / RACK_NODES).into()));
             info.labels.sort();
             NodeInfo { ..info }.into()
         }
@@ -122,6 +143,22 @@ fn pods(options: &Options, rule: Rule) -> impl Iterator<Item = Event> {
         let mut info: PodInfo = generate::solo(at);
         info.labels = std::iter::once(("app".into(), app(at % apps).into())).collect();
         info.constraints = rules[at % apps].clone();
+        info.into()
+    })
+}
+
+/// Running pods of the first app, a random number on each node; none but for [`Rule::PreferredUneven`].
+fn running(options: &Options, rule: Rule) -> impl Iterator<Item = Event> {
+    let nodes = if rule == Rule::PreferredUneven { options.nodes } else { 0 };
+    let mut random = Pcg64Dxsm::seed_from_u64(0);
+    let pods = move |node: usize| std::iter::repeat_n(node, random.random_range(0..UNEVEN));
+    (0..nodes).flat_map(pods).enumerate().map(|(at, node)| {
+        let mut info: PodInfo = generate::solo(at);
+        info.pod.name = format!("running-{at}").into();
+        info.pod.uid = info.pod.name.clone();
+        info.labels = std::iter::once(("app".into(), app(0).into())).collect();
+        let node = Some(format!("node-{node:06}").into());
+        info.life = PodLife { phase: PodPhase::Running, node, ..info.life };
         info.into()
     })
 }
@@ -155,7 +192,7 @@ fn holds(options: &Options, rule: Rule, nodes: &[usize]) -> bool {
         Rule::Even => {
             by_zone.values().max().copied().unwrap_or(0) <= by_zone.values().min().copied().unwrap_or(0) + 1
         }
-        Rule::Preferred => true,
+        Rule::Preferred | Rule::PreferredUneven => true,
     }
 }
 
@@ -163,11 +200,13 @@ fn holds(options: &Options, rule: Rule, nodes: &[usize]) -> bool {
 fn cycle(options: &Options, name: &str, rule: Rule) -> Result<f64> {
     let mut cluster = Cluster::new(ClusterOptions::default());
     cluster.apply(generate::default_queue());
-    for event in nodes(options).chain(pods(options, rule)) {
+    for event in nodes(options).chain(running(options, rule)).chain(pods(options, rule)) {
         cluster.apply(event);
     }
     let mut scheduler = Scheduler::new(helm_conf()?, 0);
-    let (seconds, outcome) = machine::measured(|| scheduler.run(&mut cluster, Time(0)));
+    let mut run = || scheduler.run(&mut cluster, Time(0));
+    let (seconds, outcome) =
+        if options.processor_time { machine::used(run) } else { machine::measured(&mut run) };
     let places = places(options, rule, &outcome.decisions);
     let placed: usize = places.values().map(Vec::len).sum();
     ensure!(placed == options.pods, "{name}: {placed} of {} pods were placed", options.pods);
@@ -178,7 +217,8 @@ fn cycle(options: &Options, name: &str, rule: Rule) -> Result<f64> {
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
     let (mut figures, mut bars) = (Map::new(), Vec::new());
-    for (name, rule) in Rule::ALL {
+    let asked = |(name, _): &(&str, Rule)| options.rule.as_deref().is_none_or(|rule| rule == *name);
+    for (name, rule) in Rule::ALL.into_iter().filter(asked) {
         let mut fastest = f64::INFINITY;
         for _ in 0..options.runs.max(1) {
             fastest = fastest.min(cycle(options, name, rule)?);

@@ -22,6 +22,7 @@ pub(crate) fn used<T>(work: impl FnOnce() -> T) -> (f64, T) {
 }
 
 /// Seconds of processor time of all threads so far.
+#[cfg(feature = "journal")]
 pub(crate) fn used_by_all() -> f64 {
     processor(ClockId::ProcessCPUTime)
 }

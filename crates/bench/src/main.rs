@@ -12,6 +12,7 @@ mod backlog;
 mod chart;
 mod core;
 mod events;
+#[cfg(feature = "explain")]
 mod explain;
 #[cfg(feature = "faults")]
 mod faults;
@@ -67,6 +68,7 @@ enum Bench {
     /// The refusal of a gang that cannot fit, in a cluster full of pods that could be evicted.
     Refusal(refusal::Options),
     /// What answers of the scheduler's API cost, and cycles while they are made.
+    #[cfg(feature = "explain")]
     Explain(explain::Options),
     /// What one event costs in a cluster full of running pods.
     Events(events::Options),
@@ -152,6 +154,7 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Core(options) => core::run(&options)?,
         Bench::Preempt(options) => preempt::run(&options)?,
         Bench::Refusal(options) => refusal::run(&options)?,
+        #[cfg(feature = "explain")]
         Bench::Explain(options) => explain::run(&options)?,
         #[cfg(feature = "faults")]
         Bench::Faults(options) => faults::run(&options)?,

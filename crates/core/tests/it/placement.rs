@@ -14,13 +14,18 @@ use phalanx_cluster::event::{
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Cluster, Node, Status, Task};
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
-use phalanx_framework::placement::{BestNode, Fit, NodeRanking, SCORE_MILLIONTHS, Sampling, tie_break};
+use phalanx_framework::placement::{
+    BestNode, Fit, Limits, NodeRanking, SCORE_MILLIONTHS, Sampling, tie_break,
+};
 use phalanx_framework::testing::{args, cluster_of, node, pod, queue, running};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 
 const SEED: u64 = 7;
+/// Few nodes, so that random pods meet.
 const NODES: usize = 6;
+/// Enough that a topology domain is large by the limits in force.
+const MANY_NODES: usize = 30;
 const PLAIN: usize = 7;
 const KINDS: usize = PLAIN + around::RULES;
 
@@ -196,8 +201,8 @@ fn pod_of(kind: usize, look: usize, name: &str) -> PodInfo {
     PodInfo { constraints: Arc::new(constraints), labels, ..pod }
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let (pod, node, kind, look) = (0usize..30, 0..NODES, kind(), 0..around::LOOKS);
+fn step(nodes: usize) -> impl Strategy<Value = Step> {
+    let (pod, node, kind, look) = (0usize..5 * nodes, 0..nodes, kind(), 0..around::LOOKS);
     let team = prop::option::of(prop::sample::select(vec!["a", "b"]));
     prop_oneof![
         3 => (node.clone(), node_info())
@@ -222,12 +227,12 @@ fn kind() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![0..PLAIN, PLAIN..KINDS]
 }
 
-/// Initial nodes, and steps, each with the kinds of pods to place after it.
-fn script() -> impl Strategy<Value = (Vec<NodeInfo>, Vec<(Step, u8)>)> {
-    let start = prop::collection::vec(node_info(), 0..NODES)
+/// Initial nodes, of at most so many, and steps, each with the kinds of pods to place after it.
+fn script(nodes: usize) -> impl Strategy<Value = (Vec<NodeInfo>, Vec<(Step, u8)>)> {
+    let start = prop::collection::vec(node_info(), 0..nodes)
         .prop_map(|list| list.into_iter().enumerate().map(|(at, info)| named(at, info)).collect());
     let asked = prop_oneof![2 => Just(0u8), 2 => any::<u8>()];
-    (start, prop::collection::vec((step(), asked), 1..60))
+    (start, prop::collection::vec((step(nodes), asked), 1..40 + 3 * nodes))
 }
 
 fn tiers(cluster: &Cluster) -> Tiers {
@@ -247,7 +252,11 @@ struct Play {
 
 impl Play {
     fn new(nodes: Vec<NodeInfo>) -> Self {
-        Self { cluster: cluster_of(nodes), placement: NodeRanking::new(SEED), pods: 0 }
+        Self::with_limits(nodes, Limits::default())
+    }
+
+    fn with_limits(nodes: Vec<NodeInfo>, limits: Limits) -> Self {
+        Self { cluster: cluster_of(nodes), placement: NodeRanking::with_limits(SEED, limits), pods: 0 }
     }
 
     fn pick(&self, number: usize) -> Option<TaskId> {
@@ -345,6 +354,20 @@ impl Play {
         }
     }
 
+    /// Takes the steps, and compares NodeRanking with the plain rule after each.
+    fn compare(mut self, steps: &[(Step, u8)]) -> TestCaseResult {
+        for (step, asked) in steps {
+            self.step(step);
+            self.check(*asked)?;
+        }
+        self.check(u8::MAX)?;
+        // Steps undo placements also on nodes that are gone.
+        let mut problems = self.cluster.check();
+        problems.retain(|problem| !problem.ends_with("is kept for nothing"));
+        prop_assert_eq!(problems, Vec::<String>::new());
+        Ok(())
+    }
+
     /// Compares NodeRanking with the plain rule for a task of each class in a set (by slot).
     fn check(&mut self, asked: u8) -> TestCaseResult {
         let Self { cluster, placement, .. } = self;
@@ -376,21 +399,31 @@ impl Play {
     }
 }
 
+fn limits() -> impl Strategy<Value = Limits> {
+    prop_oneof![Just(Limits::default()), Just(Limits::SMALL)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(2_000) / 40))]
+
+    #[test]
+    fn placement_by_class_chooses_as_a_comparison_of_many_nodes(
+        (nodes, steps) in script(MANY_NODES),
+        limits in limits(),
+    ) {
+        Play::with_limits(nodes, limits).compare(&steps)?;
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(2_000)))]
 
     #[test]
-    fn placement_by_class_chooses_as_a_comparison_of_all_nodes((nodes, steps) in script()) {
-        let mut play = Play::new(nodes);
-        for (step, asked) in &steps {
-            play.step(step);
-            play.check(*asked)?;
-        }
-        play.check(u8::MAX)?;
-        // Steps undo placements also on nodes that are gone.
-        let mut problems = play.cluster.check();
-        problems.retain(|problem| !problem.ends_with("is kept for nothing"));
-        prop_assert_eq!(problems, Vec::<String>::new());
+    fn placement_by_class_chooses_as_a_comparison_of_all_nodes(
+        (nodes, steps) in script(NODES),
+        limits in limits(),
+    ) {
+        Play::with_limits(nodes, limits).compare(&steps)?;
     }
 
     #[test]
@@ -466,4 +499,17 @@ fn a_sample_begins_after_the_last_one_and_prefers_idle_nodes() {
     };
     let taken = [0, 6, 0, 0, 0, 0].map(&mut take).map(Option::unwrap_or_default);
     assert_eq!(taken, ["n0", "n2", "n3", "n1", "n2", ""], "the second pod will have n2 or n3 only");
+}
+
+#[test]
+fn unlike_nodes_that_fill_several_batches_are_compared_as_one_by_one() {
+    let unlike = |at: usize| node(&name(at), &format!("cpu={} memory=8Gi", 1 + at));
+    for limits in [Limits::default(), Limits::SMALL] {
+        let mut play = Play::with_limits((0..300).map(unlike).collect(), limits);
+        for pod in 0..20 {
+            play.apply(pod_of(pod % 3, 0, &format!("p{pod}")).into());
+            play.check(u8::MAX).unwrap();
+            play.place(pod);
+        }
+    }
 }

@@ -13,6 +13,7 @@ mod domains;
 mod explain;
 mod heap;
 mod labels;
+mod limits;
 mod ranking;
 mod rated_buckets;
 mod rating;
@@ -35,6 +36,7 @@ pub use best::{BestNode, ExtraScores};
 use best::{BestSoFar, fit_of};
 use buckets::NodeBuckets;
 use domains::DomainIndex;
+pub use limits::Limits;
 use phalanx_cluster::Cluster;
 pub use phalanx_cluster::Fit;
 use phalanx_cluster::id::{ClassId, NodeId, TaskId};
@@ -42,6 +44,7 @@ use ranking::ClassRanking;
 use sampling::Rotation;
 pub use sampling::Sampling;
 pub use scores::NodeScore;
+use topology::RankingInput;
 use tournament::Rating;
 
 /// Scores are compared as whole millionths, so that rounding in the last bit of a float decides nothing.
@@ -49,13 +52,6 @@ pub const SCORE_MILLIONTHS: f64 = 1e6;
 /// What is taken from the score of a node with future idle resources only: such a node rates below every node with idle
 /// resources.
 const FUTURE_IDLE_OFFSET: i64 = 1 << 61;
-/// How many buckets the rankings of all classes may hold together, at about 30 bytes each. Beyond that the oldest
-/// rankings are dropped and rebuilt when their class is asked again.
-const RANKED_BUCKETS_MAX: usize = if cfg!(test) { 64 } else { 1 << 23 };
-
-/// How many classes may be known before unused ones are forgotten, at one or two kilobytes each.
-const CLASSES_MAX: usize = if cfg!(test) { 4 } else { 1 << 12 };
-
 /// How many classes are checked for use, for each new class, to find one to forget.
 const FORGET_CHECKS: usize = 4;
 
@@ -125,6 +121,7 @@ struct Topologies {
 #[derive(Default)]
 pub struct NodeRanking {
     seed: u64,
+    limits: Limits,
     buckets: NodeBuckets,
     domains: DomainIndex,
     topologies: Topologies,
@@ -155,7 +152,12 @@ pub struct NodeRanking {
 impl NodeRanking {
     /// Knows no nodes and no classes yet. `seed` decides between nodes of equal score.
     pub fn new(seed: u64) -> Self {
-        Self { seed, buckets: NodeBuckets::new(seed), ..Self::default() }
+        Self::with_limits(seed, Limits::default())
+    }
+
+    /// The same with these limits.
+    pub fn with_limits(seed: u64, limits: Limits) -> Self {
+        Self { seed, limits, buckets: NodeBuckets::new(seed), ..Self::default() }
     }
 
     /// Compares a sample of the nodes from now on; `None` for all nodes.
@@ -165,7 +167,7 @@ impl NodeRanking {
 
     /// Forgets all rules and rankings, for new plugins.
     pub fn reset(&mut self) {
-        *self = Self { rotation: self.rotation.take(), ..Self::new(self.seed) };
+        *self = Self { rotation: self.rotation.take(), ..Self::with_limits(self.seed, self.limits) };
     }
 
     /// Begins a cycle: forgets the scopes that nothing asked for in the cycle before.
@@ -330,12 +332,15 @@ impl NodeRanking {
             self.prepare(cluster, tiers, scoped);
         }
         self.questions += 1;
-        let Self { classes, buckets, domains, ranked, .. } = self;
+        let Self { classes, buckets, domains, ranked, limits, .. } = self;
         let known = classes.get_mut(&key).expect("a class that was prepared");
         known.asked = self.questions;
         known.used = true;
         *ranked -= known.ranking.len();
-        known.ranking.catch_up(cluster, class, &known.rules, buckets, domains);
+        known.ranking.catch_up(
+            &RankingInput { cluster, class, rules: &known.rules, buckets, limits: *limits },
+            domains,
+        );
         *ranked += known.ranking.len();
         (known, buckets)
     }
@@ -389,7 +394,7 @@ impl NodeRanking {
     /// classes. Called for each new class, for a backlog may have a class for each pod.
     fn forget_unused(&mut self, but: RulesKey) {
         for _ in 0..FORGET_CHECKS {
-            if self.added.len() < CLASSES_MAX {
+            if self.added.len() < self.limits.classes {
                 return;
             }
             let Some(oldest) = self.added.pop_front() else { return };
@@ -404,11 +409,12 @@ impl NodeRanking {
         }
     }
 
-    /// Drops the oldest rankings of other classes until a ranking of all buckets fits into [`RANKED_BUCKETS_MAX`].
+    /// Drops the oldest rankings of other classes until a ranking of all buckets fits into
+    /// [`Limits::ranked_buckets`].
     fn limit_memory(&mut self, key: RulesKey) {
         let needed = self.buckets.slots().len().next_power_of_two();
         let more = needed.saturating_sub(self.classes[&key].ranking.len());
-        while self.ranked + more > RANKED_BUCKETS_MAX {
+        while self.ranked + more > self.limits.ranked_buckets {
             let Some(oldest) = self.rankings.pop_front() else { return };
             let Some(known) = self.classes.get_mut(&oldest) else { continue };
             known.listed = false;
@@ -423,14 +429,14 @@ impl NodeRanking {
     /// the processor's caches, to the class that is ranked next: so classes that are asked in turn share a few
     /// rankings.
     fn reuse_memory(&mut self, cluster: &Cluster, key: RulesKey) {
-        let Self { classes, buckets, rankings, ranked, .. } = self;
+        let Self { classes, buckets, rankings, ranked, limits, .. } = self;
         let mut spare = None;
         for _ in 0..2 {
             let Some(other) = rankings.pop_front() else { break };
             let Some(known) = classes.get_mut(&other) else { continue };
             known.listed = other != key && known.ranking.len() > 0;
             let gone = cluster.classes.get(other.class).is_none_or(|class| class.serial.0 != known.serial);
-            if known.listed && (gone || known.ranking.is_stale(buckets)) {
+            if known.listed && (gone || known.ranking.is_stale(buckets, *limits)) {
                 *ranked -= known.ranking.len();
                 spare = Some(known.ranking.release());
                 known.listed = false;

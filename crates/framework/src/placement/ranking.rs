@@ -1,6 +1,7 @@
 //! The node buckets as one class rates them, which catches up with changes.
 use rayon::prelude::*;
 
+use super::Limits;
 use super::buckets::NodeBuckets;
 use super::domains::DomainIndex;
 use super::heap::NIL;
@@ -8,18 +9,9 @@ use super::rated_buckets::RatedBuckets;
 use super::rating::{AttributeVerdict, ClassVerdicts};
 use super::topology::{ChangedSets, RankingInput, TopologyChange};
 use super::tournament::Rating;
-use crate::plugin::NodeRules;
-use phalanx_cluster::{Class, Cluster};
 
-/// With fewer buckets than that a pass over all of them is not worth a second thread. Small in tests, so that tests
-/// take both ways.
-const PARALLEL_MIN_BUCKETS: usize = if cfg!(test) { 2 } else { 1 << 12 };
 /// How many buckets are rated in one batch.
-const BATCH_BUCKETS: usize = if cfg!(test) { 4 } else { 128 };
-/// Up to so many buckets are always rated one by one, however few buckets there are.
-const RATE_SINGLY_BUCKETS: usize = if cfg!(test) { 2 } else { 64 };
-/// Up to so many new buckets make no ranking stale, however few buckets there are.
-const STALE_MIN_BUCKETS: usize = if cfg!(test) { 4 } else { 512 };
+const BATCH_BUCKETS: usize = 128;
 
 /// The buckets, rated for a class.
 #[derive(Debug, Default)]
@@ -62,8 +54,8 @@ impl ClassRanking {
     }
 
     /// Whether so many buckets are new to the ranking that rating all buckets is hardly more work than catching up.
-    pub(super) fn is_stale(&self, buckets: &NodeBuckets) -> bool {
-        buckets.newest() - self.newest > buckets.slots().len().max(STALE_MIN_BUCKETS) as u64
+    pub(super) fn is_stale(&self, buckets: &NodeBuckets, limits: Limits) -> bool {
+        buckets.newest() - self.newest > buckets.slots().len().max(limits.fresh_buckets) as u64
     }
 
     /// Forgets all scores, and returns their memory.
@@ -83,15 +75,8 @@ impl ClassRanking {
     }
 
     /// Catches up with the buckets, and with the pods that are counted in their topology domains.
-    pub(super) fn catch_up(
-        &mut self,
-        cluster: &Cluster,
-        class: &Class,
-        rules: &NodeRules,
-        buckets: &NodeBuckets,
-        domains: &mut DomainIndex,
-    ) {
-        let input = &RankingInput { cluster, class, rules, buckets };
+    pub(super) fn catch_up(&mut self, input: &RankingInput<'_>, domains: &mut DomainIndex) {
+        let buckets = input.buckets;
         self.newest = buckets.newest();
         if self.attribute_sets != buckets.attribute_sets().stamp() {
             self.attribute_sets = buckets.attribute_sets().stamp();
@@ -102,7 +87,7 @@ impl ClassRanking {
         let ClassVerdicts { verdicts, topology, .. } = &mut self.class_verdicts;
         let moved = match topology.catch_up(input, verdicts, domains) {
             TopologyChange::Sets(ChangedSets { feasibility, moved }) => {
-                self.forget(buckets, &feasibility).map(|mut slots| {
+                self.forget(input, &feasibility).map(|mut slots| {
                     slots.extend(slots_of(buckets, &moved));
                     slots
                 })
@@ -118,8 +103,12 @@ impl ClassRanking {
                 if changed.len() <= buckets.slots().len() && buckets.slots().len() <= self.len() =>
             {
                 self.cursor = buckets.changed_end();
-                for slot in changed.iter().chain(&moved) {
-                    self.update(input, *slot as usize);
+                // A node that is alone in its bucket leaves it and joins the next one in the same slot.
+                for same in changed.chunk_by(|a, b| a == b) {
+                    self.update(input, same[0] as usize);
+                }
+                for slot in moved {
+                    self.update(input, slot as usize);
                 }
             }
             _ => self.rate_all(input),
@@ -128,9 +117,10 @@ impl ClassRanking {
 
     /// Forgets the scores of the buckets with these attribute sets. Returns the slots; `None` when they are so many
     /// that rating all buckets is less work.
-    fn forget(&mut self, buckets: &NodeBuckets, attribute_sets: &[u32]) -> Option<Vec<u32>> {
+    fn forget(&mut self, input: &RankingInput<'_>, attribute_sets: &[u32]) -> Option<Vec<u32>> {
+        let RankingInput { buckets, limits, .. } = *input;
         let slots: Vec<u32> = slots_of(buckets, attribute_sets).collect();
-        if slots.len() > RATE_SINGLY_BUCKETS.max(buckets.slots().len() / 8) {
+        if slots.len() > limits.singly_rated_buckets.max(buckets.slots().len() / 8) {
             return None;
         }
         for slot in &slots {
@@ -163,12 +153,13 @@ impl ClassRanking {
         let some = |(at, (rated, ratings)): (usize, (&mut [u64], &mut [Rating]))| {
             class_verdicts.rate::<BATCH_BUCKETS>(input, at * BATCH_BUCKETS, rated, ratings);
         };
-        if slots.len() < PARALLEL_MIN_BUCKETS {
+        let parallel = input.limits.parallel_buckets;
+        if slots.len() < parallel {
             known.chunks_mut(BATCH_BUCKETS).zip(list.chunks_mut(BATCH_BUCKETS)).enumerate().for_each(some);
         } else {
             let chunks =
                 known.par_chunks_mut(BATCH_BUCKETS).zip(list.par_chunks_mut(BATCH_BUCKETS)).enumerate();
-            chunks.with_min_len(PARALLEL_MIN_BUCKETS / BATCH_BUCKETS / 2).for_each(some);
+            chunks.with_min_len((parallel / BATCH_BUCKETS / 2).max(1)).for_each(some);
         }
         let group_of = |slot| class_verdicts.group_of(input, slot);
         rated_buckets.rebuild(ratings, class_verdicts.topology.has_groups().then_some(group_of));

@@ -122,3 +122,40 @@ impl GroupHeaps {
         best.map(|(rating, slot)| (slot, rating))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SLOTS: usize = 20;
+    const GROUPS: usize = 5;
+
+    proptest! {
+        #[test]
+        fn the_best_bucket_is_the_first_of_a_sort_after_any_updates(
+            start in prop::collection::vec((-9i64..9, 0..GROUPS as u32), SLOTS),
+            updates in prop::collection::vec((0..SLOTS, prop::option::of(-9i64..9), 0..GROUPS as u32), 0..60),
+            scores in prop::array::uniform5(-20i64..20),
+        ) {
+            let rating = |slot, score| Rating { score, tie_break: slot as u64 };
+            let mut buckets: Vec<(Rating, u32)> =
+                start.into_iter().enumerate().map(|(slot, (score, group))| (rating(slot, score), group)).collect();
+            let mut heaps = GroupHeaps::new(buckets.iter().map(|(rating, _)| *rating).collect(), |slot| buckets[slot].1);
+            for (slot, score, group) in updates {
+                let rating = score.map_or(Rating::NONE, |score| rating(slot, score));
+                buckets[slot] = (rating, if score.is_some() { group } else { NIL });
+                heaps.update(slot, rating, group);
+                prop_assert_eq!(heaps.rating(slot), buckets[slot]);
+                let feasible = buckets.iter().enumerate().filter(|(_, (_, group))| *group != NIL);
+                let mut sorted: Vec<(Rating, usize)> = feasible
+                    .map(|(slot, (rating, group))| (Rating { score: rating.score + scores[*group as usize], ..*rating }, slot))
+                    .collect();
+                sorted.sort_unstable();
+                let best = heaps.best(|group| scores[group as usize]);
+                prop_assert_eq!(best, sorted.last().map(|(rating, slot)| (*slot, *rating)));
+            }
+        }
+    }
+}

@@ -25,8 +25,9 @@ pub(super) struct ClassVerdicts {
 }
 
 impl ClassVerdicts {
-    /// Rates the buckets in the slots from `first` on, at most `N`, by their tops, without the score by topology. `rated` has, by slot, the serial of
-    /// the bucket whose score is in `ratings`: the score of a bucket stays when its top changes.
+    /// Rates the buckets in the slots from `first` on, at most `N`, by their tops, without the score of their domain
+    /// groups. `rated` has, by slot, the serial of the bucket whose score is in `ratings`: the score of a bucket stays
+    /// when its top changes.
     pub(super) fn rate<const N: usize>(
         &self,
         input: &RankingInput<'_>,
@@ -64,8 +65,8 @@ impl ClassVerdicts {
         input.buckets.slots().get(slot).map_or(NIL, |bucket| self.topology.group_of(bucket.attribute_set))
     }
 
-    /// The score of a bucket without the scorers by resources and by topology; negative (by [`FUTURE_IDLE_OFFSET`]) when only future
-    /// idle resources fit, `None` when the bucket is not feasible.
+    /// The score of a bucket by attributes, less [`FUTURE_IDLE_OFFSET`] when only future idle resources fit; `None` when
+    /// the bucket is not feasible.
     #[inline]
     fn base(&self, input: &RankingInput<'_>, slot: usize, bucket: &NodeBucket) -> Option<i64> {
         let RankingInput { cluster, rules, .. } = input;
@@ -137,6 +138,7 @@ fn add_scores(
     }
 }
 
+/// A score in whole millionths.
 pub(super) fn in_millionths(score: f64) -> i64 {
     let units = score * SCORE_MILLIONTHS;
     // Equal to `units.round()`, which is a function call where the processor is not known to have an instruction for

@@ -8,17 +8,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::Fit;
 use super::buckets::NodeBuckets;
 use super::domains::DomainIndex;
 use super::heap::NIL;
 use super::rating::{AttributeVerdict, in_millionths};
+use super::{Fit, Limits};
 use crate::plugin::NodeRules;
 use phalanx_cluster::id::{NodeId, TermId, TopologyId};
 use phalanx_cluster::{Class, Cluster, Tally, TermChange};
-
-/// The nodes of a small domain have at most so many attribute sets.
-const SMALL_DOMAIN_SETS: usize = 8;
 
 /// What the rules by topology domain say of the nodes in a domain group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +37,7 @@ pub(super) struct RankingInput<'a> {
     pub(super) class: &'a Class,
     pub(super) rules: &'a NodeRules,
     pub(super) buckets: &'a NodeBuckets,
+    pub(super) limits: Limits,
 }
 
 /// What tells the nodes of a domain group from others.
@@ -139,7 +137,7 @@ impl TopologyVerdicts {
         verdicts: &[Option<AttributeVerdict>],
         domains: &mut DomainIndex,
     ) {
-        let RankingInput { cluster, class, rules, buckets } = input;
+        let RankingInput { cluster, class, rules, buckets, .. } = input;
         *self = Self::default();
         if rules.topology_filters.is_empty() && rules.topology_scorers.is_empty() {
             return;
@@ -194,7 +192,7 @@ impl TopologyVerdicts {
         input: &RankingInput<'_>,
         domains: &mut DomainIndex,
     ) -> Option<Touched> {
-        let RankingInput { cluster, class, buckets, .. } = *input;
+        let RankingInput { cluster, class, buckets, limits, .. } = *input;
         let mut touched = Touched::default();
         for change in changes {
             let (TermChange::Domain(term, _) | TermChange::Term(term)) = *change else { return None };
@@ -211,7 +209,7 @@ impl TopologyVerdicts {
                 continue;
             };
             let attribute_sets = domains.attribute_sets(cluster, buckets, topology, domain);
-            if attribute_sets.len() > SMALL_DOMAIN_SETS {
+            if attribute_sets.len() > limits.small_domain_sets {
                 touched.large.push((topology, domain));
             } else {
                 touched.attribute_sets.extend_from_slice(attribute_sets);
@@ -258,11 +256,13 @@ impl TopologyVerdicts {
         self.changed(&flipped, &moved)
     }
 
-    /// What changed: `flipped` groups have another answer of a filter, and sets `moved`, each with the answer before.
+    /// What changed: the `flipped` groups, sorted, have another answer of a filter, and sets `moved`, each with the
+    /// answer before.
     fn changed(&self, flipped: &[u32], moved: &[(u32, TopologyVerdict)]) -> ChangedSets {
         let mut changed = ChangedSets::default();
         if !flipped.is_empty() {
-            let of_flipped = self.group_of.iter().zip(0..).filter(|(group, _)| flipped.contains(group));
+            let of_flipped =
+                self.group_of.iter().zip(0..).filter(|(group, _)| flipped.binary_search(group).is_ok());
             changed.feasibility.extend(of_flipped.map(|(_, attribute_set)| attribute_set));
         }
         for (attribute_set, before) in moved {
@@ -281,7 +281,7 @@ impl TopologyVerdicts {
         node: NodeId,
         marks: &mut Vec<Mark>,
     ) {
-        let RankingInput { cluster, buckets, .. } = *input;
+        let RankingInput { cluster, buckets, limits, .. } = *input;
         marks.clear();
         for term in self.terms.iter().copied() {
             let Some(topology) = cluster.terms.topology_of(term) else { continue };
@@ -289,7 +289,9 @@ impl TopologyVerdicts {
                 None => Mark::NoDomain(topology),
                 Some(domain) => {
                     let number = domain as u32;
-                    if domains.attribute_sets(cluster, buckets, topology, number).len() > SMALL_DOMAIN_SETS {
+                    if domains.attribute_sets(cluster, buckets, topology, number).len()
+                        > limits.small_domain_sets
+                    {
                         Mark::Large(topology, number)
                     } else {
                         Mark::Counts(term, cluster.terms.tally_of(term, domain))
@@ -362,7 +364,9 @@ impl TopologyVerdicts {
     fn score(&mut self, input: &RankingInput<'_>) {
         let live = |group: &&mut DomainGroup| group.attribute_sets > 0;
         let mut groups: Vec<&mut DomainGroup> = self.groups.iter_mut().filter(live).collect();
-        groups.iter_mut().for_each(|group| group.score = 0);
+        for group in &mut groups {
+            group.score = 0;
+        }
         for (at, scorer) in input.rules.topology_scorers.iter().enumerate() {
             let mut scores: Vec<f64> = groups.iter().map(|group| group.raw[at]).collect();
             scorer.normalise(&mut scores);
@@ -376,7 +380,10 @@ impl TopologyVerdicts {
 impl Touched {
     /// Whether rules may say something else of a group.
     fn has(&self, group: &DomainGroup) -> bool {
-        let large = |mark: &Mark| matches!(mark, Mark::Large(topology, domain) if self.large.contains(&(*topology, *domain)));
+        let large = |mark: &Mark| match mark {
+            Mark::Large(topology, domain) => self.large.binary_search(&(*topology, *domain)).is_ok(),
+            Mark::NoDomain(_) | Mark::Counts(..) => false,
+        };
         group.attribute_sets > 0 && (self.everywhere || group.marks.iter().any(large))
     }
 }
