@@ -147,7 +147,7 @@ pub struct HyperNodeStatus {
     #[schemars(schema_with = "embedded::conditions")]
     pub conditions: Vec<Condition>,
     // Written even when zero, so that it can be told from a HyperNode that was not counted yet.
-    /// Nodes in it and in the HyperNodes below it.
+    /// Members that it names itself: nodes, and HyperNodes as one each.
     #[serde(deserialize_with = "null_is_default")]
     #[schemars(range(min = 0))]
     pub node_count: i64,

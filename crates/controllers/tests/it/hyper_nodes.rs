@@ -1,6 +1,7 @@
 //! The HyperNode controller on nodes with labels.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use phalanx_api::topology::HyperNode;
 use phalanx_controllers::hyper_node::{Labels, Observed, Settings, reconcile};
@@ -25,7 +26,7 @@ networkTopologyDiscovery:
 struct Cluster {
     nodes: BTreeMap<String, Labels>,
     hyper_nodes: BTreeMap<String, HyperNode>,
-    counts: BTreeMap<String, usize>,
+    counts: BTreeMap<Arc<str>, usize>,
     settings: Option<Settings>,
     writes: usize,
 }
@@ -199,7 +200,7 @@ fn a_count_is_written_when_it_changes() {
     cluster.hyper_node(
         json!({"metadata": {"name": "c", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"tier": 2}}),
     );
-    cluster.counts = [("a", 0), ("b", 3), ("c", 5)].map(|(name, count)| (name.to_owned(), count)).into();
+    cluster.counts = [("a", 0), ("b", 3), ("c", 5)].map(|(name, count)| (name.into(), count)).into();
     cluster.settle();
     let count = |name: &str| cluster.hyper_nodes[name].status.as_ref().map(|status| status.node_count);
     assert_eq!((count("a"), count("b"), count("c")), (Some(0), Some(3), None));

@@ -7,6 +7,7 @@ use phalanx_cluster::event::{
 };
 use phalanx_cluster::id::NodeId;
 use phalanx_cluster::{Cluster, HyperNodeId};
+use phalanx_core::decision::Decision;
 use phalanx_framework::testing::{group, member, node, running};
 use phalanx_resource::DimId;
 use phalanx_testkit::invariants::{
@@ -28,6 +29,7 @@ fn hyper_node(name: &str, tier: u32, members: &[&str]) -> HyperNodeInfo {
     };
     HyperNodeInfo {
         name: name.into(),
+        uid: format!("uid-{name}").into(),
         tier,
         tier_name: Some(format!("t{tier}").into()),
         members: members.iter().map(of).collect(),
@@ -57,6 +59,25 @@ fn three_tiers_with(actions: &[&str]) -> TestCluster {
         test.add(hyper_node(name, tier, &members));
     }
     test
+}
+
+/// Jobs go on without the member.
+#[test]
+fn a_member_that_is_left_out_is_told_once() {
+    let mut test = three_tiers();
+    test.add(hyper_node("s7", 4, &["s6", "none"]));
+    let told = |cycle: &Cycle| {
+        let told = cycle.decisions.iter().filter_map(|decision| match decision {
+            Decision::HyperNodeInvalid { hyper_node, uid, message } => {
+                Some(format!("{hyper_node} {uid} {message}"))
+            }
+            _ => None,
+        });
+        told.collect::<Vec<String>>()
+    };
+    assert_eq!(told(&test.cycle()), ["s7 uid-s7 member HyperNode none is left out: it does not exist"]);
+    test.add(node("n8", "cpu=8"));
+    assert_eq!(told(&test.cycle()), [""; 0]);
 }
 
 fn hard(tier: u32) -> NetworkTopology {
