@@ -13,7 +13,7 @@ use phalanx_api::topology::{HyperNode, HyperNodeStatus};
 use crate::change::{Change, Object, Outcome};
 use crate::meta::text;
 
-pub use settings::{KEY, Settings, TopologyType};
+pub use settings::{KEY, Level, Settings, TopologyType};
 
 /// The labels of a node.
 pub type Labels = BTreeMap<String, String>;
