@@ -107,6 +107,8 @@ pub const KUEUE_WORKLOAD: &str = "kueue.x-k8s.io/workload";
 pub const JOB_ALLOCATED_HYPERNODE: &str = "volcano.sh/job-allocated-hypernode";
 /// HyperNode, label: by what it was discovered, such as `label`. Those without it were made by hand.
 pub const NETWORK_TOPOLOGY_SOURCE: &str = "volcano.sh/network-topology-source";
+/// HyperNode, label: the type of network for which it was discovered.
+pub const NETWORK_TOPOLOGY_PROFILE: &str = "volcano.sh/network-topology-profile";
 /// Pod: the NUMA policy it wants of its node.
 pub const NUMA_TOPOLOGY_POLICY: &str = "volcano.sh/numa-topology-policy";
 /// Pod: the NUMA nodes that were chosen for it, JSON.
@@ -232,6 +234,7 @@ pub const ALL: &[&str] = &[
     KUEUE_WORKLOAD,
     JOB_ALLOCATED_HYPERNODE,
     NETWORK_TOPOLOGY_SOURCE,
+    NETWORK_TOPOLOGY_PROFILE,
     NUMA_TOPOLOGY_POLICY,
     TOPOLOGY_DECISION,
     TASK_TOPOLOGY_AFFINITY,

@@ -44,7 +44,7 @@ pub struct HyperNodeSpec {
     pub tier_name: Option<String>,
     /// Nodes, or HyperNodes of lower tiers.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 16384))]
     pub members: Vec<MemberSpec>,
 }
 
@@ -125,8 +125,17 @@ pub struct ExactMatch {
 pub struct RegexMatch {
     /// A regular expression (RE2) that matches a part of the name.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 512), extend("x-kubernetes-validations" = is_pattern()))]
     pub pattern: String,
+}
+
+/// CEL has no function that tells a regular expression, but a rule that cannot be evaluated refuses the object, with the
+/// error before the message. The limits on lengths keep what the API server expects of its cost below its limit.
+fn is_pattern() -> Value {
+    json!([{
+        "rule": "''.matches(self) in [true, false]",
+        "message": "member regexMatch pattern is invalid, expected a regular expression (RE2)",
+    }])
 }
 
 /// What was observed of a HyperNode.
@@ -138,7 +147,7 @@ pub struct HyperNodeStatus {
     #[schemars(schema_with = "embedded::conditions")]
     pub conditions: Vec<Condition>,
     // Written even when zero, so that it can be told from a HyperNode that was not counted yet.
-    /// Nodes in it and in the HyperNodes below it.
+    /// Members that it names itself: nodes, and HyperNodes as one each.
     #[serde(deserialize_with = "null_is_default")]
     #[schemars(range(min = 0))]
     pub node_count: i64,

@@ -31,13 +31,17 @@ pub fn faults_of_hyper_node(hyper_node: &HyperNode) -> Vec<Invalid> {
 pub(crate) fn reduce(hyper_node: &HyperNode, identity: &Identity, interner: &mut Interner) -> HyperNodeInfo {
     let mut faults = Faults::default();
     let info = parts(&hyper_node.spec, &mut faults, interner);
-    HyperNodeInfo { name: Arc::clone(&identity.key.name), invalid: faults.text(), ..info }
+    HyperNodeInfo { invalid: faults.text(), ..identified(identity, info) }
 }
 
 /// A HyperNode of which only the metadata could be read: it has no members.
 pub(crate) fn undecodable(identity: &Identity, invalid: &Invalid) -> HyperNodeInfo {
     let invalid = Some(invalid.to_string().into());
-    HyperNodeInfo { name: Arc::clone(&identity.key.name), invalid, ..HyperNodeInfo::default() }
+    HyperNodeInfo { invalid, ..identified(identity, HyperNodeInfo::default()) }
+}
+
+fn identified(identity: &Identity, info: HyperNodeInfo) -> HyperNodeInfo {
+    HyperNodeInfo { name: Arc::clone(&identity.key.name), uid: Arc::clone(&identity.uid), ..info }
 }
 
 fn parts(spec: &HyperNodeSpec, faults: &mut Faults, interner: &mut Interner) -> HyperNodeInfo {

@@ -190,10 +190,12 @@ pub fn cycle(
 ) -> Outcome {
     let CycleOptions { conf, limits, extender, stopwatch, trace, now } = options;
     let ended = |stage| trace.into_iter().for_each(|trace| trace.ended(stage));
+    let hyper_node_faults = cluster.follow_hyper_nodes();
     let before = begin(cluster, state, now);
     ended(Stage::Begun);
     let outside = SessionInputs { now, before, extender: Some(extender), stopwatch, trace };
     let mut session = Session::open(cluster, conf, state, outside);
+    session.decisions.extend(hyper_node_faults.into_iter().map(Decision::from));
     // Nominations that another scheduler process decided. Whether they still hold is decided when the job is served.
     for (task, node) in session.cluster.take_nominated() {
         reservation::nominate_again(&mut session, task, node);
@@ -230,7 +232,6 @@ pub fn cycle(
 fn begin(cluster: &mut Cluster, state: &mut SchedulerState, now: Time) -> Option<Time> {
     state.cycle += 1;
     state.placement.begin_cycle(cluster);
-    cluster.follow_hyper_nodes();
     cluster.expire_usage(now);
     cluster.refresh_devices();
     cluster.refresh_inqueue();

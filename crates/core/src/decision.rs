@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 pub use phalanx_cluster::prepare::{ClaimWrite, Prepare, VolumeBinding};
 
+use phalanx_cluster::HyperNodeFault;
 use phalanx_cluster::event::{GroupRef, GroupStatus, Key, PodRef, Time};
 use phalanx_framework::extender::Endpoint;
 use serde::Serialize;
@@ -106,6 +107,16 @@ pub enum Decision {
         /// What is wrong.
         message: Arc<str>,
     },
+    /// Tell people about a HyperNode some of whose members are left out, for what other HyperNodes are: a Warning event
+    /// `Invalid`.
+    HyperNodeInvalid {
+        /// The HyperNode.
+        hyper_node: Arc<str>,
+        /// Its UID.
+        uid: Arc<str>,
+        /// Which members, and why.
+        message: Arc<str>,
+    },
     /// Tell people about the annotations of a PodGroup, which has to do without what it asks for: a Warning event
     /// `Invalid`.
     PodGroupInvalid {
@@ -149,4 +160,10 @@ pub enum Decision {
         /// Why it waits, equal for gangs that wait for the same: without names of pods.
         cause: Arc<str>,
     },
+}
+
+impl From<HyperNodeFault> for Decision {
+    fn from(HyperNodeFault { hyper_node, uid, text }: HyperNodeFault) -> Self {
+        Self::HyperNodeInvalid { hyper_node, uid, message: text }
+    }
 }

@@ -294,6 +294,7 @@ fn why(inspection: &Inspection<'_>, cluster: &Cluster, id: JobId, told: GroupRep
         reasons: told.reasons,
         nodes: if excluded.is_empty() { 0 } else { exist.count() },
         constraints: excluded.into_iter().map(constraint).collect(),
+        hyper_node_faults: hyper_node_faults(cluster, id),
         lack: told.lack.map(|lack| Lack {
             node: lack.node.to_string(),
             missing: amounts(&lack.missing),
@@ -303,6 +304,13 @@ fn why(inspection: &Inspection<'_>, cluster: &Cluster, id: JobId, told: GroupRep
         back_off_until: inspection.back_off(id).map(timestamp),
         holders: inspection.holders(id).into_iter().map(holders).collect(),
     }
+}
+
+/// The first ones.
+fn hyper_node_faults(cluster: &Cluster, id: JobId) -> Vec<String> {
+    let asks = cluster.jobs[id].asks_topology();
+    let faults = cluster.hyper_nodes.faults().filter(|_| asks).take(NAMES_MAX);
+    faults.map(|fault| format!("HyperNode {}: {}", fault.hyper_node, fault.text)).collect()
 }
 
 fn constraint(of: report::ExcludedNodes) -> Constraint {

@@ -172,6 +172,9 @@ pub struct Why {
     pub nodes: usize,
     /// What each rule excludes, the one that excludes the most nodes first; a node counts once for each rule.
     pub constraints: Vec<Constraint>,
+    /// Of a job with a network topology: HyperNodes some of whose members are left out.
+    #[serde(default)]
+    pub hyper_node_faults: Vec<String>,
     /// What the nearest node lacks.
     pub lack: Option<Lack>,
     /// The end of its back-off.

@@ -188,6 +188,10 @@ fn why(why: &Why) -> Vec<String> {
         lines.push("Nodes that it cannot use:".to_owned());
         lines.extend(why.constraints.iter().map(constraint));
     }
+    if !why.hyper_node_faults.is_empty() {
+        lines.push("Faults of HyperNodes:".to_owned());
+        lines.extend(why.hyper_node_faults.iter().map(|fault| format!("  {fault}")));
+    }
     if !why.holders.is_empty() {
         lines.push("What it lacks is held by".to_owned());
         lines.extend(why.holders.iter().flat_map(holders));

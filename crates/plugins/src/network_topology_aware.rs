@@ -3,7 +3,8 @@
 //! Score of a HyperNode, over the resources that the pods request and that have a weight: `sum(w * (used + requested) /
 //! allocatable) / sum(w) * 100 * weight`; 0 where one of them does not fit. Of the HyperNodes of one tier with room for
 //! the pods, the one with the highest score is taken. Source: Volcano's plugin `network-topology-aware`. Differences:
-//! of equal HyperNodes the first by name is taken; pods without a network topology are not packed by HyperNode, so
+//! of equal HyperNodes the first by name is taken; pods without a network topology are not packed by HyperNode: with each
+//! pod that is placed, the score of all nodes of its HyperNodes would change, for each class of pods. So
 //! `hypernode.binpack.normal-pod.*` have no effect.
 use phalanx_resource::{Amounts, DimId};
 
@@ -37,6 +38,18 @@ const ARGS: &[ArgSpec] = &[
         "Names of further resources that count.",
     ),
     arg("hypernode.binpack.resources.*", ArgKind::WEIGHT, "1", "Weight of the resource of this name."),
+    arg(
+        "hypernode.binpack.normal-pod.enable",
+        ArgKind::Bool,
+        "true",
+        "Accepted for Volcano's sake, without effect: pods without a network topology are not packed by HyperNode.",
+    ),
+    arg(
+        "hypernode.binpack.normal-pod.fading",
+        ArgKind::Float(&[Rule::at_least(0)]),
+        "0.8",
+        "Accepted for Volcano's sake, without effect.",
+    ),
     arg(
         "hypernode.gradient.evict.max-hypernodes",
         ArgKind::WEIGHT,

@@ -59,6 +59,13 @@ impl Regarding {
         Self { api_version: api_version.into(), kind: "PodGroup".into(), key, uid: Arc::clone(uid) }
     }
 
+    /// A HyperNode, which belongs to no namespace.
+    pub fn hyper_node(name: &Arc<str>, uid: &Arc<str>) -> Self {
+        let key = Key { namespace: "".into(), name: Arc::clone(name) };
+        let api_version = "topology.volcano.sh/v1alpha1".into();
+        Self { api_version, kind: "HyperNode".into(), key, uid: Arc::clone(uid) }
+    }
+
     /// A queue, which belongs to no namespace.
     pub fn queue(name: &Arc<str>, uid: &Arc<str>) -> Self {
         let api_version = "scheduling.volcano.sh/v1beta1".into();

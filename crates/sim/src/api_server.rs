@@ -216,6 +216,7 @@ impl ApiServer {
             Decision::PodUngrouped { .. }
             | Decision::PodGroupUnschedulable { .. }
             | Decision::PodGroupInvalid { .. }
+            | Decision::HyperNodeInvalid { .. }
             | Decision::QueueInvalid { .. } => {}
         }
     }

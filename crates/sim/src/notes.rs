@@ -2,9 +2,11 @@
 //! Each note covers
 //! all objects that it applies to.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use phalanx_api::names::QUEUE_NAME_ANNOTATION;
-use phalanx_cluster::event::{PodPhase, SliceNodes};
+use phalanx_cluster::event::{HyperNodeInfo, PodPhase, SliceNodes};
+use phalanx_cluster::{Cluster, ClusterOptions, HyperNodeFault};
 
 use crate::bad_input::BadInput;
 use crate::gang;
@@ -96,6 +98,7 @@ pub(crate) struct Notes<'d> {
     /// Claims by volume.
     volumes: BTreeMap<String, String>,
     claims: Vec<Claiming<'d>>,
+    hyper_nodes: BTreeMap<Arc<str>, (Place<'d>, String, HyperNodeInfo)>,
 }
 
 impl<'d> Notes<'d> {
@@ -164,6 +167,27 @@ impl<'d> Notes<'d> {
         }
     }
 
+    /// Adds a HyperNode.
+    pub(crate) fn hyper_node(&mut self, place: &Place<'d>, label: &str, object: &Object) {
+        let Object::HyperNode(info) = object else { return };
+        let first = (place.clone(), label.to_owned(), HyperNodeInfo::clone(info));
+        self.hyper_nodes.insert(Arc::clone(&info.name), first);
+    }
+
+    /// Members of HyperNodes that are left out.
+    fn left_out(&self) -> Vec<BadInput> {
+        let mut cluster = Cluster::new(ClusterOptions::default());
+        for (_, _, info) in self.hyper_nodes.values() {
+            cluster.apply(info.clone().into());
+        }
+        let mut texts = Texts::default();
+        for HyperNodeFault { hyper_node, text, .. } in cluster.follow_hyper_nodes() {
+            let Some((place, label, _)) = self.hyper_nodes.get(&hyper_node) else { continue };
+            texts.add(1, text.to_string(), |problem| place.fault(label, "spec.members", problem));
+        }
+        texts.notes()
+    }
+
     /// Claims whose volume names another claim. Such claims are never bound.
     fn claims_of_others(&self) -> Vec<BadInput> {
         let mut texts = Texts::default();
@@ -212,7 +236,12 @@ impl<'d> Notes<'d> {
             let problem = format!("node {node:?} is not in the input; {}", by.what);
             note(&by.place.fault(&by.label, by.field, problem), by.objects)
         });
-        classes.chain(nodes).chain(self.other_queues()).chain(self.claims_of_others()).collect()
+        classes
+            .chain(nodes)
+            .chain(self.other_queues())
+            .chain(self.claims_of_others())
+            .chain(self.left_out())
+            .collect()
     }
 }
 

@@ -320,6 +320,7 @@ impl<'d> Reader<'d> {
         self.notes.node(place, kind, &label, &object);
         self.notes.queue(place, &label, &object);
         self.notes.volume(place, &label, &object);
+        self.notes.hyper_node(place, &label, &object);
         match object {
             Object::ScopedQuota => self.notes.ignore(place, "ResourceQuota with scopes (v1)".to_owned()),
             object => {

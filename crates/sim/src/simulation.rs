@@ -544,6 +544,9 @@ fn describe(decision: &Decision) -> String {
             format!("PodGroup {group} waits: {message}")
         }
         Decision::PodGroupInvalid { group, message, .. } => format!("PodGroup {group} is invalid: {message}"),
+        Decision::HyperNodeInvalid { hyper_node, message, .. } => {
+            format!("HyperNode {hyper_node} is invalid: {message}")
+        }
         Decision::QueueInvalid { queue, message, .. } => format!("queue {queue} is invalid: {message}"),
     }
 }

@@ -124,6 +124,9 @@ impl History {
             Decision::QueueInvalid { queue, message, .. } => {
                 self.event(at, "Invalid", format!("queue={queue}"), message);
             }
+            Decision::HyperNodeInvalid { hyper_node, message, .. } => {
+                self.event(at, "Invalid", format!("hypernode={hyper_node}"), message);
+            }
             Decision::PodUngrouped { pod, message } => {
                 self.event(at, "NoPodGroup", format!("pod={pod}"), message);
             }

@@ -142,7 +142,13 @@ fn a_hyper_node_has_the_columns_rules_and_required_fields_of_volcano() {
     let selector = &members["items"]["properties"]["selector"];
     assert_eq!(selector["x-kubernetes-validations"].as_array().unwrap().len(), 2);
     assert_eq!(selector["properties"]["exactMatch"]["required"], json!(["name"]));
-    assert_eq!(selector["properties"]["regexMatch"]["properties"]["pattern"]["minLength"], 1);
+    let pattern = &selector["properties"]["regexMatch"]["properties"]["pattern"];
+    assert_eq!((&pattern["minLength"], &pattern["maxLength"]), (&json!(1), &json!(512)));
+    let rules = pattern["x-kubernetes-validations"].as_array().unwrap();
+    assert!(
+        rules[0]["message"].as_str().unwrap().contains("member regexMatch pattern is invalid"),
+        "{rules:?}"
+    );
 }
 
 /// Volcano's tools look for these words in what the API server answers.

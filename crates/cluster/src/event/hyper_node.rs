@@ -11,6 +11,9 @@ use crate::label::Selector;
 pub struct HyperNodeInfo {
     /// Name.
     pub name: Arc<str>,
+    /// UID.
+    #[serde(default)]
+    pub uid: Arc<str>,
     /// `tier`: nodes of a lower tier are nearer to each other.
     pub tier: u32,
     /// `tierName`.

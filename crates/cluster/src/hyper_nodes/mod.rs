@@ -6,6 +6,7 @@
 //! - a member HyperNode has a lower tier than the HyperNode that names it, so nothing is below itself.
 //!
 //! A member that breaks a rule, or does not exist, is left out.
+mod faults;
 mod limit;
 mod tree;
 
@@ -16,6 +17,7 @@ use crate::count::Count;
 use crate::event::{HyperNodeInfo, TierLimit};
 use crate::id::{NodeId, Slots, TaskId};
 use crate::{Cluster, Hold, Node, NodeSums};
+pub use faults::HyperNodeFault;
 pub use limit::within;
 use tree::Tree;
 
@@ -120,34 +122,37 @@ impl HyperNodes {
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
-
-    /// What is wrong with HyperNodes, one line each: members that are left out.
-    pub fn faults(&self) -> &[String] {
-        &self.tree.faults
-    }
 }
 
 impl Cluster {
-    /// Builds the tree of HyperNodes anew, if HyperNodes or nodes have changed. To be called when a cycle begins.
-    pub fn follow_hyper_nodes(&mut self) {
+    /// Builds the tree of HyperNodes anew, if HyperNodes or nodes have changed. To be called when a cycle begins. Returns
+    /// the faults that were not there before.
+    pub fn follow_hyper_nodes(&mut self) -> Vec<HyperNodeFault> {
         let stamp = self.nodes_stamp();
         let nodes_changed = !self.hyper_nodes.is_empty() && self.hyper_nodes.nodes != stamp;
         if !self.hyper_nodes.changed && !nodes_changed {
-            return;
+            return Vec::new();
         }
         self.hyper_nodes.changed = false;
         self.hyper_nodes.nodes = stamp;
         let tree = Tree::build(&self.hyper_nodes.objects, &self.nodes);
         self.hyper_nodes.sums = sums(&tree, &self.nodes);
         if tree == self.hyper_nodes.tree {
-            return;
+            return Vec::new();
         }
-        self.hyper_nodes.tree = tree;
+        let before = std::mem::replace(&mut self.hyper_nodes.tree, tree);
         let limited = |(id, job): (_, &crate::Job)| job.asks_topology().then_some(id);
         let jobs: Vec<_> = self.jobs.iter().filter_map(limited).collect();
         for job in jobs {
             self.job_changed(job);
         }
+        self.hyper_nodes.new_faults(&before.left_out)
+    }
+
+    /// How many members the HyperNodes have themselves, by name, as Volcano counts them: each name of an `exactMatch`
+    /// once, whether it exists or not, and the nodes of the other selectors.
+    pub fn members_of_hyper_nodes(&self) -> BTreeMap<Arc<str>, usize> {
+        tree::members(&self.hyper_nodes.objects, &self.nodes)
     }
 
     /// Counts a task in the sums of the HyperNodes of its node.

@@ -1,10 +1,11 @@
 //! The tree of HyperNodes, made from their objects and the nodes.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use regex::RegexBuilder;
 use rustc_hash::FxHashMap;
 
+use super::faults::LeftOut;
 use super::{HyperNode, HyperNodeId};
 use crate::Node;
 use crate::event::{HyperNodeInfo, HyperNodeMember};
@@ -21,7 +22,7 @@ pub(super) struct Tree {
     pub(super) all: Vec<HyperNode>,
     /// The HyperNodes of each node, by tier and name.
     pub(super) of_nodes: FxHashMap<NodeId, Vec<HyperNodeId>>,
-    pub(super) faults: Vec<String>,
+    pub(super) left_out: LeftOut,
 }
 
 impl Tree {
@@ -31,7 +32,7 @@ impl Tree {
         let mut tree = Self::default();
         let names = NodesByName::of(nodes);
         let mut sets: Vec<Vec<NodeId>> =
-            infos.iter().map(|info| names.members(info, &mut tree.faults)).collect();
+            infos.iter().map(|info| names.members(info).into_iter().map(|(id, _)| id).collect()).collect();
         tree.all = infos.iter().map(|info| HyperNode::without_nodes(info)).collect();
         tree.link(&infos);
         // Members have lower tiers, so they stand before the HyperNodes that name them.
@@ -61,9 +62,9 @@ impl Tree {
                 let HyperNodeMember::HyperNode(name) = member else { continue };
                 match by_name.get(name) {
                     Some(child) => self.link_one(at, *child),
-                    None => self
-                        .faults
-                        .push(format!("HyperNode {}: member HyperNode {name} does not exist", info.name)),
+                    None => {
+                        self.left_out.add(&info.name, name, "it does not exist");
+                    }
                 }
             }
             self.all[at].children.sort_by_key(|child| infos[child.0 as usize].name.clone());
@@ -74,15 +75,15 @@ impl Tree {
     fn link_one(&mut self, at: usize, child: usize) {
         let (parent, member) = (&self.all[at], &self.all[child]);
         let problem = if member.tier >= parent.tier {
-            format!("has tier {}, expected less than {}", member.tier, parent.tier)
+            format!("it has tier {}, expected less than {}", member.tier, parent.tier)
         } else if let Some(other) = member.parent.filter(|other| other.0 as usize != at) {
-            format!("is a member of {} already", self.all[other.0 as usize].name)
+            format!("it is a member of {} already", self.all[other.0 as usize].name)
         } else {
             self.all[child].parent = Some(HyperNodeId(at as u32));
             self.all[at].children.push(HyperNodeId(child as u32));
             return;
         };
-        self.faults.push(format!("HyperNode {}: member HyperNode {} {problem}", parent.name, member.name));
+        self.left_out.add(&parent.name, &member.name, &problem);
     }
 }
 
@@ -109,29 +110,42 @@ impl<'n> NodesByName<'n> {
     }
 
     /// The nodes that are members of a HyperNode themselves.
-    fn members(&self, info: &HyperNodeInfo, faults: &mut Vec<String>) -> Vec<NodeId> {
-        faults.extend(info.invalid.iter().map(|why| format!("HyperNode {}: {why}", info.name)));
+    fn members(&self, info: &HyperNodeInfo) -> Vec<(NodeId, &'n Node)> {
         let of = |member: &HyperNodeMember| match member {
-            HyperNodeMember::Node(name) => self.0.get(&**name).map(|(id, _)| *id).into_iter().collect(),
-            HyperNodeMember::NodePattern(pattern) => self.matching(pattern, &info.name, faults),
+            HyperNodeMember::Node(name) => self.0.get(&**name).copied().into_iter().collect(),
+            HyperNodeMember::NodePattern(pattern) => self.matching(pattern),
             HyperNodeMember::NodeLabels(selector) => self.labelled(selector),
             HyperNodeMember::HyperNode(_) => Vec::new(),
         };
         info.members.iter().flat_map(of).collect()
     }
 
-    fn matching(&self, pattern: &str, of: &str, faults: &mut Vec<String>) -> Vec<NodeId> {
-        let Ok(regex) = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build() else {
-            faults.push(format!("HyperNode {of}: {pattern:?} is no regular expression"));
-            return Vec::new();
-        };
-        let matching = self.0.iter().filter(|(name, _)| regex.is_match(name));
-        matching.map(|(_, (id, _))| *id).collect()
+    /// None for a pattern that is no regular expression: crate `cache` leaves such members out, and says so.
+    fn matching(&self, pattern: &str) -> Vec<(NodeId, &'n Node)> {
+        let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
+        let matching = |name: &str| regex.as_ref().is_ok_and(|regex| regex.is_match(name));
+        self.0.iter().filter(|(name, _)| matching(name)).map(|(_, found)| *found).collect()
     }
 
-    fn labelled(&self, selector: &Selector) -> Vec<NodeId> {
+    fn labelled(&self, selector: &Selector) -> Vec<(NodeId, &'n Node)> {
         let labels = |node: &Node| node.labels.iter().cloned().collect::<Labels>();
-        let matching = self.0.values().filter(|(_, node)| selector.matches(&labels(node)));
-        matching.map(|(id, _)| *id).collect()
+        self.0.values().filter(|(_, node)| selector.matches(&labels(node))).copied().collect()
     }
+}
+
+/// How many members each HyperNode has itself, see [`crate::Cluster::members_of_hyper_nodes`].
+pub(super) fn members(
+    objects: &BTreeMap<Arc<str>, HyperNodeInfo>,
+    nodes: &Slots<NodeId, Node>,
+) -> BTreeMap<Arc<str>, usize> {
+    let nodes = NodesByName::of(nodes);
+    let count = |info: &HyperNodeInfo| {
+        let named = info.members.iter().filter_map(|member| match member {
+            HyperNodeMember::Node(name) | HyperNodeMember::HyperNode(name) => Some(&**name),
+            HyperNodeMember::NodePattern(_) | HyperNodeMember::NodeLabels(_) => None,
+        });
+        let selected = nodes.members(info).into_iter().map(|(_, node)| &*node.name);
+        selected.chain(named).collect::<BTreeSet<&str>>().len()
+    };
+    objects.iter().map(|(name, info)| (Arc::clone(name), count(info))).collect()
 }

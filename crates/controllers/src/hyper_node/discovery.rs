@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use phalanx_api::names::NETWORK_TOPOLOGY_SOURCE;
+use phalanx_api::names::{NETWORK_TOPOLOGY_PROFILE, NETWORK_TOPOLOGY_SOURCE};
 use phalanx_api::topology::{ExactMatch, HyperNode, HyperNodeSpec, MemberSelector, MemberSpec, MemberType};
 
 use super::settings::{SOURCE, Settings, TopologyType};
@@ -22,6 +22,7 @@ struct Place<'a> {
     of: &'a str,
     key: &'a str,
     value: &'a str,
+    tier_name: &'a str,
 }
 
 /// A HyperNode that is to be there.
@@ -43,7 +44,7 @@ pub(super) fn changes(seen: &Observed<'_>, settings: &Settings) -> Vec<Change> {
     });
     let names: BTreeSet<&str> = wanted.values().map(|wanted| wanted.name.as_str()).collect();
     let has_no_nodes = |one: &&&HyperNode| is_made(one) && !names.contains(text(one.metadata.name.as_ref()));
-    let gone = seen.hyper_nodes.iter().filter(has_no_nodes);
+    let gone = seen.hyper_nodes.iter().filter(has_no_nodes).filter(|one| !is_held(one, settings));
     let gone = gone.filter(|one| one.metadata.deletion_timestamp.is_none());
     let gone = gone.map(|one| Change::Delete(Target::of(Kind::HyperNode, &one.metadata)));
     made.chain(gone).collect()
@@ -55,6 +56,17 @@ fn object(hyper_node: HyperNode) -> Object {
 
 fn is_made(hyper_node: &HyperNode) -> bool {
     label(hyper_node, NETWORK_TOPOLOGY_SOURCE) == Some(SOURCE)
+}
+
+/// Whether it is of a type with a fault in the settings.
+fn is_held(hyper_node: &HyperNode, settings: &Settings) -> bool {
+    let name = text(hyper_node.metadata.name.as_ref());
+    settings.held.iter().any(|of| name.starts_with(&prefix(of)))
+}
+
+/// How names of HyperNodes of a type begin.
+fn prefix(of: &str) -> String {
+    format!("hypernode-{of}-tier")
 }
 
 fn label<'a>(hyper_node: &'a HyperNode, key: &str) -> Option<&'a str> {
@@ -83,8 +95,8 @@ impl<'a> Made<'a> {
 
     /// The name of the HyperNode that is there, or of that which is made.
     fn name(&self, place: Place<'_>) -> String {
-        let Place { tier, of, key, value } = place;
-        let start = format!("hypernode-{of}-tier{tier}-");
+        let Place { tier, of, key, value, .. } = place;
+        let start = format!("{}{tier}-", prefix(of));
         let names = self.0.get(&(key, value)).map(Vec::as_slice).unwrap_or_default();
         let there = names.iter().find(|name| name.starts_with(&start));
         there.map_or_else(|| start.clone() + &suffix(&[of, key, value]), ToString::to_string)
@@ -94,7 +106,7 @@ impl<'a> Made<'a> {
 fn wanted<'a>(seen: &Observed<'a>, settings: &'a Settings, made: &Made<'_>) -> BTreeMap<Place<'a>, Wanted> {
     let mut wanted = BTreeMap::<_, Wanted>::new();
     for (node, labels) in seen.nodes {
-        for of in &settings.types {
+        for of in settings.types_of(labels) {
             let mut member = (*node).to_owned();
             for place in places(of, labels) {
                 let found = wanted
@@ -110,8 +122,14 @@ fn wanted<'a>(seen: &Observed<'a>, settings: &'a Settings, made: &Made<'_>) -> B
 /// The HyperNodes that a node is in, up to the first label that it lacks.
 fn places<'a>(of: &'a TopologyType, labels: &'a Labels) -> impl Iterator<Item = Place<'a>> {
     let value = |key: &String| labels.get(key).filter(|value| !value.is_empty());
-    let found = of.keys.iter().map_while(move |key| Some((key, value(key)?)));
-    (1..).zip(found).map(|(tier, (key, value))| Place { tier, of: &of.name, key, value })
+    let found = of.levels.iter().map_while(move |level| Some((level, value(&level.node_label)?)));
+    (1..).zip(found).map(|(tier, (level, value))| Place {
+        tier,
+        of: &of.name,
+        key: &level.node_label,
+        value,
+        tier_name: level.tier(),
+    })
 }
 
 fn new(place: Place<'_>, wanted: &Wanted) -> HyperNode {
@@ -126,12 +144,16 @@ fn new(place: Place<'_>, wanted: &Wanted) -> HyperNode {
     HyperNode {
         metadata: ObjectMeta {
             name: Some(wanted.name.clone()),
-            labels: Some(map([(place.key, place.value), (NETWORK_TOPOLOGY_SOURCE, SOURCE)])),
+            labels: Some(map([
+                (place.key, place.value),
+                (NETWORK_TOPOLOGY_SOURCE, SOURCE),
+                (NETWORK_TOPOLOGY_PROFILE, place.of),
+            ])),
             ..ObjectMeta::default()
         },
         spec: HyperNodeSpec {
             tier: Some(place.tier),
-            tier_name: Some(place.key.to_owned()),
+            tier_name: Some(place.tier_name.to_owned()),
             members: wanted.members.iter().map(member).collect(),
         },
         status: None,

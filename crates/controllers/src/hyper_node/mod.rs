@@ -1,4 +1,4 @@
-//! The HyperNode controller: counts of nodes, and HyperNodes made from labels of nodes.
+//! The HyperNode controller: counts of members, and HyperNodes made from labels of nodes.
 //!
 //! All HyperNodes are reconciled together, since one is made of others.
 
@@ -6,13 +6,14 @@ mod discovery;
 mod settings;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use phalanx_api::topology::{HyperNode, HyperNodeStatus};
 
 use crate::change::{Change, Object, Outcome};
 use crate::meta::text;
 
-pub use settings::{KEY, Settings, TopologyType};
+pub use settings::{KEY, Level, Settings, TopologyType};
 
 /// The labels of a node.
 pub type Labels = BTreeMap<String, String>;
@@ -24,8 +25,8 @@ pub struct Observed<'a> {
     pub hyper_nodes: &'a [&'a HyperNode],
     /// All nodes, by name.
     pub nodes: &'a BTreeMap<&'a str, &'a Labels>,
-    /// How many nodes are in each HyperNode, and in those below it, by its name.
-    pub counts: &'a BTreeMap<String, usize>,
+    /// How many members each HyperNode has itself, by its name.
+    pub counts: &'a BTreeMap<Arc<str>, usize>,
     /// What is to be discovered; nothing where no discovery is enabled.
     pub settings: Option<&'a Settings>,
 }

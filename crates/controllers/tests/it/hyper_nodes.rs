@@ -1,6 +1,7 @@
 //! The HyperNode controller on nodes with labels.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use phalanx_api::topology::HyperNode;
 use phalanx_controllers::hyper_node::{Labels, Observed, Settings, reconcile};
@@ -25,7 +26,7 @@ networkTopologyDiscovery:
 struct Cluster {
     nodes: BTreeMap<String, Labels>,
     hyper_nodes: BTreeMap<String, HyperNode>,
-    counts: BTreeMap<String, usize>,
+    counts: BTreeMap<Arc<str>, usize>,
     settings: Option<Settings>,
     writes: usize,
 }
@@ -127,9 +128,93 @@ fn labels_of_nodes_make_a_tree_with_the_names_of_volcano() {
     assert!(!suffix.is_empty() && suffix.chars().all(|char| char.is_ascii_alphanumeric()), "{name}");
     assert_eq!(rack.spec.tier_name.as_deref(), Some("net/rack"));
     let labels = serde_json::to_value(&rack.metadata.labels).unwrap();
-    assert_eq!(labels, json!({"net/rack": "r1", "volcano.sh/network-topology-source": "label"}));
+    assert_eq!(
+        labels,
+        json!({"net/rack": "r1", "volcano.sh/network-topology-source": "label",
+        "volcano.sh/network-topology-profile": "topology-a"})
+    );
     let again = Cluster::new(TWO_TIERS, &NODES);
     assert_eq!(again.hyper_nodes, cluster.hyper_nodes, "names do not change from run to run");
+}
+
+/// Two generations of hardware: the older one has no level below the rack.
+const TWO_PROFILES: &str = "
+networkTopologyDiscovery:
+- source: label
+  enabled: true
+  config:
+    networkTopologyTypes:
+      old:
+        nodeSelector: {matchLabels: {model: old}}
+        levels:
+        - {nodeLabel: net/spine, tierName: spine}
+        - {nodeLabel: net/rack, tierName: rack}
+        - {nodeLabel: kubernetes.io/hostname}
+      new:
+        nodeSelector: {matchExpressions: [{key: model, operator: In, values: [new, newer]}]}
+        levels:
+        - {nodeLabel: net/spine, tierName: spine}
+        - {nodeLabel: net/rack, tierName: rack}
+        - {nodeLabel: net/nvlink}
+        - {nodeLabel: kubernetes.io/hostname}
+      rest: [{nodeLabel: net/rack}, {nodeLabel: kubernetes.io/hostname}]
+";
+
+#[test]
+fn each_type_has_its_own_nodes_levels_and_names_of_tiers() {
+    let mut cluster = Cluster::new(TWO_PROFILES, &[]);
+    for (node, model) in [("n1", "old"), ("n2", "new"), ("n3", "newer"), ("n4", "none")] {
+        let labels = [("model", model), ("net/spine", "s1"), ("net/rack", "r1"), ("net/nvlink", "v1")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        cluster.nodes.insert(node.to_owned(), labels);
+    }
+    cluster.settle();
+    let line = |one: &HyperNode| {
+        let profile = &one.metadata.labels.as_ref().unwrap()["volcano.sh/network-topology-profile"];
+        let (tier, name) = (one.spec.tier.unwrap(), one.spec.tier_name.as_deref().unwrap());
+        format!("{profile} {tier} {name}, {} members", one.spec.members.len())
+    };
+    let mut lines: Vec<String> = cluster.hyper_nodes.values().map(line).collect();
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "new 1 net/nvlink, 2 members",
+            "new 2 rack, 1 members",
+            "new 3 spine, 1 members",
+            "old 1 rack, 1 members",
+            "old 2 spine, 1 members",
+            "rest 1 net/rack, 1 members",
+        ],
+        "equal labels of two types are two HyperNodes, and the rest has n4 only"
+    );
+}
+
+#[test]
+fn a_type_with_a_fault_stays_as_it_is_and_holds_up_no_other() {
+    let mut cluster = Cluster::new(TWO_TIERS, &NODES);
+    let of_a = cluster.hyper_nodes.clone();
+    let (settings, faults) = Settings::read(
+        "
+networkTopologyDiscovery:
+- source: [5]
+- source: label
+  enabled: true
+  config:
+    networkTopologyTypes:
+      Topology_A: {levels: [{nodeLabel: net/rack}]}
+      b: [{nodeLabel: net/spine}, {nodeLabel: kubernetes.io/hostname}]
+",
+    );
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    cluster.settings = settings;
+    cluster.nodes.clear();
+    cluster.node("n9", "s9", "");
+    cluster.settle();
+    let (kept, made): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        cluster.hyper_nodes.clone().into_iter().partition(|(name, _)| of_a.contains_key(name));
+    assert_eq!(kept, of_a, "not even without their nodes are they deleted");
+    assert_eq!(made.values().map(value).collect::<Vec<_>>(), ["s9"]);
 }
 
 #[test]
@@ -199,7 +284,7 @@ fn a_count_is_written_when_it_changes() {
     cluster.hyper_node(
         json!({"metadata": {"name": "c", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"tier": 2}}),
     );
-    cluster.counts = [("a", 0), ("b", 3), ("c", 5)].map(|(name, count)| (name.to_owned(), count)).into();
+    cluster.counts = [("a", 0), ("b", 3), ("c", 5)].map(|(name, count)| (name.into(), count)).into();
     cluster.settle();
     let count = |name: &str| cluster.hyper_nodes[name].status.as_ref().map(|status| status.node_count);
     assert_eq!((count("a"), count("b"), count("c")), (Some(0), Some(3), None));
@@ -207,54 +292,84 @@ fn a_count_is_written_when_it_changes() {
 }
 
 #[test]
-fn what_is_wrong_with_the_settings_is_said_and_deletes_nothing() {
-    let label = |config: &str| {
-        format!("networkTopologyDiscovery: [{{source: label, enabled: true, config: {config}}}]")
-    };
-    let types = "networkTopologyDiscovery[0].config.networkTopologyTypes";
+fn a_fault_in_a_source_is_one_line_and_holds_up_no_other() {
+    let source = |text: &str| format!("networkTopologyDiscovery: [{text}]");
     for (text, is_on, expected) in [
-        ("", false, String::new()),
-        ("networkTopologyDiscovery:", false, String::new()),
-        ("networkTopologyDiscovery: [{source: label, enabled: false}]", false, String::new()),
-        ("networkTopologyDiscovery: [{source: label, enabled: true}]", true, String::new()),
+        (String::new(), false, ""),
+        ("networkTopologyDiscovery:".to_owned(), false, ""),
+        (source("{source: label, enabled: false}"), false, ""),
+        (source("{source: label, enabled: true}"), true, ""),
         (
-            "networkTopologyDiscovery: [{source: ufm, enabled: true}, {source: label, enabled: true}]",
+            source("{source: ufm, enabled: true}, {source: label, enabled: true}"),
             true,
-            "networkTopologyDiscovery[0].source: \"ufm\" is not supported, expected label".to_owned(),
+            "[0].source: \"ufm\" is not supported, expected label",
         ),
         (
-            "networkTopologyDiscovery: [{source: label, enabled: true}, {source: label, enabled: true}]",
+            source("{source: label, enabled: true}, {source: label, enabled: true}"),
             true,
-            "networkTopologyDiscovery[1].source: label is there already, ignored".to_owned(),
+            "[1].source: label is there already, ignored",
         ),
         (
-            &label("{networkTopologyTypes: {a: [{nodeLabel: x}, {nodeLabel: y}, {nodeLabel: x}]}}"),
+            source("{source: label, enabled: maybe}"),
             false,
-            format!("{types}.a: nodeLabel x is there twice"),
+            "[0]: invalid type: string \"maybe\", expected a boolean",
         ),
         (
-            &label("{networkTopologyTypes: {abcdefghijklmnopqrstu: []}}"),
+            source("{source: label, enabled: true, config: {networkTopologyTypes: [a]}}"),
             false,
-            format!(
-                "{types}.abcdefghijklmnopqrstu: the name of the type has 21 characters, expected at most 20"
-            ),
-        ),
-        (
-            &label("{networkTopologyTypes: {-a: []}}"),
-            false,
-            format!(
-                "{types}.-a: the name of the type cannot stand in names of objects, expected letters, digits and -"
-            ),
-        ),
-        (
-            &label("{networkTopologyTypes: {a_b: [], A-b: []}}"),
-            false,
-            format!("{types}: two types count as \"a-b\""),
+            "[0].config: invalid type: sequence, expected a map",
         ),
     ] {
-        let (settings, faults) = Settings::read(text);
-        assert_eq!((settings.is_some(), faults.join("\n")), (is_on, expected), "{text}");
+        let (settings, faults) = Settings::read(&text);
+        let faults: Vec<&str> =
+            faults.iter().filter_map(|fault| fault.strip_prefix("networkTopologyDiscovery")).collect();
+        assert_eq!((settings.is_some(), faults.join("\n").as_str()), (is_on, expected), "{text}");
     }
     let (settings, faults) = Settings::read("networkTopologyDiscovery: {source: label}");
     assert!(settings.is_none() && faults[0].contains("networkTopologyDiscovery"), "{faults:?}");
+}
+
+#[test]
+fn a_fault_in_a_type_is_one_line() {
+    let last = "levels: expected a nodeLabel for each tier, and kubernetes.io/hostname without tierName as the last one";
+    let leaf = "{nodeLabel: kubernetes.io/hostname}";
+    for (types, expected) in [
+        ("a: [{nodeLabel: x}, {nodeLabel: y}, {nodeLabel: x}]", "a: nodeLabel x is there twice"),
+        ("a: [{label: x}]", "a: [0]: unknown field `label`, expected `nodeLabel` or `tierName`"),
+        ("a: x", "a: expected a list of nodeLabel, or nodeSelector and levels"),
+        ("a: {nodeLabels: []}", "a: unknown field `nodeLabels`, expected `nodeSelector` or `levels`"),
+        (
+            "a: {levels: [{nodeLabel: x, tierName: t}, {nodeLabel: y, tierName: t}, LEAF]}",
+            "a: tierName t is there twice",
+        ),
+        ("a: {levels: [{nodeLabel: x}, {nodeLabel: y}]}", "a: LAST"),
+        ("a: {levels: [LEAF]}", "a: LAST"),
+        ("a: {levels: [{nodeLabel: x}, {nodeLabel: kubernetes.io/hostname, tierName: node}]}", "a: LAST"),
+        ("a: {levels: [{nodeLabel: x}, {tierName: y}]}", "a: levels[1]: missing field `nodeLabel`"),
+        (
+            "a: {nodeSelector: {matchExpressions: [{key: k, operator: Near}]}, levels: [{nodeLabel: x}, LEAF]}",
+            "a: nodeSelector: failed to parse value as expression: Invalid expression operator",
+        ),
+        (
+            "abcdefghijklmnopqrstu: []",
+            "abcdefghijklmnopqrstu: the name of the type has 21 characters, expected at most 20",
+        ),
+        (
+            "-a: []",
+            "-a: the name of the type cannot stand in names of objects, expected letters, digits and -",
+        ),
+        (
+            "a_b: [], A-b: []",
+            "A-b: another type counts as \"a-b\" too\na_b: another type counts as \"a-b\" too",
+        ),
+    ] {
+        let config = format!("{{networkTopologyTypes: {{{}}}}}", types.replace("LEAF", leaf));
+        let (settings, faults) = Settings::read(&format!(
+            "networkTopologyDiscovery: [{{source: label, enabled: true, config: {config}}}]"
+        ));
+        assert!(settings.is_some_and(|settings| settings.types.is_empty()), "{types}");
+        let field = "networkTopologyDiscovery[0].config.networkTopologyTypes.";
+        let faults: Vec<&str> = faults.iter().filter_map(|fault| fault.strip_prefix(field)).collect();
+        assert_eq!(faults.join("\n"), expected.replace("LAST", last), "{types}");
+    }
 }

@@ -5,6 +5,7 @@ use phalanx_cluster::event::{
     Event, HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, PodInfo, PodPhase, SubGroupPolicy,
     TierLimit, Time,
 };
+use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::testing::{group, member, node, running};
 use phalanx_testkit::invariants::{
@@ -27,6 +28,7 @@ pub(crate) fn hyper_node(name: &str, tier: u32, members: &[&str]) -> HyperNodeIn
     };
     HyperNodeInfo {
         name: name.into(),
+        uid: format!("uid-{name}").into(),
         tier,
         tier_name: Some(format!("t{tier}").into()),
         members: members.iter().map(of).collect(),
@@ -56,6 +58,25 @@ pub(crate) fn three_tiers_of(conf: Conf) -> TestCluster {
         test.add(hyper_node(name, tier, &members));
     }
     test
+}
+
+/// Jobs go on without the member.
+#[test]
+fn a_member_that_is_left_out_is_told_once() {
+    let mut test = three_tiers();
+    test.add(hyper_node("s7", 4, &["s6", "none"]));
+    let told = |cycle: &Cycle| {
+        let told = cycle.decisions.iter().filter_map(|decision| match decision {
+            Decision::HyperNodeInvalid { hyper_node, uid, message } => {
+                Some(format!("{hyper_node} {uid} {message}"))
+            }
+            _ => None,
+        });
+        told.collect::<Vec<String>>()
+    };
+    assert_eq!(told(&test.cycle()), ["s7 uid-s7 member HyperNode none is left out: it does not exist"]);
+    test.add(node("n8", "cpu=8"));
+    assert_eq!(told(&test.cycle()), [""; 0]);
 }
 
 pub(crate) fn hard(tier: u32) -> NetworkTopology {

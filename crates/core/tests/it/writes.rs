@@ -70,6 +70,7 @@ impl Server {
             | Decision::PodGroupUnschedulable { .. }
             | Decision::PodGroupInvalid { .. }
             | Decision::PodUngrouped { .. }
+            | Decision::HyperNodeInvalid { .. }
             | Decision::QueueInvalid { .. } => {}
         }
         Ok(())

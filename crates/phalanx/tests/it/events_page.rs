@@ -19,10 +19,11 @@ fn each_key_of_annotations_and_labels_is_on_a_page() {
 /// Words in quotes of the recorder that are no kinds, actions or types are reasons.
 #[test]
 fn each_reason_of_the_schedulers_events_is_on_the_page() {
-    const OTHERS: [&str; 11] = [
+    const OTHERS: [&str; 12] = [
         "Pod",
         "PodGroup",
         "Queue",
+        "HyperNode",
         "Binding",
         "Scheduling",
         "Evicting",

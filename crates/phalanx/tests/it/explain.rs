@@ -59,6 +59,24 @@ fn the_namespace_that_has_the_object_is_named() {
 }
 
 #[test]
+fn a_job_with_a_network_topology_is_told_which_members_of_hyper_nodes_are_left_out() {
+    let spine = "---\napiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {name: s1}\n\
+                 spec: {tier: 2, members: [{type: HyperNode, selector: {exactMatch: {name: r1}}}]}\n";
+    let asks = "minMember: 1, networkTopology: {mode: hard, highestTierAllowed: 2}";
+    let near = group("near", 1).replace("minMember: 1", asks);
+    let manifest =
+        node("n1", 4) + spine + &near + &members("near", 1, 2) + &group("any", 1) + &members("any", 1, 9);
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let says = |name: &str| {
+        let ran = phalanx_in(folder.path(), &["explain", "podgroup", name, "-f", "m.yaml"], "");
+        ran.text().contains(
+            "Faults of HyperNodes:\n  HyperNode s1: member HyperNode r1 is left out: it does not exist\n",
+        )
+    };
+    assert_eq!((says("near"), says("any")), (true, false));
+}
+
+#[test]
 fn explain_of_a_placed_pod_names_its_node() {
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &pod("p", 1, "", "")))]);
     let ran = phalanx_in(folder.path(), &["explain", "pod", "p", "-f", "m.yaml"], "");

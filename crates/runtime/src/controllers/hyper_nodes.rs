@@ -46,8 +46,8 @@ impl Store {
         Some(Need::Changes(hyper_node::reconcile(&seen)))
     }
 
-    /// How many nodes are in each HyperNode, as the scheduler sees them.
-    fn counts(&self) -> BTreeMap<String, usize> {
+    /// How many members each HyperNode has itself.
+    fn counts(&self) -> BTreeMap<Arc<str>, usize> {
         let (mut cluster, mut interner) = (Cluster::new(ClusterOptions::default()), Interner::default());
         for (key, labels) in self.nodes.iter() {
             let labels = labels.iter().map(|(key, value)| (interner.string(key), interner.string(value)));
@@ -58,7 +58,6 @@ impl Store {
         for (_, hyper_node) in self.hyper_nodes.iter() {
             cluster.apply(phalanx_cache::hyper_node(hyper_node, &mut interner).into());
         }
-        cluster.follow_hyper_nodes();
-        cluster.hyper_nodes.iter().map(|(_, one)| (one.name.to_string(), one.nodes.len())).collect()
+        cluster.members_of_hyper_nodes()
     }
 }

@@ -204,6 +204,7 @@ fn kind(decision: &Decision) -> (&'static str, u64) {
         Decision::PodUngrouped { .. } => ("pod_ungrouped", 1),
         Decision::PodGroupUnschedulable { .. } => ("podgroup_unschedulable", 1),
         Decision::PodGroupInvalid { .. } => ("podgroup_invalid", 1),
+        Decision::HyperNodeInvalid { .. } => ("hypernode_invalid", 1),
         Decision::QueueInvalid { .. } => ("queue_invalid", 1),
     }
 }

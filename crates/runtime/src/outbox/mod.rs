@@ -168,6 +168,9 @@ impl Outbox {
             Decision::PodGroupInvalid { group, uid, message } => {
                 self.note(Note::invalid(Regarding::pod_group(&group, &uid), &message, now), now);
             }
+            Decision::HyperNodeInvalid { hyper_node, uid, message } => {
+                self.note(Note::invalid(Regarding::hyper_node(&hyper_node, &uid), &message, now), now);
+            }
             Decision::QueueInvalid { queue, uid, message } => {
                 self.note(Note::queue_invalid(&queue, &uid, &message, now), now);
             }

@@ -213,24 +213,27 @@ async fn a_scheduling_gate_is_removed_by_uid_and_again_after_an_error() {
     }
 }
 
-/// A queue belongs to no namespace; events about it are in `default`.
+/// Queues and HyperNodes belong to no namespace; events about them are in `default`.
 #[tokio::test]
-async fn a_problem_of_a_queue_is_an_event() {
-    let (client, log) = api(|_| ok(json!({})));
-    let message: Arc<str> = "its parent missing does not exist".into();
-    run(client, vec![Decision::QueueInvalid { queue: "q".into(), uid: "uid-q".into(), message }], quick())
-        .await;
-    let event = asked(&log, &Method::POST).remove(0);
-    assert_eq!(event.path, "/apis/events.k8s.io/v1/namespaces/default/events");
-    let regarding = json!({
-        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "namespace": "", "name": "q", "uid": "uid-q",
-    });
-    assert_eq!(event.body["regarding"], regarding);
-    let said = [&event.body["type"], &event.body["reason"], &event.body["note"]];
-    assert_eq!(
-        said,
-        [&json!("Warning"), &json!("QueueInvalid"), &json!("its parent missing does not exist")]
-    );
+async fn a_problem_of_a_queue_or_hyper_node_is_an_event() {
+    let message: Arc<str> = "what is wrong".into();
+    let (name, uid): (Arc<str>, Arc<str>) = ("q".into(), "uid-q".into());
+    let of_queue = Decision::QueueInvalid { queue: name.clone(), uid: uid.clone(), message: message.clone() };
+    let of_hyper_node = Decision::HyperNodeInvalid { hyper_node: name, uid, message };
+    for (decision, version, kind, reason) in [
+        (of_queue, "scheduling.volcano.sh/v1beta1", "Queue", "QueueInvalid"),
+        (of_hyper_node, "topology.volcano.sh/v1alpha1", "HyperNode", "Invalid"),
+    ] {
+        let (client, log) = api(|_| ok(json!({})));
+        run(client, vec![decision], quick()).await;
+        let event = asked(&log, &Method::POST).remove(0);
+        assert_eq!(event.path, "/apis/events.k8s.io/v1/namespaces/default/events");
+        let regarding =
+            json!({"apiVersion": version, "kind": kind, "namespace": "", "name": "q", "uid": "uid-q"});
+        assert_eq!(event.body["regarding"], regarding);
+        let said = [&event.body["type"], &event.body["reason"], &event.body["note"]];
+        assert_eq!(said, [&json!("Warning"), &json!(reason), &json!("what is wrong")]);
+    }
 }
 
 /// Short time-outs, and a report channel that is dropped.

@@ -248,11 +248,19 @@ fn hyper_nodes() -> Vec<Case> {
         ),
         (one(json!({"exactMatch": {"name": "N"}})), "selector.exactMatch.name in body should match"),
         (one(json!({"regexMatch": {"pattern": ""}})), "should be at least 1 chars long"),
+        (
+            one(json!({"regexMatch": {"pattern": "a(b"}})),
+            "evaluating rule: member regexMatch pattern is invalid, expected a regular expression (RE2)",
+        ),
+        (one(json!({"regexMatch": {"pattern": "n".repeat(513)}})), "may not be more than 512"),
     ]
     .map(|(object, words)| Case::bad("HyperNode", object, words))
     .into();
-    let good =
-        [node, json!({"regexMatch": {"pattern": "^n"}}), json!({"labelMatch": {"matchLabels": {"a": "b"}}})];
+    let good = [
+        node,
+        json!({"regexMatch": {"pattern": "^n[0-9]+$"}}),
+        json!({"labelMatch": {"matchLabels": {"a": "b"}}}),
+    ];
     cases.extend(good.map(|selector| Case::good("HyperNode", one(selector))));
     cases
 }
