@@ -10,7 +10,7 @@ use std::fmt;
 use phalanx_view::shape;
 use serde::Serialize;
 
-use phalanx_explain::for_people;
+use phalanx_resource::for_people;
 
 pub use comparison::{Comparison, GroupEnd, Sides};
 
@@ -344,7 +344,7 @@ pub(crate) fn figures<K: fmt::Display, V: fmt::Display>(amounts: impl IntoIterat
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// `cpu 22.5k, memory 56 Ti`; a dash for nothing.
+/// `cpu 22.5k, memory 56Ti`; a dash for nothing.
 fn people(amounts: &BTreeMap<String, String>) -> String {
     let rounded = amounts.iter().map(|(name, amount)| (name, for_people(name, amount)));
     if amounts.is_empty() { "-".into() } else { figures(rounded) }
