@@ -3,6 +3,9 @@
 //! A hard topology holds for each task that is placed, by whatever action: [`Session::nodes_for`] leaves only nodes
 //! that are in one HyperNode, of the highest tier allowed or a lower one, with all members that have nodes. The planner
 //! chooses one HyperNode for a gang, or for a sub-group, before it places the first member.
+mod lack;
+
+pub(crate) use lack::Lack;
 use rustc_hash::FxHashMap;
 
 use crate::session::Session;
@@ -10,7 +13,9 @@ use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
 use phalanx_cluster::event::NetworkTopology;
 use phalanx_cluster::id::{ClassId, Id, JobId, NodeId, TaskId};
 use phalanx_cluster::{Cluster, HyperNodeId, Node, NodeSet, within};
+use phalanx_framework::placement::NodeRanking;
 use phalanx_framework::plugin::{NetworkOrder, Plugin};
+use phalanx_framework::tiers::Tiers;
 use phalanx_resource::{Amounts, DimId};
 
 /// The nodes that the planner chose for a job.
@@ -117,13 +122,18 @@ pub(crate) struct Room {
     classes: Vec<ClassRoom>,
     /// What all tasks request together.
     request: Amounts,
+    of: RoomOf,
+    /// What the tasks themselves reserve on nodes.
+    own: FxHashMap<NodeId, Amounts>,
 }
 
 struct ClassRoom {
     class: ClassId,
     tasks: u64,
-    /// By the index of the node.
-    fits: Vec<u32>,
+    /// What a task requests.
+    request: Vec<(DimId, i64)>,
+    /// By the index of the node; `None` where node filters refuse it.
+    fits: Vec<Option<u32>>,
 }
 
 /// How many tasks there are of each class.
@@ -141,20 +151,53 @@ pub(crate) fn count_classes<'t>(cluster: &Cluster, tasks: impl Iterator<Item = &
 impl Room {
     /// The room for tasks.
     pub(crate) fn new(session: &mut Session<'_>, tasks: &[TaskId], of: RoomOf) -> Self {
+        let Session { cluster, tiers, state, .. } = session;
+        Self::in_cluster(cluster, tiers, &mut state.placement, tasks, of)
+    }
+
+    /// The same, outside a session.
+    pub(crate) fn in_cluster(
+        cluster: &Cluster,
+        tiers: &Tiers,
+        placement: &mut NodeRanking,
+        tasks: &[TaskId],
+        of: RoomOf,
+    ) -> Self {
         let mut request = Amounts::new();
         for task in tasks {
-            request.add(session.cluster.request_of(*task));
+            request.add(cluster.request_of(*task));
         }
-        let own = pipelined_on(session.cluster, tasks);
-        let classes = count_classes(session.cluster, tasks.iter())
-            .into_iter()
-            .map(|(class, tasks)| ClassRoom::new(session, class, tasks, &own, of));
-        Self { classes: classes.collect(), request }
+        let mut room = Self { classes: Vec::new(), request, of, own: pipelined_on(cluster, tasks) };
+        for (class, tasks) in count_classes(cluster, tasks.iter()) {
+            let admits = placement.admits(cluster, tiers, class);
+            let class = room.of_class(cluster, class, tasks, admits);
+            room.classes.push(class);
+        }
+        room
+    }
+
+    fn of_class(
+        &self,
+        cluster: &Cluster,
+        class: ClassId,
+        tasks: u64,
+        admits: impl Fn(NodeId) -> bool,
+    ) -> ClassRoom {
+        let request: Vec<(DimId, i64)> =
+            cluster.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
+        let mut fits = vec![None; cluster.nodes.bound()];
+        for (id, node) in cluster.nodes.iter().filter(|(id, node)| node.exists && admits(*id)) {
+            let own = self.own.get(&id);
+            let fitting = |(dim, amount): &(DimId, i64)| self.of.amount(node, own, *dim).max(0) / amount;
+            let most = request.iter().map(fitting).min().unwrap_or(i64::MAX);
+            fits[id.index()] = Some(most.min(tasks as i64) as u32);
+        }
+        ClassRoom { class, tasks, request, fits }
     }
 
     /// How many of the tasks fit these nodes at the most.
     pub(crate) fn on(&self, nodes: &[NodeId]) -> u64 {
-        self.classes.iter().map(|class| class.on(nodes).min(class.tasks)).sum()
+        self.classes.iter().map(|class| class.on(nodes)).sum()
     }
 
     /// How many of some of the tasks fit these nodes at the most.
@@ -165,28 +208,9 @@ impl Room {
 }
 
 impl ClassRoom {
-    fn new(
-        session: &mut Session<'_>,
-        class: ClassId,
-        tasks: u64,
-        own: &FxHashMap<NodeId, Amounts>,
-        of: RoomOf,
-    ) -> Self {
-        let Session { cluster, tiers, state, .. } = session;
-        let request: Vec<(DimId, i64)> =
-            cluster.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
-        let admits = state.placement.admits(cluster, tiers, class);
-        let mut fits = vec![0; cluster.nodes.bound()];
-        for (id, node) in cluster.nodes.iter().filter(|(id, node)| node.exists && admits(*id)) {
-            let fitting = |(dim, amount): &(DimId, i64)| of.amount(node, own.get(&id), *dim).max(0) / amount;
-            let most = request.iter().map(fitting).min().unwrap_or(i64::MAX);
-            fits[id.index()] = most.min(tasks as i64) as u32;
-        }
-        Self { class, tasks, fits }
-    }
-
     fn on(&self, nodes: &[NodeId]) -> u64 {
-        nodes.iter().map(|node| u64::from(self.fits[node.index()])).sum()
+        let fits: u64 = nodes.iter().filter_map(|node| self.fits[node.index()]).map(u64::from).sum();
+        fits.min(self.tasks)
     }
 }
 
@@ -277,7 +301,8 @@ pub(crate) fn domains(
     let lacking = |id: HyperNodeId| -> u64 {
         fitting.iter().map(|(it, fits)| it.wanted.saturating_sub(fits[&id]) * it.size).sum()
     };
-    let mut best: Option<(u64, HyperNodeId)> = None;
+    let mut most = 0;
+    let mut too_small: Vec<(u64, HyperNodeId)> = Vec::new();
     let mut found: Vec<(u32, f64, HyperNodeId)> = Vec::new();
     for id in allowed {
         let it = cluster.hyper_nodes.get(id);
@@ -285,23 +310,35 @@ pub(crate) fn domains(
             continue;
         }
         let fits = room.on(&it.nodes).min(together.wanted.saturating_sub(lacking(id)));
-        if best.is_none_or(|(most, _)| fits > most) {
-            best = Some((fits, id));
-        }
         if fits >= together.wanted {
             let score = order.score(cluster, cluster.hyper_nodes.sums(id), &room.request);
             found.push((it.tier, score, id));
+        } else if fits >= most {
+            most = fits;
+            too_small.push((fits, id));
         }
     }
     found.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
     let domains: Vec<Domain> =
         found.into_iter().map(|(.., id)| Domain::of(cluster, id)).chain(last).collect();
     if domains.is_empty() {
-        let (fits, best) =
-            best.map_or((0, "".into()), |(fits, id)| (fits, cluster.hyper_nodes.get(id).name.clone()));
-        return Err(TopologyFault::NoRoom { best, fits: fits as u32, wanted: together.wanted as u32 });
+        return Err(no_room(cluster, room, &too_small, together.wanted));
     }
     Ok(domains)
+}
+
+/// The domain with room for the most tasks; of several, the one that lacks the least.
+fn no_room(cluster: &Cluster, room: &Room, too_small: &[(u64, HyperNodeId)], wanted: u64) -> TopologyFault {
+    let most = too_small.iter().map(|(fits, _)| *fits).max().unwrap_or_default();
+    let of =
+        |(_, id): &(u64, HyperNodeId)| (room.lack(cluster, &cluster.hyper_nodes.get(*id).nodes, wanted), *id);
+    let nearest = too_small.iter().filter(|(fits, _)| *fits == most).map(of);
+    let nearest = nearest.min_by_key(|(lack, id)| (lack.order(), *id));
+    let (missing, best) = nearest.map_or_else(
+        || (Amounts::new(), "".into()),
+        |(lack, id)| (lack.missing, cluster.hyper_nodes.get(id).name.clone()),
+    );
+    TopologyFault::NoRoom { best, fits: most as u32, wanted: wanted as u32, missing }
 }
 
 /// Whether all of these nodes are among the others; `None` is all nodes.

@@ -1,4 +1,5 @@
 //! The report on a Cluster: phases, reasons and shares.
+mod domains;
 mod excluded;
 pub mod figures;
 mod gate;
@@ -20,6 +21,7 @@ use phalanx_plugins::PLUGINS;
 use phalanx_resource::{DimId, Dims};
 
 pub use crate::reservation::ReservationReport;
+pub use domains::{Domain, RejectedDomain};
 pub use excluded::{ExcludedNodes, Fragments};
 pub use gate::Gate;
 pub use holders::{Held, Holders};

@@ -12,8 +12,8 @@ use phalanx_core::report::{self, Figures, GroupReport, Inspection, Snapshot};
 
 use crate::change::{self, Patience, Remedies, Remedy};
 use crate::facts::{
-    Amounts, Chosen, Constraint, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts, Lack,
-    Members, NodeScores, Place, PodFacts, PodState, QueueFacts, Reservation, Why,
+    Amounts, Chosen, Constraint, Domain, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts,
+    Lack, Members, NodeScores, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation, Why,
 };
 
 /// The best nodes that are shown of those that a pod could have.
@@ -251,6 +251,7 @@ fn job_facts(
         priority: told.priority.to_string(),
         queue: queue_facts(&snapshot.cluster, inspection, id),
         place: inspection.place_in_queue(id).map(place),
+        domain: inspection.domain(id).map(Domain::from),
         why: why(inspection, &snapshot.cluster, id, told),
         reservation,
         remedies,
@@ -288,13 +289,16 @@ fn queue_facts(cluster: &Cluster, inspection: &Inspection<'_>, job: JobId) -> Qu
 
 fn why(inspection: &Inspection<'_>, cluster: &Cluster, id: JobId, told: GroupReport) -> Why {
     let excluded = inspection.excluded_nodes(id);
+    let gate = inspection.gate(id).map(Gate::from);
+    let domains = if gate == Some(Gate::Nodes) { inspection.rejected_domains(id) } else { Vec::new() };
     let exist = cluster.nodes.iter().filter(|(_, node)| node.exists);
     Why {
-        gate: inspection.gate(id).map(Gate::from),
+        gate,
         reasons: told.reasons,
         nodes: if excluded.is_empty() { 0 } else { exist.count() },
         constraints: excluded.into_iter().map(constraint).collect(),
         hyper_node_faults: hyper_node_faults(cluster, id),
+        domains: domains.into_iter().map(rejected).collect(),
         lack: told.lack.map(|lack| Lack {
             node: lack.node.to_string(),
             missing: amounts(&lack.missing),
@@ -317,6 +321,11 @@ fn constraint(of: report::ExcludedNodes) -> Constraint {
     let nodes = of.nodes.len();
     let fragments = of.fragments.map(Fragments::from);
     Constraint { text: of.text, nodes, names: texts(&of.nodes[..nodes.min(NAMES_MAX)]), fragments }
+}
+
+fn rejected(of: report::RejectedDomain) -> RejectedDomain {
+    let report::RejectedDomain { domain, fits, wanted, missing } = of;
+    RejectedDomain { domain: domain.into(), fits, wanted, missing: amounts(&missing) }
 }
 
 fn holders(of: report::Holders) -> Holders {

@@ -100,6 +100,9 @@ pub struct JobFacts {
     pub queue: QueueFacts,
     /// Its place among the waiting jobs of its queue.
     pub place: Option<Place>,
+    /// The lowest HyperNode that holds its pods.
+    #[serde(default)]
+    pub domain: Option<Domain>,
     /// Why it waits.
     pub why: Why,
     /// The nodes that it keeps.
@@ -175,6 +178,9 @@ pub struct Why {
     /// Of a job with a network topology: HyperNodes some of whose members are left out.
     #[serde(default)]
     pub hyper_node_faults: Vec<String>,
+    /// The HyperNodes that may hold it and have no room, the one that lacks the least first.
+    #[serde(default)]
+    pub domains: Vec<RejectedDomain>,
     /// What the nearest node lacks.
     pub lack: Option<Lack>,
     /// The end of its back-off.
@@ -197,6 +203,37 @@ pub enum Gate {
     Release,
     BackOff,
     Configuration,
+}
+
+/// A HyperNode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Domain {
+    /// The name.
+    pub hyper_node: String,
+    /// Its tier.
+    pub tier: u32,
+}
+
+/// A HyperNode without room for a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RejectedDomain {
+    /// The HyperNode.
+    #[serde(flatten)]
+    pub domain: Domain,
+    /// How many pods have room.
+    pub fits: u32,
+    /// How many need nodes.
+    pub wanted: u32,
+    /// What its nodes lack for the others; empty where node filters refuse the pods.
+    pub missing: Amounts,
+}
+
+impl From<report::Domain> for Domain {
+    fn from(of: report::Domain) -> Self {
+        Self { hyper_node: of.hyper_node.to_string(), tier: of.tier }
+    }
 }
 
 /// What a rule excludes.

@@ -5,16 +5,14 @@
 mod answer;
 mod change;
 mod facts;
-mod people;
 mod text;
 mod top;
 
 pub use answer::{Question, Subject, of_other_scheduler};
 pub use change::{Patience, Remedies, Remedy};
 pub use facts::{
-    Chosen, Constraint, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts, Lack, Members,
-    NodeScores, Place, PodFacts, PodState, QueueFacts, Reservation, Why,
+    Chosen, Constraint, Domain, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts, Lack,
+    Members, NodeScores, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation, Why,
 };
-pub use people::for_people;
-pub use text::{amounts, waited};
+pub use text::{amounts, rounded, waited};
 pub use top::{Alike, QueueRow, Top};

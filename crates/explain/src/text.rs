@@ -1,12 +1,16 @@
 //! Answers as text: a fact a line.
 use std::fmt;
 
+use phalanx_resource::for_people;
+
 use crate::change::Remedies;
 use crate::facts::{
-    Amounts, Chosen, Constraint, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts,
-    NodeScores, Place, PodFacts, PodState, QueueFacts, Reservation, Why,
+    Amounts, Chosen, Constraint, Domain, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts,
+    NodeScores, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation, Why,
 };
-use crate::people::for_people;
+
+/// HyperNodes without room that are named.
+const DOMAINS_MAX: usize = 5;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -19,7 +23,7 @@ pub fn amounts(of: &Amounts) -> String {
 }
 
 /// The same with quantities for people.
-fn rounded(of: &Amounts) -> String {
+pub fn rounded(of: &Amounts) -> String {
     amounts(&of.iter().map(|(name, amount)| (name.clone(), for_people(name, amount))).collect())
 }
 
@@ -107,6 +111,7 @@ fn job_lines(job: &JobFacts) -> Vec<String> {
     lines.push(format!("  priority {}", job.priority));
     lines.push(queue(&job.queue));
     lines.extend(job.place.map(|place| standing(place, &job.queue)));
+    lines.extend(job.domain.iter().map(|domain| format!("  in HyperNode {domain}")));
     lines.extend(job.reservation.iter().map(reservation));
     lines.extend(why(&job.why));
     let head = match (members.waiting, job.remedies.alone) {
@@ -192,11 +197,35 @@ fn why(why: &Why) -> Vec<String> {
         lines.push("Faults of HyperNodes:".to_owned());
         lines.extend(why.hyper_node_faults.iter().map(|fault| format!("  {fault}")));
     }
+    if !why.domains.is_empty() {
+        lines.push("HyperNodes without room for it:".to_owned());
+        lines.extend(why.domains.iter().take(DOMAINS_MAX).map(rejected));
+        let more = why.domains.len().saturating_sub(DOMAINS_MAX);
+        lines.extend((more > 0).then(|| format!("  and {more} more")));
+    }
     if !why.holders.is_empty() {
         lines.push("What it lacks is held by".to_owned());
         lines.extend(why.holders.iter().flat_map(holders));
     }
     lines
+}
+
+/// `rack-1 (tier 1)`.
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (tier {})", self.hyper_node, self.tier)
+    }
+}
+
+/// `  rack-1 (tier 1): room for 3 of 4 pods, lacks cpu 2`.
+fn rejected(of: &RejectedDomain) -> String {
+    let RejectedDomain { domain, fits, wanted, missing } = of;
+    let lacks = match missing.is_empty() {
+        true => "node filters refuse the others".to_owned(),
+        false => format!("lacks {}", rounded(missing)),
+    };
+    let noun = if *wanted == 1 { "pod" } else { "pods" };
+    format!("  {domain}: room for {fits} of {wanted} {noun}, {lacks}")
 }
 
 /// `  n1, n2 and 3 more: Insufficient nvidia.com/gpu (6 free on 3 nodes, at most 2 on one, n1; a pod needs 4)`.
@@ -224,9 +253,12 @@ impl fmt::Display for Fragments {
 /// `  cpu: queue a 4, queue b 2`, and the jobs of these queues.
 fn holders(of: &Holders) -> Vec<String> {
     let each = |what: &str, list: &[HeldBy]| {
-        list.iter().map(|held| format!("{what}{} {}", held.name, held.amount)).collect::<Vec<_>>()
+        let one = |held: &HeldBy| format!("{what}{} {}", held.name, for_people(&of.resource, &held.amount));
+        list.iter().map(one).collect::<Vec<_>>()
     };
-    let foreign = of.foreign.as_ref().map(|amount| format!("pods of other schedulers {amount}"));
+    let foreign = of.foreign.as_ref();
+    let foreign =
+        foreign.map(|amount| format!("pods of other schedulers {}", for_people(&of.resource, amount)));
     let within = of.within_queue.as_ref().map(|queue| format!(" in queue {queue}")).unwrap_or_default();
     let queues: Vec<String> = each("queue ", &of.queues).into_iter().chain(foreign).collect();
     let more = (of.others > 0).then(|| format!("{} more", of.others));

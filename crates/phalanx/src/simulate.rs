@@ -195,9 +195,6 @@ fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> 
         Format::Table | Format::Wide => print_table(&comparison.to_table([&first, &second])),
         Format::Json => print(&comparison.to_json()),
         Format::Yaml => print(&yaml(&comparison.to_json())?),
-        Format::Html => {
-            let fault = "-o: found html, expected table, wide, json or yaml with two configurations";
-            Err(BadInput(fault.to_owned()).into())
-        }
+        Format::Html => print(&comparison.to_html([&first, &second])),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use phalanx_explain::{Alike, QueueRow, Top, amounts, waited};
+use phalanx_explain::{Alike, QueueRow, Top, amounts, rounded, waited};
 
 use crate::exit::{counted, painted, print};
 use crate::flag;
@@ -100,7 +100,8 @@ fn text(top: &Top, rows: usize, wide: bool) -> String {
 }
 
 fn queue_columns(wide: bool) -> Vec<Column<QueueRow>> {
-    let figures = |of: &_| amounts(of).replace("nothing", "-");
+    let shown = if wide { amounts } else { rounded };
+    let figures = move |of: &_| shown(of).replace("nothing", "-");
     let more = [
         Column::longest("PARENT", 2, |row: &QueueRow| row.parent.clone().unwrap_or_else(|| "-".to_owned())),
         Column::longest("WEIGHT", 2, |row: &QueueRow| row.weight.to_string()),

@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::{Quantity, describe_bytes, format_bytes, format_milli, format_things, format_units};
+use crate::people::{describe_bytes, describe_cpu, describe_things};
+use crate::{Quantity, format_bytes, format_milli, format_things, format_units};
 
 /// A resource dimension: an index into [`Amounts`](crate::Amounts), given out by [`Dims`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -201,13 +202,13 @@ impl Dims {
         }
     }
 
-    /// An amount as text for people: as [`format`](Self::format), but above 1 cpu and 1 Mi a fraction is a decimal
-    /// number with three digits (`402.8` cpu, `33.333Gi`), which may be rounded.
+    /// An amount as text for people, which may be rounded: see [`for_people`](crate::for_people).
     pub fn describe(&self, dim: DimId, amount: i64) -> String {
         match self.unit(dim) {
-            Unit::Milli if amount.unsigned_abs() > 1000 => format_things(amount),
+            Unit::Milli => describe_cpu(amount),
+            Unit::Thing => describe_things(amount),
             Unit::Byte => describe_bytes(amount),
-            _ => self.format(dim, amount),
+            Unit::Count => describe_things(amount.saturating_mul(1000)),
         }
     }
 

@@ -21,13 +21,13 @@
 mod amounts;
 mod ceilings;
 mod dims;
+mod people;
 mod quantity;
 mod request;
 
 pub use amounts::Amounts;
 pub use ceilings::Ceilings;
 pub use dims::{DimId, Dims};
-pub use quantity::{
-    Quantity, QuantityError, describe_bytes, format_bytes, format_milli, format_things, format_units,
-};
+pub use people::{describe_bytes, for_people};
+pub use quantity::{Quantity, QuantityError, format_bytes, format_milli, format_things, format_units};
 pub use request::{InitContainer, PodResources};

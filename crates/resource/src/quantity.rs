@@ -273,25 +273,9 @@ pub fn format_bytes(bytes: i64) -> String {
     if bytes.unsigned_abs() < 1024 {
         return format_units(bytes);
     }
-    let steps = exact_steps(bytes);
+    let steps = bytes.trailing_zeros() / 10;
     let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][steps as usize];
     format!("{}{suffix}", bytes >> (10 * steps))
-}
-
-/// How often a count of bytes can be divided by 1024 without a fraction.
-fn exact_steps(bytes: i64) -> u32 {
-    bytes.trailing_zeros() / 10
-}
-
-/// Bytes for people: as [`format_bytes`], but what has more than six digits is rounded to thousandths of a larger unit.
-pub fn describe_bytes(bytes: i64) -> String {
-    if (bytes >> (10 * exact_steps(bytes))).unsigned_abs() < 1_000_000 {
-        return format_bytes(bytes);
-    }
-    let steps = (bytes.unsigned_abs().ilog2() / 10).min(4);
-    let suffix = ["", "Ki", "Mi", "Gi", "Ti"][steps as usize];
-    let count = (i128::from(bytes) * 1000) >> (10 * steps);
-    format!("{}{suffix}", thousandths(count as i64))
 }
 
 /// `mantissa × 10^exponent` with the largest suffix that leaves no fraction.

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use phalanx_cluster::event::{PodInfo, PodPhase};
+use phalanx_cluster::id::NodeId;
 use phalanx_cluster::{Cluster, Node};
 use phalanx_core::decision::Cause;
 use phalanx_core::report::{GroupReport, QueueReport, Report as CoreReport};
@@ -10,16 +11,20 @@ use phalanx_resource::Quantity;
 
 use crate::api_server::ApiServer;
 use crate::report::{
-    Eviction, GroupOutcome, Lack, NodeOutcome, PodOutcome, QueueOutcome, Report, Stats, Usage,
+    Eviction, GroupOutcome, HyperNodeOutcome, Lack, NodeOutcome, PodOutcome, QueueOutcome, Report, Stats,
+    Usage,
 };
 
 pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServer) -> Report {
+    let mut pod_groups = groups(core, api_server);
+    let hyper_nodes = hyper_nodes(cluster, &mut pod_groups);
     Report {
         bindings: api_server.bindings.clone(),
         evictions: api_server.evictions.iter().map(|(pod, _)| pod.clone()).collect(),
         eviction_causes: api_server.evictions.iter().map(eviction).collect(),
         nominations: api_server.nominations(),
-        pod_groups: groups(core, api_server),
+        pod_groups,
+        hyper_nodes,
         jobs: BTreeMap::new(),
         cron_jobs: BTreeMap::new(),
         job_flows: BTreeMap::new(),
@@ -80,6 +85,38 @@ fn groups(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, GroupOu
         }
     }
     groups
+}
+
+/// HyperNodes, and the one of each group.
+fn hyper_nodes(
+    cluster: &Cluster,
+    groups: &mut BTreeMap<String, GroupOutcome>,
+) -> BTreeMap<String, HyperNodeOutcome> {
+    let known = &cluster.hyper_nodes;
+    let outcome = |(id, it)| {
+        let it: &phalanx_cluster::HyperNode = it;
+        let (parent, sums) = (it.parent.map(|parent| known.get(parent).name.to_string()), known.sums(id));
+        let amounts = |amounts| texts(&cluster.render(amounts));
+        let outcome = HyperNodeOutcome {
+            tier: it.tier,
+            parent,
+            nodes: it.nodes.len(),
+            allocatable: amounts(&sums.allocatable),
+            used: amounts(&sums.used),
+            pod_groups: Vec::new(),
+        };
+        (it.name.to_string(), outcome)
+    };
+    let mut hyper_nodes: BTreeMap<String, HyperNodeOutcome> = known.iter().map(outcome).collect();
+    for (name, group) in groups {
+        let nodes: Option<Vec<NodeId>> = group.nodes.keys().map(|node| cluster.node_named(node)).collect();
+        let domain = nodes.and_then(|nodes| cluster.domain_of_nodes(&nodes));
+        group.hyper_node = domain.map(|id| known.get(id).name.to_string());
+        if let Some(of) = group.hyper_node.as_ref().and_then(|of| hyper_nodes.get_mut(of)) {
+            of.pod_groups.push(name.clone());
+        }
+    }
+    hyper_nodes
 }
 
 /// Waiting pods without a PodGroup object: they name none, or it is missing.

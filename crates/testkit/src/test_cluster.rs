@@ -6,8 +6,8 @@ use phalanx_cluster::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodIn
 use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_core::decision::Decision;
-use phalanx_core::report::GroupReport;
 use phalanx_core::report::figures::Figures;
+use phalanx_core::report::{GroupReport, Snapshot};
 use phalanx_core::{Activation, Outcome, Pending, RetryLimits, Scheduler};
 use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use phalanx_framework::extender::Extender;
@@ -192,6 +192,11 @@ impl TestCluster {
             self.add(member(&name, index, requests));
         }
         self
+    }
+
+    /// What reports are made of, after a cycle.
+    pub fn snapshot(&self) -> Snapshot {
+        self.scheduler.snapshot(&self.cluster)
     }
 
     /// Runs one cycle and checks all sums; returns its decisions by kind.

@@ -2,14 +2,14 @@
 use std::collections::BTreeMap;
 
 use phalanx_cluster::event::Phase;
-use phalanx_cluster::id::Id as _;
+use phalanx_cluster::id::{Id as _, NodeId};
 use phalanx_cluster::{Cluster, Job, JobKind, Status};
 use phalanx_core::report::GroupReport;
 use serde::Serialize;
 
 use crate::nodes::Nodes;
 use crate::reasons::Reasons;
-use crate::view::Seen;
+use crate::view::{Seen, State};
 
 /// The most gangs that are listed: those that wait first, each part by name.
 pub const GANGS_MAX: usize = 10_000;
@@ -78,6 +78,9 @@ pub struct Gang {
     /// How many more nodes it has.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_nodes: u32,
+    /// The lowest HyperNode that holds all its nodes: a place in the list of HyperNodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<u32>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -151,13 +154,13 @@ impl GangState {
 }
 
 /// The gangs and their reasons.
-pub(crate) fn of(seen: Seen<'_>, nodes: &Nodes) -> (Gangs, Reasons) {
+pub(crate) fn of(seen: Seen<'_>, state: &State) -> (Gangs, Reasons) {
     let (mut gangs, mut reasons) = (Gangs::default(), Reasons::default());
     let mut found: Vec<Found<'_>> = Vec::with_capacity(seen.groups.len());
     for report in seen.groups {
         let Some(job) = job(seen.cluster, report) else { continue };
-        let state = GangState::of(job);
-        match state {
+        let of_job = GangState::of(job);
+        match of_job {
             GangState::Waiting => gangs.waiting += 1,
             GangState::Running => gangs.running += 1,
             GangState::Finished => gangs.finished += 1,
@@ -165,13 +168,13 @@ pub(crate) fn of(seen: Seen<'_>, nodes: &Nodes) -> (Gangs, Reasons) {
         gangs.pods_waiting += report.waiting;
         gangs.pods_placed += report.placed;
         let kind = reasons.count(&report.reasons, &report.queue, report.waiting);
-        found.push(Found { state, report, job, kind });
+        found.push(Found { state: of_job, report, job, kind });
     }
     // The sort is stable: within a state, PodGroups stand before pods without one, by name.
     found.sort_by_key(|found| (found.state, found.report.solo));
     gangs.left_out = found.len().saturating_sub(GANGS_MAX);
     let listed = found.iter().take(GANGS_MAX);
-    gangs.list = listed.map(|found| gang(seen, nodes, &mut reasons, found)).collect();
+    gangs.list = listed.map(|found| gang(seen, state, &mut reasons, found)).collect();
     (gangs, reasons)
 }
 
@@ -189,9 +192,12 @@ struct Found<'a> {
     kind: Option<u32>,
 }
 
-fn gang(seen: Seen<'_>, nodes: &Nodes, reasons: &mut Reasons, found: &Found<'_>) -> Gang {
+fn gang(seen: Seen<'_>, of: &State, reasons: &mut Reasons, found: &Found<'_>) -> Gang {
     let Found { state, report, job, kind } = *found;
-    let (places, more_nodes) = places(seen.cluster, nodes, job);
+    let pods = pods_by_node(seen.cluster, job);
+    let nodes: Vec<NodeId> = pods.keys().copied().collect();
+    let domain = seen.cluster.domain_of_nodes(&nodes).and_then(|id| of.hyper_nodes.place(id));
+    let (places, more_nodes) = places(&pods, &of.nodes);
     Gang {
         name: report.key.to_string(),
         solo: report.solo,
@@ -213,20 +219,24 @@ fn gang(seen: Seen<'_>, nodes: &Nodes, reasons: &mut Reasons, found: &Found<'_>)
         times: times(seen, report, job),
         nodes: places,
         more_nodes,
+        domain,
     }
 }
 
-/// The nodes of a gang that are listed, and how many more there are.
-fn places(cluster: &Cluster, nodes: &Nodes, job: &Job) -> (Vec<(u32, u32)>, u32) {
-    let mut pods: BTreeMap<usize, u32> = BTreeMap::new();
-    for task in &job.tasks {
-        let task = &cluster.tasks[*task];
+fn pods_by_node(cluster: &Cluster, job: &Job) -> BTreeMap<NodeId, u32> {
+    let mut pods = BTreeMap::new();
+    for task in job.tasks.iter().map(|task| &cluster.tasks[*task]) {
         let there = task.status.is_allocated() || task.status == Status::Succeeded;
         if let Some(node) = task.node.filter(|_| there) {
-            *pods.entry(node.index()).or_default() += 1;
+            *pods.entry(node).or_default() += 1;
         }
     }
-    let listed = pods.iter().filter_map(|(node, pods)| Some((*nodes.places.get(node)?, *pods)));
+    pods
+}
+
+/// The nodes of a gang that are listed, and how many more there are.
+fn places(pods: &BTreeMap<NodeId, u32>, nodes: &Nodes) -> (Vec<(u32, u32)>, u32) {
+    let listed = pods.iter().filter_map(|(node, pods)| Some((*nodes.places.get(&node.index())?, *pods)));
     let mut listed: Vec<(u32, u32)> = listed.collect();
     listed.sort_unstable();
     listed.truncate(NODES_OF_GANG_MAX);

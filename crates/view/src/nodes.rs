@@ -6,6 +6,8 @@ use phalanx_cluster::{self as cluster, Cluster};
 use phalanx_resource::DimId;
 use serde::Serialize;
 
+use crate::hyper_nodes::HyperNodes;
+
 /// The most nodes that are listed.
 pub const NODES_MAX: usize = 10_000;
 /// The most sizes of holes that are told of a resource.
@@ -37,6 +39,7 @@ pub struct NodeKind {
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Node {
     /// The name.
     pub name: String,
@@ -47,6 +50,9 @@ pub struct Node {
     /// Whether pods may be placed on it.
     #[serde(skip_serializing_if = "NodeState::is_ready")]
     pub state: NodeState,
+    /// The lowest HyperNode that it is in: a place in the list of HyperNodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hyper_node: Option<u32>,
 }
 
 /// Whether pods may be placed on a node.
@@ -96,7 +102,7 @@ pub struct Hole {
     pub nodes: u32,
 }
 
-pub(crate) fn of(cluster: &Cluster, dims: &[DimId]) -> Nodes {
+pub(crate) fn of(cluster: &Cluster, dims: &[DimId], hyper_nodes: &HyperNodes) -> Nodes {
     let mut ids: Vec<NodeId> = existing(cluster).map(|(id, _)| id).collect();
     ids.sort_by(|a, b| cluster.nodes[*a].name.cmp(&cluster.nodes[*b].name));
     let total = ids.len();
@@ -113,7 +119,10 @@ pub(crate) fn of(cluster: &Cluster, dims: &[DimId]) -> Nodes {
             nodes.kinds.push(NodeKind { allocatable });
         }
         nodes.places.insert(phalanx_cluster::id::Id::index(id), nodes.list.len() as u32);
-        nodes.list.push(Node { name: node.name.to_string(), kind, used, state: NodeState::of(node) });
+        let hyper_node =
+            cluster.hyper_nodes.of_node(id).first().and_then(|lowest| hyper_nodes.place(*lowest));
+        let (name, state) = (node.name.to_string(), NodeState::of(node));
+        nodes.list.push(Node { name, kind, used, state, hyper_node });
     }
     nodes
 }

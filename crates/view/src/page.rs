@@ -15,6 +15,8 @@ const SCRIPT: &str = concat!(
     include_str!("page/texts.js"),
     include_str!("page/draw.js"),
     include_str!("page/cluster.js"),
+    include_str!("page/topology.js"),
+    include_str!("page/explain.js"),
     include_str!("page/gangs.js"),
     include_str!("page/page.js"),
 );
@@ -64,6 +66,23 @@ pub struct Section {
     pub title: String,
     /// Its HTML.
     pub body: String,
+}
+
+/// A table of a [`plain_page`]; on a narrow screen each row is a list.
+pub fn plain_table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let head = heads.iter().map(|text| format!("<th scope=\"col\">{}</th>", escape(text)));
+    let head: String = head.collect();
+    let cell = |(at, text): (usize, &String)| {
+        let class = if at == 0 { " class=\"name\"" } else { "" };
+        format!("<td{class} data-head=\"{}\">{}</td>", escape(heads.get(at).unwrap_or(&"")), escape(text))
+    };
+    let row =
+        |cells: Vec<String>| format!("<tr>{}</tr>\n", cells.iter().enumerate().map(cell).collect::<String>());
+    let body: String = rows.map(row).collect();
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table\"><table class=\"flat\">\n\
+         <thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
+    )
 }
 
 /// Text in HTML.

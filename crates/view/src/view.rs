@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::gangs::{self, Gangs};
 use crate::history::{Event, Evicted, History};
+use crate::hyper_nodes::HyperNodes;
 use crate::nodes::{self, Holes, Nodes};
 use crate::queues::{self, Queue};
 use crate::reasons::Reasons;
@@ -72,6 +73,8 @@ pub struct State {
     pub queues_left_out: usize,
     /// Nodes.
     pub nodes: Nodes,
+    /// HyperNodes.
+    pub hyper_nodes: HyperNodes,
     /// Free amounts by the size of what a single node has free.
     pub holes: Vec<Holes>,
 }
@@ -93,7 +96,9 @@ pub struct Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Unit {
-    /// Thousandths.
+    /// Thousandths of cores.
+    Core,
+    /// Thousandths of other things.
     Milli,
     /// Bytes.
     Byte,
@@ -141,7 +146,7 @@ impl View {
     /// The view of a cluster, without title and summary.
     pub fn of(seen: Seen<'_>) -> Self {
         let state = State::of(seen.cluster, seen.conf, seen.now);
-        let (gangs, reasons) = gangs::of(seen, &state.nodes);
+        let (gangs, reasons) = gangs::of(seen, &state);
         Self {
             now: seen.now.0,
             state,
@@ -164,12 +169,14 @@ impl State {
     pub fn of(cluster: &Cluster, conf: &Conf, now: Time) -> Self {
         let figures = figures(cluster, conf, now, QUEUES_MAX);
         let dims = shown(cluster);
+        let hyper_nodes = HyperNodes::of(cluster, &dims);
         Self {
             at: now.0,
             resources: dims.iter().map(|dim| resource(cluster, *dim)).collect(),
             queues: queues::of(cluster, &figures.queues, &dims),
             queues_left_out: figures.left_out,
-            nodes: nodes::of(cluster, &dims),
+            nodes: nodes::of(cluster, &dims, &hyper_nodes),
+            hyper_nodes,
             holes: nodes::holes(cluster, &dims),
         }
     }
@@ -210,6 +217,7 @@ fn unit(dims: &Dims, dim: DimId) -> Unit {
     let name = dims.name(dim);
     let one = "1".parse::<Quantity>().map_or(1, |one| dims.amount(dim, one));
     match one {
+        1000 if dim == DimId::CPU => Unit::Core,
         1000 => Unit::Milli,
         _ if name == "pods" || name.starts_with("attachable-volumes-") => Unit::Count,
         _ => Unit::Byte,

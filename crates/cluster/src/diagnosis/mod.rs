@@ -275,7 +275,7 @@ impl Refusal {
                 format!("not enough pods of task {role}: {found} exist, minTaskMember is {wanted}")
             }
             Refusal::SubGroups(fault) => fault.text(),
-            Refusal::Topology(fault) => fault.text(),
+            Refusal::Topology(fault) => fault.text(dims),
             Refusal::Enqueue { plugin, text, missing } => {
                 format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
             }

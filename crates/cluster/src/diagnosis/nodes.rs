@@ -111,6 +111,19 @@ pub fn without_lack(message: &str) -> &str {
     ends.map_or(message, |(rest, _)| rest)
 }
 
+/// `cpu 2, memory 1Gi`, by name.
+pub(super) fn named(amounts: &Amounts, dims: &Dims) -> String {
+    let mut amounts: Vec<(&str, DimId, i64)> =
+        amounts.iter().map(|(dim, amount)| (dims.name(dim), dim, amount)).collect();
+    amounts.sort_unstable();
+    let others = amounts.len().saturating_sub(RESOURCES_MAX);
+    amounts.truncate(RESOURCES_MAX);
+    let each =
+        amounts.into_iter().map(|(name, dim, amount)| [name, " ", &dims.describe(dim, amount)].concat());
+    let others = (others > 0).then(|| format!("{others} other resources"));
+    each.chain(others).collect::<Vec<_>>().join(", ")
+}
+
 impl Shortage {
     /// Of the pods of a job, the shortage of the pod whose nearest node is the farthest.
     pub fn farthest(refusals: &[Refusal]) -> Option<&Self> {
@@ -123,15 +136,7 @@ impl Shortage {
 
     /// `least missing, on node n1: cpu 2, memory 1Gi`.
     pub fn text(&self, dims: &Dims) -> String {
-        let mut missing: Vec<(&str, DimId, i64)> =
-            self.missing.iter().map(|(dim, amount)| (dims.name(dim), dim, amount)).collect();
-        missing.sort_unstable();
-        let others = missing.len().saturating_sub(RESOURCES_MAX);
-        missing.truncate(RESOURCES_MAX);
-        let each =
-            missing.into_iter().map(|(name, dim, amount)| [name, " ", &dims.describe(dim, amount)].concat());
-        let others = (others > 0).then(|| format!("{others} other resources"));
-        let missing = each.chain(others).collect::<Vec<_>>().join(", ");
+        let missing = named(&self.missing, dims);
         let beyond = if self.is_beyond_all() { " (no node that it may use is large enough)" } else { "" };
         [LEAST_MISSING, &self.node, ": ", &missing, beyond].concat()
     }

@@ -1,6 +1,9 @@
 //! Why a `networkTopology` keeps pods waiting.
 use std::sync::Arc;
 
+use phalanx_resource::{Amounts, Dims};
+
+use super::nodes::named;
 use crate::event::TierLimit;
 
 /// Why a network topology is not met.
@@ -16,12 +19,14 @@ pub enum TopologyFault {
     Apart(TierLimit),
     /// No HyperNode has room for all.
     NoRoom {
-        /// The HyperNode with room for the most pods.
+        /// The HyperNode with room for the most pods; of several, the one that lacks the least.
         best: Arc<str>,
         /// For so many.
         fits: u32,
         /// The pods that need nodes together.
         wanted: u32,
+        /// What its nodes lack for the others; nothing where node filters refuse the pods.
+        missing: Amounts,
     },
     /// The network topology of a sub-group is not met.
     SubGroup {
@@ -44,7 +49,7 @@ impl TopologyFault {
         }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, dims: &Dims) -> String {
         match self {
             TopologyFault::NoPlugin => {
                 "networkTopology of mode hard needs plugin network-topology-aware in scheduler.conf"
@@ -63,11 +68,18 @@ impl TopologyFault {
                     "networkTopology: no HyperNode of {tier} or a lower one holds the nodes of all its pods"
                 )
             }
-            TopologyFault::NoRoom { best, fits, wanted } => format!(
-                "networkTopology: no HyperNode has room for {wanted} pod(s): HyperNode {best} has room for {fits}"
-            ),
+            TopologyFault::NoRoom { best, fits, wanted, missing } => {
+                let lacks = match missing.is_zero() {
+                    true => "node filters refuse them on its other nodes".to_owned(),
+                    false => format!("lacks {}", named(missing, dims)),
+                };
+                format!(
+                    "networkTopology: no HyperNode has room for {wanted} pod(s): HyperNode {best} has room for {fits}, \
+                     {lacks}"
+                )
+            }
             TopologyFault::SubGroup { policy, group, fault } => {
-                format!("sub-group {group} of subGroupPolicy {policy}: {}", fault.text())
+                format!("sub-group {group} of subGroupPolicy {policy}: {}", fault.text(dims))
             }
         }
     }

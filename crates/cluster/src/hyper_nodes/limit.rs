@@ -47,6 +47,15 @@ impl Cluster {
         }
     }
 
+    /// The lowest HyperNode that holds all these nodes; `None` without nodes, too.
+    pub fn domain_of_nodes(&self, nodes: &[NodeId]) -> Option<HyperNodeId> {
+        let holds_all = |id: &&HyperNodeId| {
+            let it = self.hyper_nodes.get(**id);
+            nodes.iter().all(|node| it.holds(*node))
+        };
+        self.hyper_nodes.of_node(*nodes.first()?).iter().find(holds_all).copied()
+    }
+
     /// The nodes that these tasks hold or are nominated to.
     pub fn nodes_of<'t>(&self, tasks: impl Iterator<Item = &'t TaskId>) -> Vec<NodeId> {
         let holds = |task: &&TaskId| {

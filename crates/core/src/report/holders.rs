@@ -3,7 +3,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_cluster::diagnosis::{Limit, Refusal, Unfit};
+use phalanx_cluster::diagnosis::{Limit, Refusal, TopologyFault, Unfit};
 use phalanx_cluster::event::Key;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Hold};
@@ -85,6 +85,9 @@ impl Inspection<'_> {
             Refusal::Overused { queue, .. } => {
                 let pending = &self.cluster().jobs[job].sums.pending;
                 (Some(queue), pending.iter().filter(|(_, amount)| *amount > 0).map(|(dim, _)| dim).collect())
+            }
+            Refusal::Topology(TopologyFault::NoRoom { missing, .. }) => {
+                (None, missing.iter().map(|(dim, _)| dim).collect())
             }
             Refusal::NotEntitled { why, .. } => return self.lacks(job, why),
             _ => return Vec::new(),

@@ -2,8 +2,8 @@
 use std::sync::Arc;
 
 use phalanx_cluster::event::{
-    Event, HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, PodInfo, PodPhase, SubGroupPolicy,
-    TierLimit, Time,
+    Constraints, Event, HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, PodInfo, PodPhase,
+    SubGroupPolicy, TierLimit, Time,
 };
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{Conf, Flag};
@@ -137,7 +137,33 @@ fn the_reason_names_the_hyper_node_with_the_most_room() {
     test.cycle();
     assert_eq!(
         test.reasons("g")[0],
-        "networkTopology: no HyperNode has room for 4 pod(s): HyperNode s3 has room for 3"
+        "networkTopology: no HyperNode has room for 4 pod(s): HyperNode s3 has room for 3, lacks cpu 3"
+    );
+}
+
+#[test]
+fn of_hyper_nodes_with_equal_room_the_reason_names_the_one_that_lacks_the_least() {
+    let mut test = three_tiers();
+    fill(&mut test, &[(0, 8), (1, 7), (2, 8), (3, 7), (4, 5), (5, 7), (6, 8), (7, 8)]);
+    test.gang(PodGroupInfo { topology: Some(hard(1)), ..group("g", 2) }, 2, "cpu=4");
+    test.cycle();
+    assert_eq!(
+        test.reasons("g")[0],
+        "networkTopology: no HyperNode has room for 2 pod(s): HyperNode s2 has room for 0, lacks cpu 4"
+    );
+}
+
+#[test]
+fn the_reason_says_that_node_filters_refuse_the_pods_of_a_hyper_node() {
+    let mut test = three_tiers();
+    let ssd = Constraints { node_selector: vec![("disk".into(), "ssd".into())], ..Constraints::default() };
+    test.add(PodGroupInfo { topology: Some(hard(1)), ..group("g", 1) });
+    test.add(PodInfo { constraints: Arc::new(ssd), ..member("g", 0, "cpu=1") });
+    test.cycle();
+    assert_eq!(
+        test.reasons("g")[0],
+        "networkTopology: no HyperNode has room for 1 pod(s): HyperNode s0 has room for 0, node filters refuse them on \
+         its other nodes"
     );
 }
 

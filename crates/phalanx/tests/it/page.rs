@@ -53,3 +53,49 @@ fn the_page_names_who_was_evicted_for_whom_and_why() {
     }
     assert_eq!(view["evicted"]["total"], told.len());
 }
+
+#[test]
+fn hyper_nodes_are_in_the_page_the_table_and_json() {
+    let scenario = "scenarios/network-topology/a-higher-tier-where-the-lower-has-no-room";
+    let args = ["-f", "cluster.yaml", "--scheduler-conf", "scheduler.conf", "-o"];
+    let printed = |format: &str| simulate(scenario, &[&args[..], &[format]].concat());
+    let report: Value = serde_json::from_str(&printed("json")).unwrap();
+    let domain = report["podGroups"]["default/g"]["hyperNode"].as_str().unwrap();
+    let hyper_node = &report["hyperNodes"][domain];
+    assert_eq!((&hyper_node["tier"], &hyper_node["parent"]), (&json!(2), &json!("s6")), "{hyper_node:#}");
+    assert_eq!(hyper_node["podGroups"], json!(["default/g"]));
+    assert_eq!((&hyper_node["nodes"], &hyper_node["allocatable"]["cpu"]), (&json!(4), &json!("32")));
+    let row = format!("  {domain}");
+    let table = printed("table");
+    let row = table.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("{table}"));
+    assert!(row.contains(" of 32") && row.ends_with("default/g"), "{row}");
+    let view = data(&printed("html"));
+    let gang =
+        view["gangs"]["list"].as_array().unwrap().iter().find(|gang| gang["name"] == "default/g").unwrap();
+    let at = gang["domain"].as_u64().unwrap() as usize;
+    assert_eq!(view["state"]["hyperNodes"]["list"][at]["name"], domain);
+}
+
+#[test]
+fn explain_names_the_hyper_nodes_without_room() {
+    let scenario = repository().join("scenarios/network-topology/a-hard-topology-waits");
+    let args = [
+        "explain",
+        "podgroup",
+        "g",
+        "-n",
+        "default",
+        "-f",
+        "cluster.yaml",
+        "--scheduler-conf",
+        "scheduler.conf",
+    ];
+    let told = phalanx_in(&scenario, &args, "").text().to_owned();
+    for part in [
+        "HyperNodes without room for it:",
+        "  s3 (tier 1): room for 2 of 3 pods, lacks cpu 1",
+        "  s0 (tier 1): room for 1",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}

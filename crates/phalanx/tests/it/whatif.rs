@@ -118,6 +118,11 @@ fn two_configurations_are_compared_by_what_they_place_and_evict() {
     assert_eq!(json["podGroups"]["default/high"]["after"]["placed"], 1, "{json:#}");
     assert_eq!(json["evictions"]["before"], json!({}));
     assert_eq!(json["evictions"]["after"].as_object().map(serde_json::Map::len), Some(3), "{json:#}");
+    let page = compared(&[&["simulate", "-f", "m.yaml", "-o", "html"], &confs[..]].concat());
+    let first = page.text().find("2 PodGroups come to another end").unwrap();
+    for part in ["3 pods are evicted in b.conf only", "default/high", "Evicted in", "preempted by"] {
+        assert!(page.text()[first..].contains(part), "{part}: {page:?}");
+    }
     let same = ["--scheduler-conf", "a.conf", "--new-conf", "b.conf"];
     let whatif = compared(&[&["whatif", "-f", "m.yaml", "-o", "json"], &same[..]].concat()).json();
     assert_eq!(whatif["podGroups"], json["podGroups"]);

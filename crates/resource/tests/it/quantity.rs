@@ -1,5 +1,5 @@
 use phalanx_resource::{
-    Quantity, QuantityError, describe_bytes, format_bytes, format_milli, format_things, format_units,
+    Quantity, QuantityError, for_people, format_bytes, format_milli, format_things, format_units,
 };
 use proptest::prelude::*;
 
@@ -320,16 +320,27 @@ proptest! {
 }
 
 #[test]
-fn bytes_in_messages_are_rounded_to_thousandths_of_a_unit() {
-    for (bytes, text) in [
-        (0, "0"),
-        (500, "500"),
-        (100 << 30, "100Gi"),
-        (35_791_394_133, "33.333Gi"),
-        (-35_791_394_133, "-33.334Gi"),
-        (1_000_000, "976.562Ki"),
-        (i64::MAX, "8388607.999Ti"),
+fn quantities_are_rounded_to_what_can_be_compared_at_a_glance() {
+    for (resource, amount, expected) in [
+        ("cpu", "22500", "22.5k"),
+        ("cpu", "5818182m", "5818"),
+        ("cpu", "500m", "500m"),
+        ("requests.cpu", "1500m", "1.5"),
+        ("cpu", "22k", "22k"),
+        ("cpu", "4", "4"),
+        ("nvidia.com/gpu", "0.5", "0.5"),
+        ("nvidia.com/gpu", "727.273", "727.3"),
+        ("nvidia.com/gpu", "40k", "40k"),
+        ("memory", "57344Gi", "56Ti"),
+        ("memory", "22000Gi", "21.5Ti"),
+        ("requests.memory", "240000Gi", "234.4Ti"),
+        ("memory", "16Gi", "16Gi"),
+        ("memory", "-1536Mi", "-1.5Gi"),
+        ("memory", "500", "500"),
+        ("memory", "0", "0"),
+        ("pods", "5500", "5500"),
+        ("cpu", "what", "what"),
     ] {
-        assert_eq!(describe_bytes(bytes), text, "{bytes}");
+        assert_eq!(for_people(resource, amount), expected, "{resource} {amount}");
     }
 }

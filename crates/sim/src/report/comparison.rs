@@ -79,7 +79,7 @@ impl GroupEnd {
         (&self.phase, self.placed, self.waiting) == (&other.phase, other.placed, other.waiting)
     }
 
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         if self.phase.is_empty() {
             return "-".to_owned();
         }

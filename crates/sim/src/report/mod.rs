@@ -1,5 +1,7 @@
 //! The report of a simulation and its formats.
 mod comparison;
+mod comparison_page;
+mod hyper_nodes;
 mod json;
 mod page;
 pub(crate) mod table;
@@ -10,9 +12,10 @@ use std::fmt;
 use phalanx_view::shape;
 use serde::Serialize;
 
-use phalanx_explain::for_people;
+use phalanx_resource::for_people;
 
 pub use comparison::{Comparison, GroupEnd, Sides};
+pub(crate) use hyper_nodes::HyperNodeOutcome;
 
 /// The report of a simulation. Serialised, it is the object that `-o json` prints; skipped fields are for tables and
 /// pages.
@@ -42,6 +45,9 @@ pub struct Report {
     pub pods: BTreeMap<String, PodOutcome>,
     /// Queues, by name.
     pub queues: BTreeMap<String, QueueOutcome>,
+    /// HyperNodes, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub hyper_nodes: BTreeMap<String, HyperNodeOutcome>,
     /// The queues when the most was allocated, if nothing is any more.
     #[serde(skip)]
     pub busiest: Option<BusiestQueues>,
@@ -91,6 +97,7 @@ impl fmt::Display for Lack {
 
 /// The outcome of a PodGroup.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct GroupOutcome {
     /// The phase.
     pub phase: String,
@@ -102,6 +109,9 @@ pub struct GroupOutcome {
     /// What the nearest node lacks, if nodes lack room.
     #[serde(flatten)]
     pub lack: Option<Lack>,
+    /// The lowest HyperNode that holds all its pods with nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hyper_node: Option<String>,
     /// What is free on nodes that have too little of a resource each, a line for each such resource; of the first gangs
     /// that wait only.
     #[serde(skip)]
@@ -344,7 +354,7 @@ pub(crate) fn figures<K: fmt::Display, V: fmt::Display>(amounts: impl IntoIterat
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// `cpu 22.5k, memory 56 Ti`; a dash for nothing.
+/// `cpu 22.5k, memory 56Ti`; a dash for nothing.
 fn people(amounts: &BTreeMap<String, String>) -> String {
     let rounded = amounts.iter().map(|(name, amount)| (name, for_people(name, amount)));
     if amounts.is_empty() { "-".into() } else { figures(rounded) }

@@ -43,6 +43,7 @@ impl Report {
             self.gangs(detail),
             self.single_pods(),
             self.queue_table(detail),
+            self.hyper_node_table(detail == Detail::Wide),
             self.evicted(),
             self.waiting(),
         ];
@@ -261,6 +262,7 @@ mod tests {
                 text: "least missing, on node n1: cpu 500m".to_owned(),
                 ..Lack::default()
             }),
+            hyper_node: None,
             fragments: vec!["cpu: 5 free in fragments".into()],
             queue: "q".into(),
             min_member: 3,

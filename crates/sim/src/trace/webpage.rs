@@ -1,7 +1,7 @@
 //! The report on a trace as one page without other files.
 use std::sync::Arc;
 
-use phalanx_view::{Section, escape, plain_page};
+use phalanx_view::{Section, plain_page, plain_table as table};
 
 use super::plot::{Line, plot};
 use super::report::{Run, TraceReport, Waits};
@@ -194,21 +194,4 @@ impl TraceReport {
         };
         format!("<div class=\"plots\">{plots}</div>{more}\n")
     }
-}
-
-/// A table; on a phone each row is a block, with the heads before its cells.
-fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let head = heads.iter().map(|text| format!("<th scope=\"col\">{}</th>", escape(text)));
-    let head: String = head.collect();
-    let cell = |(at, text): (usize, &String)| {
-        let class = if at == 0 { " class=\"name\"" } else { "" };
-        format!("<td{class} data-head=\"{}\">{}</td>", escape(heads.get(at).unwrap_or(&"")), escape(text))
-    };
-    let row =
-        |cells: Vec<String>| format!("<tr>{}</tr>\n", cells.iter().enumerate().map(cell).collect::<String>());
-    let body: String = rows.map(row).collect();
-    format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table\"><table class=\"flat\">\n\
-         <thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
-    )
 }

@@ -140,8 +140,12 @@ function detail(view, gang) {
   const moments = happened(gang).map(([what, time]) => el('div', {}, what + ' ' + moment(time, view)));
   const pods = [`${gang.placed} placed, ${gang.waiting} waiting` + (gang.nominated ? ` (${gang.nominated} nominated)` : '') +
     (gang.failed ? `, ${gang.failed} failed` : '') + `; minMember ${gang.min}`];
+  const domain = gang.domain === undefined ? null : view.state.hyperNodes.list[gang.domain];
+  const near = domain ? [link('hypernode', domain.name), ` (tier ${domain.tier})`]
+    : gang.nodes && view.state.hyperNodes.list.length > 0 ? ['in no common one'] : [];
+  const further = whyMore(gang).map(([name, lines]) => term(name, lines.map((line) => el('div', {}, line))));
   return el('dl', {}, term('Phase', gang.phase), term('Pods', pods), term('Annotations', gang.problem ? [gang.problem] : []), term('Why it waits', reasons), term('Nearest node', lack),
-    term('Times', moments), term('Nodes', nodes.flat(), more), term('Evicted', evicted));
+    further, term('Times', moments), term('HyperNode', near), term('Nodes', nodes.flat(), more), term('Evicted', evicted));
 }
 
 /** A button that shows the rest of a list. */

@@ -1,13 +1,14 @@
 // What the page does: draws a view, follows its address, and asks a live scheduler for the next view.
 
-const SECTIONS = [['why', 'Why they wait'], ['queues', 'Queues'], ['nodes', 'Nodes'], ['gangs', 'Gangs'], ['evictions', 'Evictions'],
-  ['jobs', 'Jobs'], ['events', 'Events']];
+const SECTIONS = [['why', 'Why they wait'], ['queues', 'Queues'], ['nodes', 'Nodes'], ['topology', 'Network'], ['gangs', 'Gangs'],
+  ['evictions', 'Evictions'], ['jobs', 'Jobs'], ['events', 'Events']];
 const TOKEN = 'phalanx-token';
 const EVERY_MS = 2000;
 
 /** What the reader chose. */
 const ui = {
   resource: -1, state: '', queue: '', text: '', kind: -1, sort: 'since', down: false, page: 0, gang: '', node: '', cell: null, open: new Set(),
+  tree: new Map(),
 };
 let current = null;
 
@@ -36,6 +37,7 @@ function draw() {
   drawQueues(view, ui, redraw);
   drawGangs(view, ui, redraw);
   drawNodes(view, ui);
+  drawTopology(view, ui, redraw);
   drawEvictions(view, ui, redraw);
   drawJobs(view);
   drawEvents(view, ui, redraw);
@@ -80,16 +82,21 @@ function follow() {
     byId('nodes').scrollIntoView({ block: 'start' });
     return;
   }
+  if (named.kind === 'hypernode') {
+    reveal(current, ui, named.name);
+    draw();
+  }
   const gang = current.byKey.get(text);
   if (gang) {
     ui.gang = text;
     if (!chosen(current, ui).includes(gang)) Object.assign(ui, { state: 'all', queue: '', text: '', kind: -1 });
     ui.page = Math.floor(chosen(current, ui).indexOf(gang) / PAGE);
+    if (isLive()) askWhy(text);
     draw();
   }
   const element = byId(idOf(text));
   element?.scrollIntoView({ block: 'start' });
-  element?.querySelector('a')?.focus({ preventScroll: true });
+  element?.querySelector('a, summary')?.focus({ preventScroll: true });
 }
 
 function listen() {
@@ -146,9 +153,7 @@ async function live() {
     if (!document.hidden && !asked) {
       try {
         const token = sessionStorage.getItem(TOKEN);
-        // Not as Authorization, which the API server takes off what it proxies.
-        const headers = token ? { 'X-Phalanx-Token': token } : {};
-        const answer = await fetch('api/v1/view', { headers, cache: 'no-store' });
+        const answer = await fetch('api/v1/view', { headers: headers(), cache: 'no-store' });
         if (answer.status === 401 || answer.status === 403) {
           asked = true;
           const why = token ? await reason(answer) : '';
@@ -163,6 +168,7 @@ async function live() {
           if (text === '') follow();
           text = next;
           say('Live, as of ' + new Date(current.now).toLocaleTimeString(), false);
+          askWhy(ui.gang);
         }
       } catch (error) {
         const stale = current ? '; the page shows ' + new Date(current.now).toLocaleTimeString() : '';
@@ -174,13 +180,15 @@ async function live() {
   }
 }
 
+/** The page asks a scheduler for its views; else its view stands in it. */
+const isLive = () => byId('data').textContent === 'null';
+
 function start() {
-  const data = JSON.parse(byId('data').textContent);
   listen();
-  if (data === null) {
+  if (isLive()) {
     live();
   } else {
-    take(data);
+    take(JSON.parse(byId('data').textContent));
     follow();
   }
 }

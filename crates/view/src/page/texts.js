@@ -3,24 +3,21 @@
 
 const SUFFIXES = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'];
 
-/** A number with at most three digits that count: 22.5k, 1.42k, 987. */
+/** Numbers as the commands write them (crate resource, people.rs): 22.5k, 5818, 402.8, 0.125. */
 function compact(number) {
-  const size = Math.abs(number);
-  if (size >= 10000) {
-    const steps = Math.min(Math.floor(Math.log10(size) / 3), 5);
-    return trimmed(number / 1000 ** steps) + ['', 'k', 'M', 'G', 'T', 'P'][steps];
-  }
-  return size >= 1000 ? number.toLocaleString('en', { maximumFractionDigits: 0 }) : trimmed(number);
+  const steps = Math.abs(number) >= 10000 ? Math.min(Math.floor(Math.log10(Math.abs(number)) / 3), 5) : 0;
+  return trimmed(number / 1000 ** steps) + ['', 'k', 'M', 'G', 'T', 'P'][steps];
 }
 
 function trimmed(number) {
-  const digits = Math.abs(number) >= 100 ? 0 : Math.abs(number) >= 10 ? 1 : 2;
-  return String(Number(number.toFixed(digits)));
+  const size = Math.abs(number);
+  return String(Number(number.toFixed(size < 10 ? 3 : size < 1000 ? 1 : 0)));
 }
 
 /** An amount in the unit of its resource. */
 function amount(unit, value) {
-  if (unit === 'milli') return compact(value / 1000);
+  if (unit === 'core' && value !== 0 && Math.abs(value) < 1000) return value + 'm';
+  if (unit === 'core' || unit === 'milli') return compact(value / 1000);
   if (unit === 'count') return compact(value);
   let steps = 0;
   let size = value;
@@ -29,6 +26,15 @@ function amount(unit, value) {
     steps += 1;
   }
   return trimmed(size) + SUFFIXES[steps];
+}
+
+/** A canonical quantity of a resource, as amounts of it are told. */
+function people(resource, quantity) {
+  const parts = /^(-?[0-9.]+)(?:([KMGTPE]i)|([mkMGTPE]?))$/.exec(quantity);
+  if (!parts) return quantity;
+  const value = Number(parts[1]) * (parts[2] ? 1024 ** SUFFIXES.indexOf(parts[2]) : parts[3] === 'm' ? 0.001 : 1000 ** ' kMGTPE'.indexOf(parts[3] || ' '));
+  if (/memory$|storage$|hugepages-/.test(resource)) return amount('byte', value);
+  return amount(/cpu$/.test(resource) ? 'core' : 'milli', value * 1000);
 }
 
 function percent(part, whole) {

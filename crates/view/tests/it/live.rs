@@ -4,20 +4,41 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use phalanx_view::{VIEW_PATH, View, live_page, security_policy};
+use phalanx_explain::{Patience, Question, Subject};
+use phalanx_testkit::TestCluster;
+use phalanx_testkit::browser::Browser;
+use phalanx_view::{VIEW_PATH, View, live_page, page, security_policy};
 
 use crate::samples;
-use phalanx_testkit::browser::Browser;
 
 /// What the scheduler answers.
-struct Answers {
+pub(crate) struct Answers {
     /// The token that it takes.
-    token: &'static str,
-    view: View,
+    pub(crate) token: &'static str,
+    pub(crate) view: View,
+    /// What it says of the gang that is asked about.
+    pub(crate) explain: String,
+}
+
+/// What a scheduler says of a gang.
+pub(crate) fn explain(test: &TestCluster, name: &str) -> String {
+    let question = Question { subject: Subject::PodGroup, namespace: "ns".into(), name: name.into() };
+    let answer = question.answer(&test.snapshot(), &[], &Patience::default());
+    serde_json::to_string(&answer.unwrap()).unwrap()
+}
+
+/// Opens the page of a scheduler in a tab that has its token.
+pub(crate) fn open_with_token(browser: &mut Browser, address: &str) {
+    browser.open(address);
+    browser.eval("sessionStorage.setItem('phalanx-token', 'secret')");
+    browser.call("Page.reload", &serde_json::json!({}));
+    browser.wait("document.getElementById('status').textContent.startsWith('Live')");
+    // The page asked without a token first.
+    browser.errors.clear();
 }
 
 /// Serves the page and the view below a path, as a proxy does; returns the address.
-fn serve(answers: &Arc<Mutex<Answers>>) -> String {
+pub(crate) fn serve(answers: &Arc<Mutex<Answers>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let answers = Arc::clone(answers);
@@ -40,6 +61,7 @@ fn answer(stream: &TcpStream, answers: &Answers) {
     let (status, body) = match path.strip_prefix("/proxy/") {
         Some("") => ("200 OK", live_page()),
         Some(VIEW_PATH) if known => ("200 OK", answers.view.to_json()),
+        Some("api/v1/explain/podgroup/ns/vision") if known => ("200 OK", answers.explain.clone()),
         Some(VIEW_PATH) => ("401 Unauthorized", "expected a token".to_owned()),
         _ => ("404 Not Found", String::new()),
     };
@@ -58,7 +80,7 @@ fn answer(stream: &TcpStream, answers: &Answers) {
 fn the_live_page_asks_for_a_token_once_and_follows_the_scheduler() {
     let Some(mut browser) = Browser::start() else { return };
     let view = View { begin: None, ..samples::view(5, 9) };
-    let answers = Arc::new(Mutex::new(Answers { token: "secret", view }));
+    let answers = Arc::new(Mutex::new(Answers { token: "secret", view, explain: String::new() }));
     browser.open(&serve(&answers));
     browser.wait("!document.getElementById('token').hidden");
     assert_eq!(browser.text("document.activeElement.id"), "token-text");
@@ -83,4 +105,31 @@ fn the_live_page_asks_for_a_token_once_and_follows_the_scheduler() {
     answers.lock().unwrap().token = "other";
     browser.wait("!document.getElementById('token').hidden");
     assert!(browser.seen("status").contains("expected a token"), "{}", browser.seen("status"));
+}
+
+#[test]
+fn an_open_gang_says_what_explain_says_of_it() {
+    let Some(mut browser) = Browser::start() else { return };
+    let racks = samples::racks();
+    let answers = Answers { token: "secret", view: racks.view(), explain: explain(&racks.test, "vision") };
+    let address = serve(&Arc::new(Mutex::new(answers)));
+    open_with_token(&mut browser, &address);
+    browser.eval("location.hash = '#podgroup=ns/vision'");
+    browser.wait("document.querySelector('tr.detail')?.innerText.includes('It would run')");
+    let detail = browser.text("document.querySelector('tr.detail').innerText");
+    for part in [
+        "with highestTierAllowed 2 in its networkTopology",
+        "number 1 of 1 waiting in queue research",
+        "nvidia.com/gpu: queue research 128, queue production 108",
+        "rack-",
+        "room for 3 of 4",
+    ] {
+        assert!(detail.contains(part), "{part}: {detail}");
+    }
+    assert_eq!(browser.errors, [""; 0]);
+
+    // A page on a file says how to ask.
+    let _page = browser.show(&page(&racks.view()), "#podgroup=ns/vision");
+    let detail = browser.text("document.querySelector('tr.detail').innerText");
+    assert!(detail.contains("phalanx explain podgroup vision -n ns -f FILES"), "{detail}");
 }

@@ -196,8 +196,9 @@ fn texts_are_those_of_people() {
     for (expression, expected) in [
         ("amount('milli', 22_500_000)", "22.5k"),
         ("amount('milli', 500)", "0.5"),
+        ("amount('core', 500)", "500m"),
         ("amount('byte', 56 * 2 ** 40)", "56Ti"),
-        ("amount('count', 1234)", "1,234"),
+        ("amount('count', 1234)", "1234"),
         ("percent(1, 3)", "33 %"),
         ("percent(999, 1000)", "99 %"),
         ("percent(1, 1000)", "< 1 %"),
@@ -207,6 +208,19 @@ fn texts_are_those_of_people() {
         ("duration(90_061_000)", "1 d 1 h"),
     ] {
         assert_eq!(browser.eval(expression), json!(expected), "{expression}");
+    }
+    for (resource, quantity) in [
+        ("cpu", "22500"),
+        ("cpu", "500m"),
+        ("cpu", "5818182m"),
+        ("nvidia.com/gpu", "0.5"),
+        ("nvidia.com/gpu", "40k"),
+        ("memory", "57344Gi"),
+        ("memory", "1610612736"),
+        ("pods", "5500"),
+    ] {
+        let shown = browser.eval(&format!("people('{resource}', '{quantity}')"));
+        assert_eq!(shown, json!(phalanx_resource::for_people(resource, quantity)), "as commands say it");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Views for tests of the page.
-use phalanx_cluster::event::Time;
+use phalanx_cluster::event::{
+    HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, TierLimit, Time,
+};
 use phalanx_cluster::testing::{group, node, queue};
 use phalanx_testkit::{TestCluster, helm, one_tier};
 use phalanx_view::{EvictedPod, History, JobRow, Seen, View};
@@ -31,6 +33,74 @@ pub(crate) fn view(nodes: usize, gangs: usize) -> View {
     let seen =
         Seen { cluster: &test.cluster, conf: &conf, groups: &groups, history: &history, now: Time(61_000) };
     View { title: "Phalanx".into(), begin: Some(0), ..View::of(seen) }
+}
+
+const TOPOLOGY: [&str; 5] = ["priority", "gang", "predicates", "nodeorder", "network-topology-aware"];
+
+/// Racks of nodes with 8 GPUs, two to a spine and all in one core, after a cycle.
+pub(crate) struct Racks {
+    pub(crate) test: TestCluster,
+    history: History,
+}
+
+impl Racks {
+    pub(crate) fn of(racks: usize, nodes: usize) -> Self {
+        let mut test = TestCluster::with(one_tier(&["enqueue", "allocate"], &TOPOLOGY));
+        test.add(queue("research", 1)).add(queue("production", 2));
+        let mut add = |name: String, tier: u32, members: Vec<HyperNodeMember>| {
+            test.add(HyperNodeInfo { name: name.into(), tier, tier_name: None, members, invalid: None });
+        };
+        let hyper_node = |name: String| HyperNodeMember::HyperNode(name.into());
+        for rack in 0..racks {
+            let names = (0..nodes).map(|at| HyperNodeMember::Node(format!("gpu-{rack}-{at}").into()));
+            add(format!("rack-{rack}"), 1, names.collect());
+        }
+        let spines = racks.div_ceil(2);
+        for spine in 0..spines {
+            let below = (2 * spine..racks.min(2 * spine + 2)).map(|rack| hyper_node(format!("rack-{rack}")));
+            add(format!("spine-{spine}"), 2, below.collect());
+        }
+        add("core".to_owned(), 3, (0..spines).map(|spine| hyper_node(format!("spine-{spine}"))).collect());
+        for (rack, at) in (0..racks).flat_map(|rack| (0..nodes).map(move |at| (rack, at))) {
+            test.add(node(&format!("gpu-{rack}-{at}"), "cpu=64 memory=512Gi nvidia.com/gpu=8"));
+        }
+        Self { test, history: History::default() }
+    }
+
+    /// Gangs of pods with 4 GPUs each, in one HyperNode of this tier or a lower one: name, queue, pods, tier.
+    pub(crate) fn gangs(mut self, gangs: &[(&str, &str, u32, u32)]) -> Self {
+        for (name, queue, pods, tier) in gangs {
+            let topology = Some(NetworkTopology::Hard(TierLimit::Number(*tier)));
+            let created = Time(self.test.now.0);
+            let group = PodGroupInfo { topology, queue: (*queue).into(), created, ..group(name, *pods) };
+            self.test.gang(group, *pods, "cpu=16 memory=100Gi nvidia.com/gpu=4");
+        }
+        let cycle = self.test.cycle();
+        self.history.note(&cycle.decisions, self.test.now);
+        for (pod, node) in &cycle.bound {
+            self.test.start(pod, node);
+        }
+        self
+    }
+
+    /// What a live page shows of them.
+    pub(crate) fn view(&self) -> View {
+        let (groups, conf) = (self.test.groups(), helm());
+        let (cluster, history) = (&self.test.cluster, &self.history);
+        let seen = Seen { cluster, conf: &conf, groups: &groups, history, now: Time(61_000) };
+        View { title: "Phalanx".into(), ..View::of(seen) }
+    }
+}
+
+/// Two spines of two racks with eight nodes each: three gangs run, and one finds no rack with room.
+pub(crate) fn racks() -> Racks {
+    let gangs = [
+        ("llm-70b", "research", 32, 2),
+        ("diffusion", "production", 14, 1),
+        ("speech", "production", 13, 1),
+        ("vision", "research", 4, 1),
+    ];
+    Racks::of(4, 8).gangs(&gangs)
 }
 
 /// A view whose texts all try to be more than text.

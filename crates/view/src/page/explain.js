@@ -1,0 +1,78 @@
+// What a live scheduler says of the open gang beyond the view.
+
+/** How often it is asked while the gang is open. */
+const EXPLAIN_EVERY_MS = 10000;
+
+/** The last answer. */
+const told = { key: '', at: 0, facts: null, failed: '' };
+
+/** The headers of a request. Not Authorization, which the API server takes off what it proxies. */
+function headers() {
+  const token = sessionStorage.getItem(TOKEN);
+  return token ? { 'X-Phalanx-Token': token } : {};
+}
+
+/** Asks about the open gang, unless the last answer is fresh; draws the page anew when the answer comes. */
+async function askWhy(key) {
+  const fresh = told.key === key && performance.now() - told.at < EXPLAIN_EVERY_MS;
+  if (!key || fresh) return;
+  if (told.key !== key) Object.assign(told, { key, facts: null, failed: '' });
+  told.at = performance.now();
+  const { kind, name } = object(key);
+  try {
+    const answer = await fetch('api/v1/explain/' + kind + '/' + name, { headers: headers(), cache: 'no-store' });
+    if (told.key !== key) return;
+    if (answer.ok) Object.assign(told, { facts: await answer.json(), failed: '' });
+    else told.failed = await reason(answer);
+  } catch (error) {
+    told.failed = error.message;
+  }
+  if (told.key === key && ui.gang === key) draw();
+}
+
+/** The terms and texts of the answer on a gang; a page on a file says which command tells the same. */
+function whyMore(gang) {
+  const key = keyOf(gang);
+  if (!isLive()) {
+    const [namespace, name] = gang.name.split('/');
+    const command = `phalanx explain ${gang.solo ? 'pod' : 'podgroup'} ${name} -n ${namespace} -f FILES`;
+    return gang.state === 'waiting' ? [['More', [['who holds what it lacks, and what would let it run: ', el('code', {}, command)]]]] : [];
+  }
+  if (told.key !== key || (!told.facts && !told.failed)) return [['More', [['asking the scheduler …']]]];
+  if (told.failed) return [['More', [['not known: ' + told.failed]]]];
+  const { pod, jobs } = told.facts;
+  return [...jobs.flatMap((job) => ofJob(job)), ...(pod && pod.chosen ? [['Why this node', chosenLines(pod.chosen)]] : [])]
+    .filter(([, lines]) => lines.length > 0);
+}
+
+const GATES = {
+  object: 'its object', queue: 'its queue', gang: 'the gang', enqueue: 'enqueue', quota: 'quota', nodes: 'nodes', release: 'terminating pods',
+  backOff: 'back-off', configuration: 'the configuration',
+};
+
+function ofJob({ place, queue, domain, why, remedies, members }) {
+  const [first, rest] = [(at) => `number ${at.at} of ${at.of}`, (count) => count > 0 ? ` and ${count} more` : ''];
+  const head = members.waiting === 0 ? 'It would be admitted' : remedies.alone ? 'It would run, if no other job waited' : 'It would run';
+  const within = (held) => held.withinQueue ? ' in queue ' + held.withinQueue : '';
+  const each = (list, resource, before = '') => list.map((it) => `${before}${it.name} ${people(resource, it.amount)}`);
+  const foreign = (held) => held.foreign ? ['pods of other schedulers ' + people(held.resource, held.foreign)] : [];
+  return [
+    ['Place', place ? [[`${first(place)} waiting in queue ${queue.name}`, queue.place && queue.place.of > 1 ? `; its queue is ${first(queue.place)}` : '']] : []],
+    ['Stopped at', why.gate ? [[GATES[why.gate] || why.gate]] : []],
+    [head, remedies.found.map((remedy) => [remedy.text])],
+    ['Held by', why.holders.map((held) => [`${held.resource}${within(held)}: `, [...each(held.queues, held.resource, 'queue '), ...foreign(held)].join(', '),
+      held.jobs.length > 0 ? el('small', {}, ' (', each(held.jobs, held.resource).join(', '), rest(held.others), ')') : ''])],
+    ['HyperNodes', (why.domains || []).slice(0, 5).map((it) => [link('hypernode', it.hyperNode), ` (tier ${it.tier}): room for ${it.fits} of ${it.wanted}` +
+      (Object.keys(it.missing).length > 0 ? ', lacks ' + Object.entries(it.missing).map(([name, of]) => `${name} ${people(name, of)}`).join(', ') : '')])],
+    ['Cannot use', why.constraints.map((of) => [of.names.join(', ') + rest(of.nodes - of.names.length) + ': ' + of.text +
+      (of.fragments && of.fragments.nodes > 1 ? ` (${people(of.fragments.resource, of.fragments.free)} free in fragments, at most ` +
+        `${people(of.fragments.resource, of.fragments.largest)} on one)` : '')])],
+  ];
+}
+
+/** Why a pod is on its node. */
+function chosenLines({ compared, nodes }) {
+  const line = (it) => [`${it.node} ${it.total.toFixed(1)}`, el('small', {}, ' (' +
+    Object.entries(it.byPlugin).map(([plugin, score]) => `${plugin} ${score.toFixed(1)}`).join(', ') + ')')];
+  return [[`${counted(compared, 'feasible node')}, by score:`], ...nodes.map(line)];
+}
