@@ -5,16 +5,19 @@
 mod answer;
 mod change;
 mod facts;
+mod owners;
 mod people;
+mod question;
 mod text;
 mod top;
 
-pub use answer::{Question, Subject, of_other_scheduler};
-pub use change::{Patience, Remedies, Remedy};
+pub use answer::of_other_scheduler;
+pub use change::{Change, Patience, Remedies, Remedy};
 pub use facts::{
     Chosen, Constraint, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts, Lack, Members,
-    NodeScores, Place, PodFacts, PodState, QueueFacts, Reservation, Why,
+    NodeScores, OwnerFacts, Place, PodFacts, PodState, QueueFacts, Reservation, Why,
 };
 pub use people::for_people;
+pub use question::{Question, Subject};
 pub use text::{amounts, waited};
 pub use top::{Alike, QueueRow, Top};

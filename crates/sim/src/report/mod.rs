@@ -13,6 +13,7 @@ use serde::Serialize;
 use phalanx_explain::for_people;
 
 pub use comparison::{Comparison, GroupEnd, Sides};
+pub use table::Detail;
 
 /// The report of a simulation. Serialised, it is the object that `-o json` prints; skipped fields are for tables and
 /// pages.
@@ -40,6 +41,9 @@ pub struct Report {
     pub job_flows: BTreeMap<String, JobFlowOutcome>,
     /// Waiting pods without a PodGroup, by `namespace/name`.
     pub pods: BTreeMap<String, PodOutcome>,
+    /// The nodes of pods of this scheduler without a PodGroup, by `namespace/name`.
+    #[serde(skip)]
+    pub singles: BTreeMap<String, String>,
     /// Queues, by name.
     pub queues: BTreeMap<String, QueueOutcome>,
     /// The queues when the most was allocated, if nothing is any more.
