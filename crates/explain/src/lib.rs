@@ -1,7 +1,7 @@
 //! Why a job waits or a pod is where it is: answers as data, made of a snapshot of the scheduler, and as text.
 //!
-//! The live scheduler answers `phalanx explain --scheduler` and `phalanx top` with it, the simulator `phalanx explain` on
-//! manifests.
+//! The live scheduler answers `phalanx explain --scheduler` and `phalanx top` with it, the simulator `phalanx explain`
+//! on manifests.
 mod answer;
 mod change;
 mod facts;

@@ -24,8 +24,8 @@ pub(crate) enum Command {
         #[arg(long)]
         strict: bool,
     },
-    /// Print what differs in meaning between two files, one difference a line; with -f or --live, also what they do. Exits
-    /// with 0 whether they differ or not, unless --exit-code is given
+    /// Print what differs in meaning between two files, one difference a line; with -f or --live, also what they do.
+    /// Exits with 0 whether they differ or not, unless --exit-code is given
     Diff(Box<Diff>),
     /// Print what a file means, without what is a default anyway; without a file, the built-in default
     Show {

@@ -23,8 +23,8 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The kind of the object: podgroup, pod, job, or that of any object that owns PodGroups or pods, such as deployment or
-    /// pytorchjob; or KIND/NAME
+    /// The kind of the object: podgroup, pod, job, or that of any object that owns PodGroups or pods, such as
+    /// deployment or pytorchjob; or KIND/NAME
     #[arg(value_parser = kind)]
     kind: String,
     /// Its name
@@ -33,8 +33,8 @@ pub(crate) struct Args {
     /// Its namespace; without it, that of the context for a live cluster, and default for files
     #[arg(short, long, value_parser = flag::namespace())]
     namespace: Option<String>,
-    /// Say instead what was decided about a pod, a PodGroup or a Job of Volcano, when and why, by the journal of a scheduler
-    /// (--journal-path); the full files before it are read too
+    /// Say instead what was decided about a pod, a PodGroup or a Job of Volcano, when and why, by the journal of a
+    /// scheduler (--journal-path); the full files before it are read too
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scheduler_conf", "scheduler"])]
     journal: Option<PathBuf>,
     #[command(flatten)]

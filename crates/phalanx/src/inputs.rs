@@ -88,8 +88,8 @@ pub(crate) struct ConfArgs {
     /// The configuration; without it, that of the live cluster's scheduler, and Volcano's built-in default for files
     #[arg(id = "scheduler_conf", long = "scheduler-conf", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The ConfigMap with the live scheduler's configuration; without it, those of Phalanx's and Volcano's manifests are
-    /// looked for
+    /// The ConfigMap with the live scheduler's configuration; without it, those of Phalanx's and Volcano's manifests
+    /// are looked for
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = flag::namespaced(), conflicts_with_all = ["scheduler_conf", "files", "scheduler"])]
     scheduler_configmap: Option<(String, String)>,
 }

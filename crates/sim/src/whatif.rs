@@ -80,8 +80,8 @@ impl WhatIf {
     }
 }
 
-/// When what waits at first would start, if pods run as long as is known or can be assumed. Nothing where such a run does
-/// not come to rest.
+/// When what waits at first would start, if pods run as long as is known or can be assumed. Nothing where such a run
+/// does not come to rest.
 pub fn expected_starts(conf: Conf, manifests: Manifests, options: &Options) -> ExpectedStarts {
     let options = Options { run_times: RunTimes::Assumed, ..options.clone() };
     let mut simulation = Simulation::new(manifests, conf, &options);
@@ -104,8 +104,8 @@ impl Manifests {
         Self { objects, end: now, dated_until: now, names: names.clone(), ..Self::default() }
     }
 
-    /// Applies a change that `explain` tells of, except to scheduler.conf. Pods keep what the scheduler does not know of
-    /// them. That a pod may preempt is said by its PriorityClass.
+    /// Applies a change that `explain` tells of, except to scheduler.conf. Pods keep what the scheduler does not know
+    /// of them. That a pod may preempt is said by its PriorityClass.
     pub fn apply(&mut self, change: &Change) {
         for event in &change.events {
             if let Event::Pod(pod) = event {

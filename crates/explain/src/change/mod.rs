@@ -1,5 +1,5 @@
-//! Changes that would let a waiting job run. Each is tried on a copy of the cluster, by a cycle of the core, and told only
-//! if it helps.
+//! Changes that would let a waiting job run. Each is tried on a copy of the cluster, by a cycle of the core, and told
+//! only if it helps.
 //!
 //! Looked for is what may be in the way: objects that are missing or closed, members that are missing, limits of queues
 //! and quotas, the state and labels of nodes, who may be evicted, the tier of a network topology, and room. Where no

@@ -167,8 +167,8 @@ fn larger(mut node: NodeInfo, more: &Resources) -> NodeInfo {
     node
 }
 
-/// The labels that a pod asks nodes for: of its selector, of the first term of its affinity that labels can satisfy, and
-/// of its rules on other pods. Of the latter only the key counts.
+/// The labels that a pod asks nodes for: of its selector, of the first term of its affinity that labels can satisfy,
+/// and of its rules on other pods. Of the latter only the key counts.
 fn asked(pod: &PodInfo) -> Vec<(Arc<str>, Option<Arc<str>>)> {
     let constraints = &pod.constraints;
     let selector = constraints.node_selector.iter().map(|(key, value)| (key.clone(), Some(value.clone())));

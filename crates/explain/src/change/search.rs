@@ -55,8 +55,8 @@ impl Waiting<'_> {
     }
 
     /// As few changes as are enough together: each is needed, and there are not more than [`TOGETHER_MAX`]. With all
-    /// changes up to one the job runs, without that one it does not: so that one is needed, and none behind it. The same
-    /// is asked again beside those that were found.
+    /// changes up to one the job runs, without that one it does not: so that one is needed, and none behind it. The
+    /// same is asked again beside those that were found.
     fn few(&self, fixes: &[&Fix<'_>]) -> Option<Remedy> {
         let mut needed: Vec<Numbered<'_, '_>> = Vec::new();
         let mut open: Vec<Numbered<'_, '_>> =

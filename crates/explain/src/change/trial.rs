@@ -67,8 +67,8 @@ impl Waiting<'_> {
         !self.patience.is_over() && self.runs_in(self.cluster.clone(), self.conf.clone())
     }
 
-    /// Whether a pod of the job is bound or nominated. A job without pods, which its controller makes once it is admitted,
-    /// need only be admitted.
+    /// Whether a pod of the job is bound or nominated. A job without pods, which its controller makes once it is
+    /// admitted, need only be admitted.
     fn runs_in(&self, mut cluster: Cluster, conf: Conf) -> bool {
         let mut scheduler = Scheduler::new(conf, 0);
         let decisions = scheduler.run(&mut cluster, self.now).decisions;
