@@ -1,6 +1,6 @@
 //! Waiting jobs: `explain` names why each waits and what would let it run. Each change that it names, applied to the
-//! manifests, lets it run, and a smaller one does not: with a number or an amount that is one less, or without one of the
-//! parts of the change.
+//! manifests, lets it run, and a smaller one does not: with a number or an amount that is one less, or without one of
+//! the parts of the change.
 //!
 //! The scenarios whose `expect.yaml` has the key `explain` ([`crate::scenarios::Explain`]).
 use std::fs;
@@ -71,7 +71,8 @@ impl Case {
         answer.jobs.pop().map(|job| job.remedies).or(answer.pod.map(|pod| pod.remedies)).unwrap()
     }
 
-    /// Whether what waits gets nodes for all pods that it needs, once the change is applied and virtual time has run on.
+    /// Whether what waits gets nodes for all pods that it needs, once the change is applied and virtual time has run
+    /// on.
     fn runs_with(&self, change: &Change) -> bool {
         let (mut conf, mut manifests) = (self.conf.clone(), self.manifests.clone());
         conf.actions.extend_from_slice(&change.actions);
@@ -88,8 +89,8 @@ impl Case {
     }
 }
 
-/// What is wrong with the changes that `explain` finds: with one of them the job does not run, or it runs without any or
-/// with a smaller one.
+/// What is wrong with the changes that `explain` finds: with one of them the job does not run, or it runs without any
+/// or with a smaller one.
 fn wrong_changes(case: &Path, explain: &Explain) -> Vec<String> {
     let case = Case::of(case, explain);
     let mut wrong = Vec::new();
