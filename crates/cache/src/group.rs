@@ -87,6 +87,7 @@ fn parts(
         status: status.as_ref().map(|status| group_status(status, interner)).unwrap_or_default(),
         annotations: Marks(metadata).kept(&[annotation::OF_GROUPS], interner),
         made_for_pods: is_made_for_pods(metadata),
+        controller: interner.controller(metadata),
         invalid: None,
         unsupported: None,
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use phalanx_cluster::event::Constraints;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use phalanx_cluster::event::{Constraints, ControllerRef};
 use phalanx_cluster::label::Labels;
 use rustc_hash::FxHashSet;
 
@@ -15,6 +16,7 @@ pub struct Interner {
     strings: Shared<str>,
     constraints: Shared<Constraints>,
     labels: Shared<[(Arc<str>, Arc<str>)]>,
+    controllers: Shared<ControllerRef>,
 }
 
 impl Interner {
@@ -38,6 +40,16 @@ impl Interner {
         let pairs: Vec<_> =
             labels.iter().map(|(key, value)| (self.string(key), self.string(value))).collect();
         self.labels.get(&pairs).unwrap_or_else(|| self.labels.keep(pairs.into())).into()
+    }
+}
+
+impl Interner {
+    /// The one copy of what an object says of its controller: without one, of its first owner.
+    pub fn controller(&mut self, metadata: &ObjectMeta) -> Option<Arc<ControllerRef>> {
+        let owners = metadata.owner_references.as_ref()?;
+        let owner = owners.iter().find(|owner| owner.controller == Some(true)).or(owners.first())?;
+        let of = ControllerRef { kind: self.string(&owner.kind), name: self.string(&owner.name) };
+        Some(self.controllers.get(&of).unwrap_or_else(|| self.controllers.keep(Arc::new(of))))
     }
 }
 

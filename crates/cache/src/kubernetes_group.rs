@@ -81,6 +81,7 @@ fn reduce(group: &PodGroup, identity: &Identity, names: &Names, interner: &mut I
         preemptable: marks.preemptable(),
         status: read_status(conditions, interner),
         annotations: marks.kept(&[annotation::OF_GROUPS], interner),
+        controller: interner.controller(metadata),
         invalid: faults.text(),
         unsupported: unsupported(spec).text(),
         ..PodGroupInfo::default()

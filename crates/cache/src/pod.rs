@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
 use phalanx_cluster::annotation::{self, Annotations};
 use phalanx_cluster::event::{
-    Constraints, PodInfo, PodLife, PodPhase, PodRef, QueueGate, Scoring, Strategy, Time,
+    Constraints, PodInfo, PodLife, PodPhase, PodRef, QueueGate, RunLimit, Scoring, Strategy, Time,
 };
 use phalanx_framework::conf::parse_bool;
 
@@ -63,6 +63,8 @@ pub(crate) fn reduce(
         annotations: annotations(&marks, group, interner),
         labels: metadata.labels.as_ref().map(|labels| interner.labels(labels)).unwrap_or_default(),
         claims: device::claims_of(pod, interner),
+        run_limit: run_limit(spec, &marks),
+        controller: interner.controller(metadata),
     })
 }
 
@@ -116,6 +118,15 @@ fn constraints_of(
     }
     let disks = volumes::disks(spec, interner);
     Ok(interner.constraints(Constraints { volumes, disks, scheduler, ..constraints }))
+}
+
+/// How long a pod runs: as its annotation says, else until its deadline.
+fn run_limit(spec: &slim::PodSpec, marks: &Marks<'_>) -> Option<RunLimit> {
+    let stated = marks.annotation(names::RUN_SECONDS).and_then(|text| text.parse::<f64>().ok());
+    let stated = stated.filter(|seconds| (0.0..=f64::from(u32::MAX)).contains(seconds));
+    let deadline = spec.active_deadline_seconds.and_then(|seconds| u32::try_from(seconds).ok());
+    let deadline = deadline.filter(|seconds| *seconds > 0).map(RunLimit::Deadline);
+    stated.map(|seconds| RunLimit::Stated(seconds.round() as u32)).or(deadline)
 }
 
 /// A pod asks for the gate by annotation; Phalanx removes the gate when the pod has no other.

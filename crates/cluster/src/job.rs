@@ -8,7 +8,9 @@ use super::task::{Counts, Status};
 use super::tree::Sums;
 use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
-use crate::event::{GroupRef, GroupStatus, Key, NetworkTopology, Phase, Resources, SubGroupPolicy, Time};
+use crate::event::{
+    ControllerRef, GroupRef, GroupStatus, Key, NetworkTopology, Phase, Resources, SubGroupPolicy, Time,
+};
 use crate::id::{QueueId, TaskId};
 
 /// The object of a job.
@@ -70,6 +72,8 @@ pub struct GroupObject {
     pub replaced: Option<GroupStatus>,
     /// Why a field cannot be honoured.
     pub invalid: Option<Arc<str>>,
+    /// The controller of the PodGroup.
+    pub controller: Option<Arc<ControllerRef>>,
     /// What people were told about its annotations.
     pub told: Option<Arc<str>>,
 }

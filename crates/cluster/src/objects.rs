@@ -68,8 +68,17 @@ impl Cluster {
         let task = &self.tasks[id];
         let job = task.job.map(|job| &self.jobs[job]);
         let of = |kind| job.filter(|job| job.kind == kind);
-        let PodDetails { index, created, preemptable, never_preempts, labels, annotations, .. } =
-            task.details.clone();
+        let PodDetails {
+            index,
+            created,
+            preemptable,
+            never_preempts,
+            labels,
+            annotations,
+            run_limit,
+            controller,
+            ..
+        } = task.details.clone();
         PodInfo {
             pod: PodRef::clone(&task.pod),
             created,
@@ -90,6 +99,8 @@ impl Cluster {
             claims: task.claims.as_ref().map(|linked| linked.named().clone()),
             annotations,
             labels,
+            run_limit,
+            controller,
         }
     }
 
@@ -148,6 +159,7 @@ impl Cluster {
             status: job.object.written.clone(),
             annotations: job.annotations.clone(),
             made_for_pods: false,
+            controller: job.object.controller.clone(),
             invalid: job.object.invalid.clone(),
             unsupported: None,
         })

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::devices::Linked;
 use crate::annotation::Annotations;
-use crate::event::{PodRef, QueueGate, Time};
+use crate::event::{ControllerRef, PodRef, QueueGate, RunLimit, Time};
 use crate::id::{ClassId, JobId, NodeId, QueueId};
 use crate::label::Labels;
 
@@ -181,6 +181,10 @@ pub struct PodDetails {
     pub unready: bool,
     /// When the pod was bound to its node.
     pub scheduled: Option<Time>,
+    /// How long it runs.
+    pub run_limit: Option<RunLimit>,
+    /// Its controller.
+    pub controller: Option<Arc<ControllerRef>>,
 }
 
 /// What the object of a pod says that the scheduler writes, as last read or decided.

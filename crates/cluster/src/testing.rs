@@ -60,6 +60,8 @@ pub fn pod(name: &str, requests: &str) -> PodInfo {
         labels: std::iter::empty().collect(),
         annotations: Annotations::default(),
         claims: None,
+        run_limit: None,
+        controller: None,
     }
 }
 

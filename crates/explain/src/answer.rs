@@ -1,82 +1,26 @@
 //! Answers made of a snapshot.
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use phalanx_api::names::KUBERNETES_POD_GROUP_PREFIX;
 use phalanx_cluster::event::{Key, Phase, PodInfo, Time};
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Cluster, JobKind, Status, Task};
+use phalanx_cluster::{Cluster, JobKind, Status};
 use phalanx_core::report::{self, Figures, GroupReport, Inspection, Snapshot};
 
-use crate::change::{self, Patience, Remedies, Remedy};
+use crate::change::{self, Patience, Remedies};
 use crate::facts::{
     Amounts, Chosen, Constraint, Domain, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts,
-    Lack, Members, NodeScores, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation, Why,
+    Lack, Members, NodeScores, OwnerFacts, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation,
+    Why,
 };
+use crate::question::{Question, Subject};
 
 /// The best nodes that are shown of those that a pod could have.
 const NODES_SHOWN: usize = 5;
 
-/// The nodes that are named for a reason.
-const NAMES_MAX: usize = 5;
-
-/// Evictions that are shown.
-const EVICTIONS_SHOWN: usize = 10;
-
-/// The kind of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// A Job of Volcano: its PodGroups.
-    Job,
-    /// A PodGroup.
-    PodGroup,
-    /// A pod.
-    Pod,
-}
-
-impl Subject {
-    /// The kind of this name, as on the command line.
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "job" => Some(Self::Job),
-            "podgroup" => Some(Self::PodGroup),
-            "pod" => Some(Self::Pod),
-            _ => None,
-        }
-    }
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Job => "job",
-            Self::PodGroup => "podgroup",
-            Self::Pod => "pod",
-        }
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Job => "Job",
-            Self::PodGroup => "PodGroup",
-            Self::Pod => "Pod",
-        })
-    }
-}
-
-/// What is asked about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// The kind of the object.
-    pub subject: Subject,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
+/// The jobs of one owner that are told of: of those that wait, where any do.
+const JOBS_SHOWN: usize = 3;
 
 impl Question {
     /// The answer; `None` where nothing is known of the object. `evictions` are the last ones, the newest last.
@@ -87,82 +31,48 @@ impl Question {
         patience: &Patience<'_>,
     ) -> Option<Explanation> {
         let inspection = snapshot.open();
-        let facts = |job: JobId| job_facts(snapshot, &inspection, job, patience);
         let cluster = &snapshot.cluster;
-        let evictions = self.evictions(cluster, evictions);
-        let (pod, jobs) = match self.subject {
-            Subject::Pod => match self.pod(cluster) {
-                Some(task) => {
-                    let job = cluster.tasks[task].job;
-                    (Some(pod_facts(cluster, &inspection, task)), job.into_iter().collect())
-                }
-                None if evictions.is_empty() => return None,
-                None => (Some(self.gone()), Vec::new()),
-            },
-            Subject::PodGroup | Subject::Job => (None, self.jobs(cluster)),
-        };
-        if pod.is_none() && jobs.is_empty() && evictions.is_empty() {
+        let pods = self.own_pods(cluster);
+        let mut jobs = self.own_jobs(cluster, &pods);
+        let evictions = self.evictions(cluster, &pods, &jobs, evictions);
+        if pods.is_empty() && jobs.is_empty() && evictions.is_empty() {
             return None;
         }
-        Some(Explanation { pod, jobs: jobs.into_iter().map(facts).collect(), evictions })
+        let owner = match &self.subject {
+            Subject::Owner(kind) => {
+                let mut owner = self.owner(kind, cluster, &pods, &jobs);
+                if owner.waiting > 0 {
+                    jobs.retain(|id| cluster.jobs[*id].waiting() > 0);
+                }
+                owner.left_out = jobs.len().saturating_sub(JOBS_SHOWN);
+                Some(owner)
+            }
+            Subject::PodGroup | Subject::Pod => None,
+        };
+        let pod = match (&self.subject, pods.first()) {
+            (Subject::Pod, Some(task)) => Some(pod_facts(cluster, &inspection, *task)),
+            (Subject::Pod, None) => Some(self.gone()),
+            _ => None,
+        };
+        let shown = if owner.is_some() { JOBS_SHOWN } else { jobs.len() };
+        let facts = |job: &JobId| job_facts(snapshot, &inspection, *job, patience);
+        Some(Explanation { owner, pod, jobs: jobs.iter().take(shown).map(facts).collect(), evictions })
     }
 
-    /// The namespaces that have an object of this kind and name.
-    pub fn namespaces(&self, cluster: &Cluster) -> BTreeSet<String> {
-        let job = |key: &Key, kind: JobKind| kind == JobKind::Group && self.means(key);
-        match self.subject {
-            Subject::Pod => {
-                let pods = cluster.tasks.iter().filter(|(_, task)| *task.pod.name == *self.name);
-                pods.map(|(_, task)| task.pod.namespace.to_string()).collect()
-            }
-            Subject::PodGroup | Subject::Job => {
-                let jobs = cluster.jobs.iter().filter(|(_, it)| it.object.exists && job(&it.key, it.kind));
-                jobs.map(|(_, job)| job.key.namespace.to_string()).collect()
-            }
+    fn owner(&self, kind: &str, cluster: &Cluster, pods: &[TaskId], jobs: &[JobId]) -> OwnerFacts {
+        let mut members: BTreeSet<TaskId> = pods.iter().copied().collect();
+        members.extend(jobs.iter().flat_map(|job| &cluster.jobs[*job].tasks));
+        let status =
+            |is: fn(Status) -> bool| members.iter().filter(|task| is(cluster.tasks[**task].status)).count();
+        OwnerFacts {
+            kind: kind.to_owned(),
+            name: format!("{}/{}", self.namespace, self.name),
+            pods: members.len(),
+            placed: status(Status::is_ready),
+            waiting: status(|status| matches!(status, Status::Pending | Status::Pipelined)),
+            left_out: 0,
+            foreign: pods.iter().filter(|task| cluster.tasks[**task].job.is_none()).count(),
         }
-    }
-
-    fn pod(&self, cluster: &Cluster) -> Option<TaskId> {
-        let is = |task: &Task| {
-            task.is_pod() && *task.pod.name == *self.name && *task.pod.namespace == *self.namespace
-        };
-        cluster.tasks.iter().find(|(_, task)| is(task)).map(|(id, _)| id)
-    }
-
-    /// PodGroups, by name.
-    fn jobs(&self, cluster: &Cluster) -> Vec<JobId> {
-        let own = cluster.jobs.iter().filter(|(_, job)| {
-            let exists = job.kind == JobKind::Group && job.object.exists;
-            exists && *job.key.namespace == *self.namespace && self.means(&job.key)
-        });
-        let mut jobs: Vec<JobId> = own.map(|(id, _)| id).collect();
-        jobs.sort_by_key(|id| &cluster.jobs[*id].key);
-        jobs
-    }
-
-    /// Whether a PodGroup of this name is meant, whatever its namespace.
-    fn means(&self, key: &Key) -> bool {
-        match self.subject {
-            Subject::Job => is_of_job(&key.name, &self.name),
-            _ => {
-                *key.name == *self.name
-                    || key.name.strip_prefix(KUBERNETES_POD_GROUP_PREFIX) == Some(&self.name)
-            }
-        }
-    }
-
-    /// The last evictions of the object's pods, the newest first.
-    fn evictions(&self, cluster: &Cluster, all: &[Evicted]) -> Vec<Evicted> {
-        let groups: Vec<String> = match self.subject {
-            Subject::Pod => Vec::new(),
-            _ => self.jobs(cluster).iter().map(|job| cluster.jobs[*job].key.to_string()).collect(),
-        };
-        let pod = format!("{}/{}", self.namespace, self.name);
-        let is = |evicted: &&Evicted| match self.subject {
-            Subject::Pod => evicted.pod == pod,
-            _ => evicted.pod_group.as_ref().is_some_and(|group| groups.contains(group)),
-        };
-        all.iter().rev().filter(is).take(EVICTIONS_SHOWN).cloned().collect()
     }
 
     fn gone(&self) -> PodFacts {
@@ -175,21 +85,10 @@ impl Question {
 pub fn of_other_scheduler(snapshot: &Snapshot, pod: PodInfo, own_name: &str) -> Explanation {
     let name = pod.pod.to_string();
     let pod_group = pod.group.as_ref().map(|group| Key::new(&pod.pod.namespace, group).to_string());
-    let remedy = || Remedy::new(format!("with spec.schedulerName {own_name}"));
-    let found = change::would_run(snapshot, pod).then(remedy).into_iter().collect();
-    let remedies = Remedies { found, ..Remedies::default() };
+    let found = change::as_ours(snapshot, pod, own_name).into_iter().collect();
+    let remedies = Remedies { found, tried: true, ..Remedies::default() };
     let pod = PodFacts { name, state: PodState::Foreign, pod_group, chosen: None, remedies };
     Explanation { pod: Some(pod), ..Explanation::default() }
-}
-
-/// Whether a PodGroup is that of a Job, by its name: `NAME-UID`, or `NAME` as Volcano made it before 1.5. In
-/// simulations the UID is `job-NAME`.
-fn is_of_job(group: &str, job: &str) -> bool {
-    let is_uid = |text: &str| {
-        let hexadecimal = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
-        text.strip_prefix("job-") == Some(job) || (text.len() == 36 && text.split('-').all(hexadecimal))
-    };
-    group.strip_prefix(job).is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_uid))
 }
 
 fn pod_facts(cluster: &Cluster, inspection: &Inspection<'_>, id: TaskId) -> PodFacts {
@@ -254,6 +153,7 @@ fn job_facts(
         domain: inspection.domain(id).map(Domain::from),
         why: why(inspection, &snapshot.cluster, id, told),
         reservation,
+        expected_start: None,
         remedies,
     }
 }
@@ -320,7 +220,7 @@ fn hyper_node_faults(cluster: &Cluster, id: JobId) -> Vec<String> {
 fn constraint(of: report::ExcludedNodes) -> Constraint {
     let nodes = of.nodes.len();
     let fragments = of.fragments.map(Fragments::from);
-    Constraint { text: of.text, nodes, names: texts(&of.nodes[..nodes.min(NAMES_MAX)]), fragments }
+    Constraint { text: of.text, nodes, names: texts(&of.nodes), fragments }
 }
 
 fn rejected(of: report::RejectedDomain) -> RejectedDomain {

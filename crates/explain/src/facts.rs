@@ -14,12 +14,35 @@ pub(crate) type Amounts = BTreeMap<String, String>;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Explanation {
+    /// The owner, where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<OwnerFacts>,
     /// The pod, where one was asked for.
     pub pod: Option<PodFacts>,
-    /// Its job, or the PodGroups of a Job.
+    /// Its job, or the first PodGroups and pods of an owner: of those that wait, where any do.
     pub jobs: Vec<JobFacts>,
     /// The last evictions of its pods, the newest first.
     pub evictions: Vec<Evicted>,
+}
+
+/// An object that owns PodGroups or pods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerFacts {
+    /// Its kind.
+    pub kind: String,
+    /// Namespace and name.
+    pub name: String,
+    /// Its pods.
+    pub pods: usize,
+    /// With a node, or succeeded.
+    pub placed: usize,
+    /// Waiting.
+    pub waiting: usize,
+    /// Those of other schedulers, as far as they are known.
+    pub foreign: usize,
+    /// How many of its PodGroups and pods without one that wait, or of all where none waits, are left out.
+    pub left_out: usize,
 }
 
 /// A pod.
@@ -107,6 +130,9 @@ pub struct JobFacts {
     pub why: Why,
     /// The nodes that it keeps.
     pub reservation: Option<Reservation>,
+    /// When it would start without any change, where run times are known, and what that assumes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_start: Option<String>,
     /// The smallest changes that would let it run.
     pub remedies: Remedies,
 }
@@ -244,7 +270,7 @@ pub struct Constraint {
     pub text: String,
     /// How many nodes.
     pub nodes: usize,
-    /// The first of them, by name.
+    /// The nodes, by name.
     pub names: Vec<String>,
     /// What is free on them, where they lack a resource.
     pub fragments: Option<Fragments>,
@@ -365,7 +391,10 @@ impl Explanation {
                 holders.jobs.retain(|held| own(&held.name));
                 holders.others += all - holders.jobs.len();
             }
-            job.remedies.found.retain(|it| it.namespace.as_deref().is_none_or(|of| of == namespace));
+            let all = job.remedies.found.len();
+            job.remedies.found.retain(|it| it.namespaces.iter().all(|of| of == namespace));
+            // That none was found is no longer known.
+            job.remedies.tried &= job.remedies.found.len() == all;
         }
     }
 }

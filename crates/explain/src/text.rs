@@ -1,4 +1,5 @@
 //! Answers as text: a fact a line.
+use std::collections::BTreeSet;
 use std::fmt;
 
 use phalanx_resource::for_people;
@@ -6,7 +7,7 @@ use phalanx_resource::for_people;
 use crate::change::Remedies;
 use crate::facts::{
     Amounts, Chosen, Constraint, Domain, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts,
-    NodeScores, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation, Why,
+    NodeScores, OwnerFacts, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation, Why,
 };
 
 /// HyperNodes without room that are named.
@@ -42,23 +43,60 @@ pub fn waited(seconds: i64) -> String {
     }
 }
 
+/// The nodes that are named for a reason, unless all are asked for.
+const NAMES_MAX: usize = 5;
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = Vec::new();
+        f.write_str(&self.text(NAMES_MAX))
+    }
+}
+
+impl Explanation {
+    /// As text with the names of all nodes.
+    pub fn wide(&self) -> String {
+        self.text(usize::MAX)
+    }
+
+    /// As text with so many names of nodes for each reason.
+    fn text(&self, names: usize) -> String {
+        let mut lines: Vec<String> = self.owner.iter().map(owner).collect();
         if let Some(pod) = &self.pod {
             lines.extend(pod_lines(pod));
         }
         for job in &self.jobs {
             if self.pod.is_none() {
-                lines.push(format!("PodGroup {}: {}", job.name, job.phase));
+                lines.push(head(job));
             }
-            lines.extend(job_lines(job));
+            lines.extend(job_lines(job, names));
         }
+        lines.extend(self.owner.as_ref().filter(|owner| owner.left_out > 0).map(left_out));
         if !self.evictions.is_empty() {
             lines.push("Evicted".to_owned());
             lines.extend(self.evictions.iter().map(eviction));
         }
-        lines.iter().try_for_each(|line| writeln!(f, "{line}"))
+        lines.into_iter().map(|line| line + "\n").collect()
+    }
+}
+
+/// `Deployment shop/web: 5 pods, 3 placed, 2 waiting`.
+fn owner(owner: &OwnerFacts) -> String {
+    let OwnerFacts { kind, name, pods, placed, waiting, foreign, .. } = owner;
+    let noun = if *pods == 1 { "pod" } else { "pods" };
+    let foreign = if *foreign > 0 { format!(", {foreign} of other schedulers") } else { String::new() };
+    format!("{kind} {name}: {pods} {noun}, {placed} placed, {waiting} waiting{foreign}")
+}
+
+fn left_out(owner: &OwnerFacts) -> String {
+    let which = if owner.waiting > 0 { "that wait, are" } else { "are" };
+    format!("{} more of its PodGroups, and pods without one, {which} not shown", owner.left_out)
+}
+
+fn head(job: &JobFacts) -> String {
+    match (job.solo, job.members.waiting) {
+        (false, _) => format!("PodGroup {}: {}", job.name, job.phase),
+        (true, 0) => format!("Pod {}: does not wait", job.name),
+        (true, _) => format!("Pod {}: waits", job.name),
     }
 }
 
@@ -84,7 +122,10 @@ fn chosen(chosen: &Chosen) -> Vec<String> {
         Some(place) => format!("its node is number {place}"),
         None => "its node is not feasible now".to_owned(),
     };
-    let head = format!("  if it were placed now: {} feasible {noun}, by score; {place}", chosen.compared);
+    let head = format!(
+        "  nodes for it as they are now, not as they were when it was placed: {} feasible {noun}, by score; {place}",
+        chosen.compared
+    );
     std::iter::once(head).chain(chosen.nodes.iter().map(scores)).collect()
 }
 
@@ -94,7 +135,7 @@ fn scores(node: &NodeScores) -> String {
     format!("    {} {:.1} ({}){later}", node.node, node.total, each.join(", "))
 }
 
-fn job_lines(job: &JobFacts) -> Vec<String> {
+fn job_lines(job: &JobFacts, names: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let members = &job.members;
     if !job.solo {
@@ -113,7 +154,8 @@ fn job_lines(job: &JobFacts) -> Vec<String> {
     lines.extend(job.place.map(|place| standing(place, &job.queue)));
     lines.extend(job.domain.iter().map(|domain| format!("  in HyperNode {domain}")));
     lines.extend(job.reservation.iter().map(reservation));
-    lines.extend(why(&job.why));
+    lines.extend(job.expected_start.iter().map(|start| format!("  {start}")));
+    lines.extend(why(&job.why, names));
     let head = match (members.waiting, job.remedies.alone) {
         (0, _) => "It would be admitted",
         (_, true) => "It would run, if no other job waited,",
@@ -131,6 +173,11 @@ fn remedies(head: &str, of: &Remedies) -> Vec<String> {
     }
     if of.unfinished {
         lines.push("Not all changes that might let it run were tried: the time for that was over".to_owned());
+    } else if of.tried && of.found.is_empty() {
+        lines.push(
+            "No change was found with which it would run: no single one, and no two or three together"
+                .to_owned(),
+        );
     }
     lines
 }
@@ -180,7 +227,7 @@ impl fmt::Display for Gate {
     }
 }
 
-fn why(why: &Why) -> Vec<String> {
+fn why(why: &Why, names: usize) -> Vec<String> {
     let mut lines = Vec::new();
     if !why.reasons.is_empty() {
         lines.push("It waits because:".to_owned());
@@ -190,8 +237,9 @@ fn why(why: &Why) -> Vec<String> {
     lines.extend(why.gate.map(|gate| format!("  stopped at: {gate}")));
     lines.extend(why.back_off_until.map(|until| format!("  back-off until {until}")));
     if !why.constraints.is_empty() {
-        lines.push("Nodes that it cannot use:".to_owned());
-        lines.extend(why.constraints.iter().map(constraint));
+        let excluded: BTreeSet<&String> = why.constraints.iter().flat_map(|of| &of.names).collect();
+        lines.push(format!("Nodes that it cannot use, {} of {}:", excluded.len(), why.nodes));
+        lines.extend(why.constraints.iter().map(|of| constraint(of, names)));
     }
     if !why.hyper_node_faults.is_empty() {
         lines.push("Faults of HyperNodes:".to_owned());
@@ -229,11 +277,12 @@ fn rejected(of: &RejectedDomain) -> String {
 }
 
 /// `  n1, n2 and 3 more: Insufficient nvidia.com/gpu (6 free on 3 nodes, at most 2 on one, n1; a pod needs 4)`.
-fn constraint(of: &Constraint) -> String {
-    let more = of.nodes - of.names.len().min(of.nodes);
+fn constraint(of: &Constraint, names: usize) -> String {
+    let shown = &of.names[..of.names.len().min(names)];
+    let more = of.nodes - shown.len().min(of.nodes);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let fragments = of.fragments.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
-    format!("  {}{more}: {}{fragments}", of.names.join(", "), of.text)
+    format!("  {}{more}: {}{fragments}", shown.join(", "), of.text)
 }
 
 /// `6 free in fragments on 3 nodes, at most 2 on one, n1; a pod needs 4`.

@@ -2,12 +2,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use clap::ValueEnum;
 use phalanx_conf::{Known, Parsed, Problem, Severity};
 use phalanx_framework::conf::Conf;
-use phalanx_sim::Options;
+use phalanx_sim::{Comparison, Detail, Options};
+use serde::Serialize;
 
-use crate::exit::{BadInput, counted, print, print_table};
+use crate::exit::{BadInput, Differ, counted, print, print_table};
 use crate::inputs::{self, ClusterArgs};
+use crate::remote::output::yaml;
 use crate::runs;
 
 /// Commands of `conf`.
@@ -21,7 +24,8 @@ pub(crate) enum Command {
         #[arg(long)]
         strict: bool,
     },
-    /// Print what differs in meaning between two files, one difference a line; with -f or --live, also what they do
+    /// Print what differs in meaning between two files, one difference a line; with -f or --live, also what they do.
+    /// Exits with 0 whether they differ or not, unless --exit-code is given
     Diff(Box<Diff>),
     /// Print what a file means, without what is a default anyway; without a file, the built-in default
     Show {
@@ -45,8 +49,36 @@ pub(crate) struct Diff {
     /// Say what both files do with a copy of the live cluster
     #[arg(long, conflicts_with = "files")]
     live: bool,
+    /// Exit with 1 when they differ in meaning; with -f or --live, when they do something else with the cluster
+    #[arg(long)]
+    exit_code: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
+    /// How to show what differs
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// The same with exact amounts, and all names
+    Wide,
+    /// One object for programs
+    Json,
+    /// The same object as YAML
+    Yaml,
+}
+
+/// What differs, as `-o json` prints it.
+#[derive(Debug, Serialize)]
+struct Differences {
+    /// In meaning, one a line.
+    conf: Vec<String>,
+    /// In what they do with the cluster, where one is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<Comparison>,
 }
 
 pub(crate) fn run(command: &Command) -> Result<()> {
@@ -67,16 +99,39 @@ pub(crate) fn run(command: &Command) -> Result<()> {
 
 fn diff(args: &Diff) -> Result<()> {
     let (old, new) = (inputs::conf(Some(&args.old))?, inputs::conf(Some(&args.new))?);
-    print(&phalanx_conf::diff(&old, &new).into_iter().map(|line| line + "\n").collect::<String>())?;
-    if !args.live && !args.cluster.has_files() {
-        return Ok(());
-    }
-    let manifests = args.cluster.source()?.manifests()?;
+    let conf = phalanx_conf::diff(&old, &new);
+    let cluster = if args.live || args.cluster.has_files() { Some(run_both(args, old, new)?) } else { None };
+    let differ = cluster.as_ref().map_or(!conf.is_empty(), |compared| !compared.is_empty());
+    let differences = Differences { conf, cluster };
+    let json = || serde_json::to_string_pretty(&differences).map(|text| text + "\n");
+    match args.output {
+        Format::Text => print_table(&differences.text(args, Detail::Short)),
+        Format::Wide => print_table(&differences.text(args, Detail::Wide)),
+        Format::Json => print(&json()?),
+        Format::Yaml => print(&yaml(&json()?)?),
+    }?;
+    if differ && args.exit_code { Err(Differ.into()) } else { Ok(()) }
+}
+
+fn run_both(args: &Diff, old: Conf, new: Conf) -> Result<Comparison> {
+    let manifests = args.cluster.objects()?.manifests()?;
     let default_queue = args.cluster.names.default_queue.as_str().into();
     let options = Options { default_queue, ..Options::default() };
-    let comparison = runs::compare([(old, manifests.clone()), (new, manifests)], &options, None)?;
-    let [old, new] = [&args.old, &args.new].map(|file| inputs::shown(file));
-    print_table(&format!("\n{}", comparison.to_table([&old, &new])))
+    runs::compare([(old, manifests.clone()), (new, manifests)], &options, None)
+}
+
+impl Differences {
+    fn text(&self, args: &Diff, detail: Detail) -> String {
+        let mut text: String = self.conf.iter().map(|line| format!("{line}\n")).collect();
+        if self.conf.is_empty() {
+            text += "No difference in meaning\n";
+        }
+        if let Some(cluster) = &self.cluster {
+            let [old, new] = [&args.old, &args.new].map(|file| inputs::shown(file));
+            text += &format!("\n{}", cluster.to_table([&old, &new], detail));
+        }
+        text
+    }
 }
 
 fn check(file: &Path, strict: bool) -> Result<()> {

@@ -20,6 +20,18 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
+/// Two inputs differ, which was told: only the exit code says it again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Differ;
+
+impl fmt::Display for Differ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("they differ")
+    }
+}
+
+impl std::error::Error for Differ {}
+
 /// An error of a command under the name vcctl: its text.
 #[derive(Debug)]
 struct OfVcctl(String);
@@ -90,6 +102,9 @@ pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     if error.is::<OfVcctl>() {
         let _ = print(&format!("{error}\n"));
         return ExitCode::from(255);
+    }
+    if error.is::<Differ>() {
+        return ExitCode::FAILURE;
     }
     format!("{error:#}").lines().for_each(|line| tell(format_args!("error: {line}")));
     if error.is::<BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }

@@ -1,4 +1,4 @@
-//! `phalanx explain`: why a Job, a PodGroup or a pod waits.
+//! `phalanx explain`: why a PodGroup, a pod, or what owns such, waits.
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -6,38 +6,41 @@ use clap::ValueEnum;
 use phalanx_cluster::event::Key;
 use phalanx_explain::{Explanation, Question, Subject};
 use phalanx_runtime::journal::{self, Happened, Line, Reader, history};
-use phalanx_sim::{Options, Simulation, counting_clock};
+use phalanx_sim::{Options, Simulation, counting_clock, expected_starts};
 
 use crate::exit::{BadInput, counted, print};
 use crate::flag;
-use crate::inputs::{self, ClusterArgs};
+use crate::inputs::{self, ClusterArgs, ConfArgs};
 use crate::remote;
 use crate::scheduler_api::SchedulerArgs;
 
 /// The first cycle places all that fits; the second gives the reasons of what still waits.
 const CYCLES: u32 = 2;
 
+/// The namespace where nothing names another one.
+const DEFAULT_NAMESPACE: &str = "default";
+
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The kind of the object
-    #[arg(value_enum)]
-    kind: Kind,
+    /// The kind of the object: podgroup, pod, job, or that of any object that owns PodGroups or pods, such as
+    /// deployment or pytorchjob; or KIND/NAME
+    #[arg(value_parser = kind)]
+    kind: String,
     /// Its name
     #[arg(value_parser = flag::name())]
-    name: String,
-    /// Its namespace
-    #[arg(short, long, default_value = "default", value_parser = flag::namespace())]
-    namespace: String,
-    /// Say instead what was decided about a pod or a PodGroup, when and why, by the journal of a scheduler
-    /// (--journal-path); the full files before it are read too
+    name: Option<String>,
+    /// Its namespace; without it, that of the context for a live cluster, and default for files
+    #[arg(short, long, value_parser = flag::namespace())]
+    namespace: Option<String>,
+    /// Say instead what was decided about a pod, a PodGroup or a Job of Volcano, when and why, by the journal of a
+    /// scheduler (--journal-path); the full files before it are read too
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scheduler_conf", "scheduler"])]
     journal: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// The configuration; without it, Volcano's built-in default
-    #[arg(long, value_name = "FILE")]
-    scheduler_conf: Option<PathBuf>,
+    #[command(flatten)]
+    conf: ConfArgs,
     #[command(flatten)]
     scheduler: SchedulerArgs,
     /// How to show the answer
@@ -46,35 +49,48 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    /// A Job of Volcano: its PodGroup
-    #[value(name = "job", alias = "vcjob")]
-    Job,
-    /// A PodGroup
-    #[value(name = "podgroup", alias = "pg")]
-    PodGroup,
-    /// A pod
-    Pod,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people
     Text,
+    /// The same with the names of all nodes
+    Wide,
     /// One object for programs
     Json,
     /// The same object as YAML
     Yaml,
 }
 
+/// A kind, or a kind and a name.
+fn kind(text: &str) -> Result<String, String> {
+    let (kind, name) = text.split_once('/').map_or((text, None), |(kind, name)| (kind, Some(name)));
+    let letters = |letter: char| letter.is_ascii_alphanumeric() || letter == '.';
+    let good = !kind.is_empty() && kind.chars().all(letters) && name.is_none_or(phalanx_cache::is_name);
+    good.then(|| text.to_owned()).ok_or_else(|| "expected a kind such as podgroup, or KIND/NAME".to_owned())
+}
+
 impl Args {
-    fn question(&self) -> Question {
-        let subject = match self.kind {
-            Kind::Job => Subject::Job,
-            Kind::PodGroup => Subject::PodGroup,
-            Kind::Pod => Subject::Pod,
+    fn question(&self, namespace: &str) -> Result<Question, BadInput> {
+        let (kind, name) = match (self.kind.split_once('/'), &self.name) {
+            (None, Some(name)) => (self.kind.as_str(), name.as_str()),
+            (Some((kind, name)), None) => (kind, name),
+            (None, None) => {
+                return Err(BadInput(format!("found kind {} without a name, expected KIND NAME", self.kind)));
+            }
+            (Some(_), Some(name)) => {
+                return Err(BadInput(format!("found {} and {name}, expected one object", self.kind)));
+            }
         };
-        Question { subject, namespace: self.namespace.clone(), name: self.name.clone() }
+        let subject = Subject::named(kind);
+        Ok(Question { subject, namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
+    /// The namespace that is given, or else that of the kubeconfig's context.
+    async fn live_namespace(&self) -> String {
+        if let Some(given) = &self.namespace {
+            return given.clone();
+        }
+        let remote = self.cluster.connection.open().await;
+        remote.map_or_else(|_| DEFAULT_NAMESPACE.to_owned(), |remote| remote.namespace(None).to_owned())
     }
 }
 
@@ -88,6 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&match args.output {
         Format::Text => answer.to_string(),
+        Format::Wide => answer.wide(),
         Format::Json => serde_json::to_string_pretty(&answer)? + "\n",
         Format::Yaml => serde_yaml::to_string(&answer)?,
     })
@@ -96,31 +113,42 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// What the live scheduler tells.
 fn live(args: &Args, url: &str) -> Result<Explanation> {
     remote::run("explain", async {
+        let question = args.question(&args.live_namespace().await)?;
         let kubeconfig = args.cluster.connection.kubeconfig();
-        args.scheduler.open(url, kubeconfig.as_deref()).await?.explain(&args.question()).await
+        args.scheduler.open(url, kubeconfig.as_deref()).await?.explain(&question).await
     })
 }
 
 fn simulated(args: &Args) -> Result<Explanation> {
-    let (conf, manifests) = args.cluster.source()?.read(args.scheduler_conf.as_deref())?;
+    let source = args.cluster.source(&args.conf)?;
+    let namespace = args.namespace.as_deref().or(source.namespace()).unwrap_or(DEFAULT_NAMESPACE);
+    let question = args.question(namespace)?;
+    let (conf, manifests) = source.read(args.conf.file())?;
     inputs::tell_unasked(&conf, &manifests);
     let default_queue = args.cluster.names.default_queue.as_str().into();
     let options = Options { default_queue, ..Options::default() };
+    let expected =
+        manifests.has_run_times().then(|| expected_starts(conf.clone(), manifests.clone(), &options));
     let mut simulation = Simulation::new(manifests, conf, &options);
     simulation.run_cycles(CYCLES, &mut counting_clock());
-    let question = args.question();
-    Ok(simulation.explain(&question).ok_or_else(|| missing(&simulation, &question))?)
+    let mut answer = simulation.explain(&question).ok_or_else(|| missing(&simulation, &question))?;
+    expected.unwrap_or_default().tell(&mut answer);
+    Ok(answer)
 }
 
 /// What a journal tells, a line for each decision.
 fn past(args: &Args, journal: &Path) -> Result<()> {
-    let key = Key::new(&args.namespace, &args.name);
-    let (kind, subject) = match args.kind {
-        Kind::Pod => ("pod", journal::Subject::Pod(key.clone())),
-        Kind::PodGroup => ("PodGroup", journal::Subject::PodGroup(key.clone())),
-        Kind::Job => {
-            let fault = "--journal tells of pods and PodGroups, expected pod or podgroup in place of job";
-            return Err(BadInput(fault.to_owned()).into());
+    let question = args.question(args.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE))?;
+    let Question { subject, namespace, name } = &question;
+    let key = Key::new(namespace, name);
+    let (kind, subject) = match subject {
+        Subject::Pod => ("pod", journal::Subject::Pod(key.clone())),
+        Subject::PodGroup => ("PodGroup", journal::Subject::PodGroup(key.clone())),
+        Subject::Owner(kind) if kind == "Job" => ("Job", journal::Subject::Job(key.clone())),
+        Subject::Owner(kind) => {
+            let fault =
+                "--journal tells of pods, PodGroups and Jobs of Volcano, expected pod, podgroup or job";
+            return Err(BadInput(format!("{fault} in place of {kind}")).into());
         }
     };
     let (mut told, mut times, mut found) = (Vec::new(), Vec::new(), false);
@@ -158,5 +186,9 @@ fn missing(simulation: &Simulation, question: &Question) -> BadInput {
         [only] => format!("; there is one in namespace {only} (-n {only})"),
         several => format!("; there are some in namespaces {}", several.join(", ")),
     };
-    BadInput(format!("{subject} {namespace}/{name} is not in the input{hint}"))
+    let what = match subject {
+        Subject::Owner(_) => "owns no PodGroup and no pod in the input",
+        Subject::PodGroup | Subject::Pod => "is not in the input",
+    };
+    BadInput(format!("{subject} {namespace}/{name} {what}{hint}"))
 }

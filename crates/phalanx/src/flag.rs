@@ -57,6 +57,16 @@ pub(crate) fn namespace() -> ValueParser {
     ValueParser::new(parse)
 }
 
+/// A namespace, a slash and a name.
+pub(crate) fn namespaced() -> ValueParser {
+    let parse = |text: &str| {
+        let both = text.split_once('/');
+        let both = both.filter(|(of, name)| phalanx_cache::is_name(of) && phalanx_cache::is_name(name));
+        both.map(|(of, name)| (of.to_owned(), name.to_owned())).ok_or("expected NAMESPACE/NAME")
+    };
+    ValueParser::new(parse)
+}
+
 /// A spec.schedulerName, which Kubernetes does not check.
 pub(crate) fn scheduler_name() -> ValueParser {
     let parse = |text: &str| {

@@ -11,9 +11,10 @@ use phalanx_sim::trace::Trace;
 
 use crate::bar::Bar;
 use crate::capture;
+use crate::deployed;
 use crate::exit::{BadInput, all_of, plain, tell};
 use crate::flag;
-use crate::remote::{self, Connection};
+use crate::remote::{self, Connection, Remote};
 
 /// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
@@ -64,7 +65,8 @@ pub(crate) struct ManifestArgs {
 
 impl ManifestArgs {
     pub(crate) fn source(&self) -> Source<'_> {
-        Source { texts: texts(&self.files), instead: Texts::default(), silent: false, names: &self.names }
+        let (texts, names) = (texts(&self.files), &self.names);
+        Source { texts, instead: Texts::default(), silent: false, names, deployed: None, namespace: None }
     }
 }
 
@@ -80,21 +82,63 @@ pub(crate) struct ClusterArgs {
     pub(crate) names: Names,
 }
 
+/// The scheduler.conf of a cluster.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConfArgs {
+    /// The configuration; without it, that of the live cluster's scheduler, and Volcano's built-in default for files
+    #[arg(id = "scheduler_conf", long = "scheduler-conf", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The ConfigMap with the live scheduler's configuration; without it, those of Phalanx's and Volcano's manifests
+    /// are looked for
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = flag::namespaced(), conflicts_with_all = ["scheduler_conf", "files", "scheduler"])]
+    scheduler_configmap: Option<(String, String)>,
+}
+
+impl ConfArgs {
+    /// The file, if one is given.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+}
+
 impl ClusterArgs {
     /// Whether files are given.
     pub(crate) fn has_files(&self) -> bool {
         !self.files.is_empty()
     }
 
-    pub(crate) fn source(&self) -> Result<Source<'_>> {
-        let texts = if self.files.is_empty() {
-            let copy = async { capture::objects(&self.connection.open().await?).await };
-            let objects = remote::run("copy the cluster", copy)?;
-            Texts { files: vec![(LIVE.to_owned(), capture::text(&objects))], faults: Vec::new() }
-        } else {
-            texts(&self.files)
-        };
-        Ok(Source { texts, instead: Texts::default(), silent: false, names: &self.names })
+    /// The objects, and of a live cluster its configuration unless a file has it.
+    pub(crate) fn source(&self, conf: &ConfArgs) -> Result<Source<'_>> {
+        if self.has_files() {
+            return Ok(self.of_texts(texts(&self.files)));
+        }
+        remote::run("copy the cluster", async {
+            let remote = self.connection.open().await?;
+            let deployed = match conf.file {
+                Some(_) => None,
+                None => deployed::conf(&remote, conf.scheduler_configmap.as_ref()).await?,
+            };
+            let namespace = Some(remote.namespace(None).to_owned());
+            Ok(Source { deployed, namespace, ..self.copied(&remote).await? })
+        })
+    }
+
+    /// The objects alone.
+    pub(crate) fn objects(&self) -> Result<Source<'_>> {
+        if self.has_files() {
+            return Ok(self.of_texts(texts(&self.files)));
+        }
+        remote::run("copy the cluster", async { self.copied(&self.connection.open().await?).await })
+    }
+
+    async fn copied(&self, remote: &Remote) -> Result<Source<'_>> {
+        let text = capture::text(&capture::objects(remote).await?);
+        Ok(self.of_texts(Texts { files: vec![(LIVE.to_owned(), text)], faults: Vec::new() }))
+    }
+
+    fn of_texts(&self, texts: Texts) -> Source<'_> {
+        let (names, instead) = (&self.names, Texts::default());
+        Source { texts, instead, silent: false, names, deployed: None, namespace: None }
     }
 }
 
@@ -107,6 +151,10 @@ pub(crate) struct Source<'a> {
     /// Nothing is told of objects that are left out.
     silent: bool,
     names: &'a Names,
+    /// The name and the text of the live scheduler's configuration.
+    deployed: Option<(String, String)>,
+    /// The namespace of the live cluster's context.
+    namespace: Option<String>,
 }
 
 /// Files by name and text, and those that cannot be read.
@@ -130,7 +178,7 @@ impl Source<'_> {
     /// Reads the manifests and the configuration. Notes on objects that were left out go to stderr; the problems of
     /// both are reported together.
     pub(crate) fn read(self, conf: Option<&Path>) -> Result<(Conf, Manifests), BadInput> {
-        match (self::conf(conf), self.manifests()) {
+        match (self.conf(conf), self.manifests()) {
             (Ok(conf), Ok(manifests)) => Ok((conf, manifests)),
             (conf, manifests) => {
                 Err(all_of(&conf.err().into_iter().chain(manifests.err()).collect::<Vec<_>>()))
@@ -138,9 +186,22 @@ impl Source<'_> {
         }
     }
 
+    /// The configuration in a file, or that of the live scheduler, or the built-in one. Warnings go to stderr.
+    pub(crate) fn conf(&self, file: Option<&Path>) -> Result<Conf, BadInput> {
+        match &self.deployed {
+            Some((name, text)) if file.is_none() => parsed(name, text),
+            _ => self::conf(file),
+        }
+    }
+
+    /// The namespace of the live cluster's context.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// Reads the manifests. Notes on objects that were left out go to stderr.
     pub(crate) fn manifests(self) -> Result<Manifests, BadInput> {
-        let Self { texts: Texts { files, mut faults }, instead, silent, names } = self;
+        let Self { texts: Texts { files, mut faults }, instead, silent, names, .. } = self;
         faults.extend(instead.faults);
         if files.is_empty() && !faults.is_empty() {
             return Err(all_of(&faults));
@@ -186,14 +247,18 @@ pub(crate) fn conf(file: Option<&Path>) -> Result<Conf, BadInput> {
         Some(file) => text(file)?,
         None => phalanx_conf::builtin_default().to_owned(),
     };
-    let Parsed { conf, problems } = phalanx_conf::parse(&text, &Known::builtin());
+    parsed(&name, &text)
+}
+
+fn parsed(name: &str, text: &str) -> Result<Conf, BadInput> {
+    let Parsed { conf, problems } = phalanx_conf::parse(text, &Known::builtin());
     let (errors, others): (Vec<_>, Vec<_>) =
         problems.iter().partition(|problem| problem.severity == Severity::Error);
     let Some(conf) = conf else {
-        return Err(all_of(&errors.into_iter().map(|error| error.in_file(&name)).collect::<Vec<_>>()));
+        return Err(all_of(&errors.into_iter().map(|error| error.in_file(name)).collect::<Vec<_>>()));
     };
     for other in others {
-        tell(format_args!("{}: {}", other.severity, other.in_file(&name)));
+        tell(format_args!("{}: {}", other.severity, other.in_file(name)));
     }
     Ok(conf)
 }

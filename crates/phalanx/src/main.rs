@@ -5,6 +5,7 @@ mod completion;
 mod conf;
 mod controllers;
 mod crds;
+mod deployed;
 mod examples;
 mod exit;
 mod explain;
@@ -55,8 +56,8 @@ enum Command {
     /// Make traces of jobs that arrive over time, which simulate --trace plays
     #[command(subcommand)]
     Trace(trace::Command),
-    /// Say why a Job, a PodGroup or a pod waits: once all that has room is placed, or as the live scheduler sees it. With
-    /// --journal, what was decided about it
+    /// Say why a Job, a PodGroup, a pod or another owner of pods waits: once all that has room is placed, or as the
+    /// live scheduler sees it. With --journal, what was decided about it
     Explain(explain::Args),
     /// Show queues and what waits in them, as the live scheduler sees it
     Top(top::Args),

@@ -1,14 +1,11 @@
 //! Runs of a simulation.
-use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::Result;
 use phalanx_framework::conf::Conf;
-use phalanx_sim::{
-    Comparison, ExpectedStart, Manifests, Options, Report, RunTimes, Simulation, counting_clock,
-};
+use phalanx_sim::{Comparison, Manifests, Options, Report, Simulation};
 
 use crate::bar::Bar;
 use crate::flag;
@@ -61,17 +58,4 @@ pub(crate) fn run(
         simulation.run_to_rest_telling(&mut clock, &mut |so_far| bar.show(|| so_far.to_string()))?;
     }
     Ok(simulation)
-}
-
-/// When PodGroups would start that wait at first, if pods run as long as is known or can be assumed. Nothing where such a
-/// run does not come to rest.
-pub(crate) fn expected_starts(
-    conf: Conf,
-    manifests: Manifests,
-    options: &Options,
-) -> BTreeMap<String, ExpectedStart> {
-    let options = Options { run_times: RunTimes::Assumed, ..options.clone() };
-    let mut simulation = Simulation::new(manifests, conf, &options);
-    let rests = simulation.run_to_rest(&mut counting_clock());
-    rests.map(|()| simulation.expected_starts()).unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_framework::conf::Conf;
 use phalanx_sim::trace::{self, Run, Trace, TraceReport};
-use phalanx_sim::{Manifests, Options};
+use phalanx_sim::{Detail, Manifests, Options};
 
 use crate::bar::Bar;
 use crate::exit::{BadInput, print, print_table, tell};
@@ -192,7 +192,8 @@ fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> 
     let comparison = runs::compare(sides, &args.options(), args.run.cycles)?;
     let [first, second] = files.map(inputs::shown);
     match args.output {
-        Format::Table | Format::Wide => print_table(&comparison.to_table([&first, &second])),
+        Format::Table => print_table(&comparison.to_table([&first, &second], Detail::Short)),
+        Format::Wide => print_table(&comparison.to_table([&first, &second], Detail::Wide)),
         Format::Json => print(&comparison.to_json()),
         Format::Yaml => print(&yaml(&comparison.to_json())?),
         Format::Html => print(&comparison.to_html([&first, &second])),

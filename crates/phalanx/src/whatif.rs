@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_framework::conf::Conf;
-use phalanx_sim::{AddedNodes, Changes, Comparison, Manifests, Options, WhatIf};
+use phalanx_sim::{AddedNodes, Changes, Comparison, Detail, Manifests, Options, WhatIf};
 
 use crate::exit::{BadInput, print, print_table};
 use crate::flag;
-use crate::inputs::{self, ClusterArgs};
+use crate::inputs::{self, ClusterArgs, ConfArgs};
 use crate::remote::{self, output::yaml};
 use crate::runs::{self, RunArgs};
 use crate::scheduler_api::SchedulerArgs;
@@ -27,9 +27,8 @@ pub(crate) struct Args {
     /// Nodes that are added, as many as said, like the node that is named
     #[arg(long, value_name = "NODE=COUNT", num_args = 1.., value_parser = added)]
     add_nodes: Vec<AddedNodes>,
-    /// The configuration; without it, Volcano's built-in default
-    #[arg(long, value_name = "FILE")]
-    scheduler_conf: Option<PathBuf>,
+    #[command(flatten)]
+    conf: ConfArgs,
     /// The configuration after the change; without it, the same one
     #[arg(long, value_name = "FILE")]
     new_conf: Option<PathBuf>,
@@ -46,6 +45,8 @@ pub(crate) struct Args {
 enum Format {
     /// For a terminal
     Table,
+    /// The same with exact amounts, and all names
+    Wide,
     /// One object for programs
     Json,
     /// The same object as YAML
@@ -71,7 +72,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => simulated(args, &changes)?,
     };
     match args.output {
-        Format::Table => print_table(&comparison.to_table(["NOW", "AFTER"])),
+        Format::Table => print_table(&comparison.to_table(["NOW", "AFTER"], Detail::Short)),
+        Format::Wide => print_table(&comparison.to_table(["NOW", "AFTER"], Detail::Wide)),
         Format::Json => print(&comparison.to_json()),
         Format::Yaml => print(&yaml(&comparison.to_json())?),
     }
@@ -95,20 +97,21 @@ fn simulated(args: &Args, changes: &Changes) -> Result<Comparison> {
         ..Options::default()
     };
     let [(conf, manifests), (new_conf, mut changed)] = read(args)?;
-    changed.change(changes).map_err(|missing| BadInput(missing.to_string()))?;
+    let drain = changed.change(changes).map_err(|missing| BadInput(missing.to_string()))?;
     inputs::tell_unasked(&new_conf, &changed);
     let sides = [(conf, manifests), (new_conf.clone(), changed.clone())];
-    let mut comparison = runs::compare(sides, &options, args.run.cycles)?;
-    if changed.has_run_times() {
-        comparison.expected_starts = runs::expected_starts(new_conf, changed, &options);
+    let comparison = Comparison { drain, ..runs::compare(sides, &options, args.run.cycles)? };
+    if !changed.has_run_times() {
+        return Ok(comparison);
     }
-    Ok(comparison)
+    Ok(comparison.with_starts(phalanx_sim::expected_starts(new_conf, changed, &options)))
 }
 
 /// The configuration and the manifests before and after the change.
 fn read(args: &Args) -> Result<[(Conf, Manifests); 2]> {
-    let source = args.cluster.source()?;
-    let new_conf = args.new_conf.as_deref().or(args.scheduler_conf.as_deref());
+    let source = args.cluster.source(&args.conf)?;
+    let old_conf = source.conf(args.conf.file())?;
+    let new_conf = args.new_conf.as_deref().or(args.conf.file());
     let (new, manifests) = if args.with.is_empty() {
         let new = source.read(new_conf)?;
         let manifests = new.1.clone();
@@ -118,5 +121,5 @@ fn read(args: &Args) -> Result<[(Conf, Manifests); 2]> {
         let (old, new) = runs::at_once(|| old.manifests(), || new.read(new_conf));
         (new?, old?)
     };
-    Ok([(inputs::conf(args.scheduler_conf.as_deref())?, manifests), new])
+    Ok([(old_conf, manifests), new])
 }

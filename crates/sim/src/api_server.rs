@@ -45,12 +45,13 @@ pub struct SimulatedPod {
 }
 
 impl SimulatedPod {
-    /// A pod of which only its object for the scheduler is known.
+    /// A pod of which only what the scheduler knows is known.
     pub(crate) fn known(info: PodInfo) -> Self {
+        let (run_ms, run) = RunTime::known(info.run_limit);
         Self {
             info,
-            run_ms: None,
-            run: RunTime::default(),
+            run_ms,
+            run,
             exit_code: 0,
             pvcs: Vec::new(),
             grace_ms: GRACE_SECONDS * 1_000,

@@ -1,6 +1,7 @@
 //! Disruptions that the disruption controller would allow.
 use phalanx_cache::Invalid;
 use phalanx_cluster::event::{PdbInfo, PodInfo, PodPhase};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::manifests::Object;
@@ -90,6 +91,38 @@ pub(crate) fn count_allowed(objects: &mut [Object]) {
             pdb.frees_unready |= status.is_healthy;
         }
     }
+}
+
+/// A PodDisruptionBudget that does not allow to evict at once all pods that a drain evicts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Blocked {
+    /// Namespace and name of the budget.
+    pub budget: String,
+    /// How many of its pods are evicted.
+    pub pods: u32,
+    /// How many disruptions it allows.
+    pub allowed: u32,
+}
+
+/// The budgets on which the eviction of these pods stops: a pod that is not ready is not counted where the budget lets
+/// it go.
+pub(crate) fn blocked(objects: &[Object], evicted: &[PodInfo]) -> Vec<Blocked> {
+    let blocked = |pdb: &PdbInfo, allowed: u32| {
+        let counts = |pod: &&PodInfo| {
+            pod.pod.namespace == pdb.key.namespace
+                && !(pdb.frees_unready && pod.life.unready)
+                && pdb.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+        };
+        let pods = evicted.iter().filter(counts).count() as u32;
+        (pods > allowed).then(|| Blocked { budget: pdb.key.to_string(), pods, allowed })
+    };
+    let each = objects.iter().filter_map(|object| match object {
+        Object::Pdb(pdb) => blocked(pdb, pdb.allowed),
+        Object::Budget(pdb, budget) => blocked(pdb, status_of(pdb, *budget, objects).allowed),
+        _ => None,
+    });
+    each.collect()
 }
 
 /// The status of a budget as its pods give it.

@@ -1,18 +1,20 @@
 //! Changes to a cluster before it is simulated: what if nodes were drained or added, or objects were others?
 use std::collections::BTreeSet;
 
-use phalanx_cluster::event::{NodeInfo, PodLife, PodPhase};
+use phalanx_cluster::event::{NodeInfo, PodInfo, PodLife, PodPhase};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use crate::budget::{self, Blocked};
 use crate::manifests::{Manifests, Object};
 
 /// Changes of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Changes {
-    /// Nodes that are cordoned, and whose pods of this scheduler wait again. Pods of other schedulers on them are gone.
+    /// Nodes that are cordoned, and whose pods of this scheduler wait again. Pods of other schedulers on them are gone;
+    /// those of DaemonSets, and static pods, stay, as with `kubectl drain --ignore-daemonsets`.
     pub drained: Vec<String>,
     /// Nodes that are added.
     pub added: Vec<AddedNodes>,
@@ -28,6 +30,16 @@ pub struct AddedNodes {
     pub count: u32,
 }
 
+/// What a drain does besides making pods wait again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Drain {
+    /// Pods of other schedulers, which are gone: where these would place them is not known.
+    pub foreign: Vec<String>,
+    /// Budgets for which it would have to wait.
+    pub blocked: Vec<Blocked>,
+}
+
 /// A node that is to be changed, and does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("node {0} is not in the input")]
@@ -35,24 +47,38 @@ pub struct NoSuchNode(pub String);
 
 impl Manifests {
     /// Changes nodes. ResourceClaims and volumes of the pods of a drained node stay as they are.
-    pub fn change(&mut self, changes: &Changes) -> Result<(), NoSuchNode> {
-        changes.drained.iter().try_for_each(|name| self.drain(name))?;
-        changes.added.iter().try_for_each(|added| self.add_nodes(added))
+    pub fn change(&mut self, changes: &Changes) -> Result<Drain, NoSuchNode> {
+        for name in &changes.drained {
+            self.node(name)?.unschedulable = true;
+        }
+        let drain = self.drain(&changes.drained);
+        changes.added.iter().try_for_each(|added| self.add_nodes(added))?;
+        Ok(drain)
     }
 
-    fn drain(&mut self, name: &str) -> Result<(), NoSuchNode> {
-        self.node(name)?.unschedulable = true;
+    fn drain(&mut self, nodes: &[String]) -> Drain {
+        let leaves = |pod: &PodInfo| {
+            let ended = matches!(pod.life.phase, PodPhase::Succeeded | PodPhase::Failed);
+            let on = |name: &str| nodes.iter().any(|node| node == name);
+            !ended && !stays(pod) && pod.life.node.as_deref().is_some_and(on)
+        };
+        let pods = self.objects.iter().filter_map(|object| match object {
+            Object::Pod(pod) => Some(&pod.info).filter(|pod| leaves(pod) && !pod.life.deleting),
+            _ => None,
+        });
+        let evicted: Vec<PodInfo> = pods.cloned().collect();
+        let blocked = budget::blocked(&self.objects, &evicted);
         self.objects.retain_mut(|object| {
             let Object::Pod(pod) = object else { return true };
-            let ended = matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed);
-            if ended || pod.info.life.node.as_deref() != Some(name) {
+            if !leaves(&pod.info) {
                 return true;
             }
             let waits = pod.info.ours && !pod.info.life.deleting;
             pod.info.life = PodLife::default();
             waits
         });
-        Ok(())
+        let foreign = evicted.iter().filter(|pod| !pod.ours).map(|pod| pod.pod.to_string());
+        Drain { foreign: foreign.collect(), blocked }
     }
 
     fn add_nodes(&mut self, added: &AddedNodes) -> Result<(), NoSuchNode> {
@@ -70,6 +96,11 @@ impl Manifests {
         let mut named = nodes.filter(|node| *node.name == *name);
         named.next().ok_or_else(|| NoSuchNode(name.to_owned()))
     }
+}
+
+/// Whether a drain leaves a pod where it is: a DaemonSet would make it again at once, and the kubelet a static one.
+fn stays(pod: &PodInfo) -> bool {
+    pod.controller.as_ref().is_some_and(|of| matches!(&*of.kind, "DaemonSet" | "Node"))
 }
 
 /// Objects that stand in place of others of the same apiVersion, kind, namespace and name.

@@ -2,7 +2,8 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use phalanx_explain::{Evicted, Explanation, Patience, Question, Subject, of_other_scheduler};
+use phalanx_cluster::event::PodInfo;
+use phalanx_explain::{Evicted, Explanation, Patience, Question, of_other_scheduler};
 
 use crate::simulation::Simulation;
 
@@ -13,9 +14,8 @@ impl Simulation {
         let snapshot = self.scheduler().snapshot(self.cluster());
         let known = question.answer(&snapshot, &self.evictions(), &Patience::default());
         known.or_else(|| {
-            let name = (&*question.namespace, &*question.name);
-            let mut pods = self.api_server().pods().filter(|_| question.subject == Subject::Pod);
-            let pod = pods.find(|pod| (&*pod.pod.namespace, &*pod.pod.name) == name)?;
+            let here = |pod: &&PodInfo| *pod.pod.namespace == *question.namespace && question.means(pod);
+            let pod = self.api_server().pods().find(here)?;
             Some(of_other_scheduler(&snapshot, pod.clone(), self.scheduler_name()))
         })
     }
@@ -40,10 +40,7 @@ impl Simulation {
 
     /// The namespaces that have an object of this kind and name.
     pub fn namespaces_of(&self, question: &Question) -> BTreeSet<String> {
-        let pods = self
-            .api_server()
-            .pods()
-            .filter(|pod| question.subject == Subject::Pod && !pod.ours && *pod.pod.name == *question.name);
+        let pods = self.api_server().pods().filter(|pod| !pod.ours && question.means(pod));
         let foreign = pods.map(|pod| pod.pod.namespace.to_string());
         question.namespaces(self.cluster()).into_iter().chain(foreign).collect()
     }

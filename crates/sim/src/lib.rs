@@ -51,13 +51,13 @@ mod workload;
 
 pub use api_server::{START_DELAY_MS, SimulatedPod};
 pub use bad_input::{BadInput, Refused};
-pub use budget::Budget;
-pub use changes::{AddedNodes, Changes, NoSuchNode};
+pub use budget::{Blocked, Budget};
+pub use changes::{AddedNodes, Changes, Drain, NoSuchNode};
 pub use kind::kinds_of_a_copy;
 pub use left::left_to_others;
 pub use manifests::{ControlledObject, Manifests, Object, ReadOptions, read, read_with};
-pub use report::{Comparison, GroupEnd, Report, Sides};
-pub use run_time::{ExpectedStart, RunTime};
+pub use report::{Comparison, Detail, GroupEnd, Report, Sides};
+pub use run_time::{ExpectedStart, ExpectedStarts, RunTime};
 pub use simulation::{Options, PERIOD_MS, Restless, RunTimes, Simulation, SoFar, counting_clock};
 pub use unasked::unasked;
-pub use whatif::WhatIf;
+pub use whatif::{WhatIf, expected_starts};

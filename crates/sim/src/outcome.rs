@@ -29,6 +29,7 @@ pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServe
         cron_jobs: BTreeMap::new(),
         job_flows: BTreeMap::new(),
         pods: single_pods(core, api_server),
+        singles: singles(api_server),
         queues: queues(&core.queues),
         busiest: None,
         stats: Stats {
@@ -134,6 +135,14 @@ fn single_pods(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, Po
             (pod.pod.to_string(), told.unwrap_or_default())
         })
         .collect()
+}
+
+/// The nodes of pods of ours without a PodGroup object, those that ended too.
+fn singles(api_server: &ApiServer) -> BTreeMap<String, String> {
+    let groups: BTreeSet<String> = api_server.groups().map(|group| group.key.to_string()).collect();
+    let single = |pod: &&PodInfo| pod.ours && group_of(pod).is_none_or(|group| !groups.contains(&group));
+    let node = |pod: &PodInfo| Some((pod.pod.to_string(), pod.life.node.as_ref()?.to_string()));
+    api_server.pods().filter(single).filter_map(node).collect()
 }
 
 pub(crate) fn lack(told: &GroupReport) -> Option<Lack> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use phalanx_cache::{Invalid, Names};
-use phalanx_cluster::event::{Contradiction, PodPhase, PodRef};
+use phalanx_cluster::event::{Contradiction, ControllerRef, PodPhase, PodRef};
 use serde_json::{Map, Value};
 
 use crate::api_server::SimulatedPod;
@@ -224,9 +224,11 @@ impl<'d> Reader<'d> {
                 break;
             }
         }
+        let controller = Arc::new(ControllerRef { kind: kind.into(), name: maker.name.clone() });
         for entry in &mut self.entries[before..] {
             if let Object::Pod(pod) = &mut entry.object {
                 pod.maker = Some(maker.clone());
+                pod.info.controller = Some(Arc::clone(&controller));
             }
         }
     }

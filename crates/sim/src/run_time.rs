@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use phalanx_cluster::event::{Key, PodInfo, PodPhase, Time};
+use phalanx_cluster::event::{Key, PodInfo, PodPhase, RunLimit, Time};
+use phalanx_explain::Explanation;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -79,6 +80,25 @@ pub struct ExpectedStart {
     pub assuming: Vec<String>,
 }
 
+/// When what waits at first would start, by `namespace/name`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExpectedStarts {
+    /// PodGroups.
+    pub pod_groups: BTreeMap<String, ExpectedStart>,
+    /// Pods without a PodGroup.
+    pub pods: BTreeMap<String, ExpectedStart>,
+}
+
+impl ExpectedStarts {
+    /// Adds when jobs that wait would start to what is told of them.
+    pub fn tell(&self, answer: &mut Explanation) {
+        for job in answer.jobs.iter_mut().filter(|job| job.members.waiting > 0) {
+            let starts = if job.solo { &self.pods } else { &self.pod_groups };
+            job.expected_start = starts.get(&job.name).map(ToString::to_string);
+        }
+    }
+}
+
 impl fmt::Display for ExpectedStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "expected start in {}", duration(self.seconds))?;
@@ -87,6 +107,16 @@ impl fmt::Display for ExpectedStart {
 }
 
 impl RunTime {
+    /// The stated run time in milliseconds, and what else the scheduler knows.
+    pub(crate) fn known(limit: Option<RunLimit>) -> (Option<i64>, Self) {
+        let ms = |seconds: u32| Some(i64::from(seconds) * 1_000);
+        match limit {
+            Some(RunLimit::Stated(seconds)) => (ms(seconds), Self::default()),
+            Some(RunLimit::Deadline(seconds)) => (None, Self { deadline_ms: ms(seconds), ..Self::default() }),
+            None => (None, Self::default()),
+        }
+    }
+
     /// What the object says.
     pub(crate) fn of(pod: &Value) -> Self {
         let deadline = pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64);

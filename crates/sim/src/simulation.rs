@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cluster::event::{Event, Key, PvcInfo, Time};
+use phalanx_cluster::event::{Event, PvcInfo, Time};
 use phalanx_cluster::{Cluster, ClusterOptions, JobKind};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::{GroupReport, Report as CoreReport};
@@ -23,7 +23,7 @@ use crate::outcome;
 use crate::past::{Busiest, Past};
 use crate::quota;
 use crate::report::{BusiestQueues, Report};
-use crate::run_time::{self, ExpectedStart};
+use crate::run_time::{self, ExpectedStart, ExpectedStarts, Other};
 use crate::volcano::Controllers;
 
 /// The period of cycles.
@@ -325,22 +325,25 @@ impl Simulation {
         (at.0 - self.started.0) as f64 / 1_000.0
     }
 
-    /// When PodGroups started that waited at first, by `namespace/name`, and which ends of pods were assumed.
-    pub fn expected_starts(&self) -> BTreeMap<String, ExpectedStart> {
-        let mut starts: BTreeMap<Key, Time> = BTreeMap::new();
-        for pod in self.api_server.pods() {
+    /// When what waited at first started, and which ends of pods were assumed.
+    pub fn expected_starts(&self) -> ExpectedStarts {
+        let mut starts: BTreeMap<Other, Time> = BTreeMap::new();
+        for pod in self.api_server.pods().filter(|pod| pod.ours) {
             let since = later(self.started, PERIOD_MS);
-            let (Some(group), Some(at)) = (&pod.group, pod.life.scheduled.filter(|at| *at > since)) else {
-                continue;
-            };
-            let first = starts.entry(Key::new(&pod.pod.namespace, group)).or_insert(at);
+            let Some(at) = pod.life.scheduled.filter(|at| *at > since) else { continue };
+            let first = starts.entry(Other::of(pod)).or_insert(at);
             *first = at.min(*first);
         }
-        let expected = |(key, at): (Key, Time)| {
+        let mut expected = ExpectedStarts::default();
+        for (of, at) in starts {
             let assuming = run_time::assumptions(&self.api_server.assumed_ends, at);
-            (key.to_string(), ExpectedStart { seconds: (at.0 - self.started.0) / 1_000, assuming })
-        };
-        starts.into_iter().map(expected).collect()
+            let start = ExpectedStart { seconds: (at.0 - self.started.0) / 1_000, assuming };
+            match of {
+                Other::PodGroup(key) => expected.pod_groups.insert(key.to_string(), start),
+                Other::Pod(key) => expected.pods.insert(key.to_string(), start),
+            };
+        }
+        expected
     }
 
     pub(crate) fn core_report(&self) -> CoreReport {

@@ -2,9 +2,10 @@
 use std::collections::BTreeSet;
 
 use phalanx_cluster::Cluster;
-use phalanx_cluster::event::{Event, Key, Time};
+use phalanx_cluster::event::{Event, Key, PodInfo, Time};
 use phalanx_conf::{Known, Parsed, Severity};
 use phalanx_core::report::Snapshot;
+use phalanx_explain::Change;
 use phalanx_framework::conf::Conf;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,8 @@ use crate::api_server::SimulatedPod;
 use crate::changes::Changes;
 use crate::manifests::{self, Manifests, Object, ReadOptions};
 use crate::report::{Comparison, Report};
-use crate::simulation::{Options, Restless, Simulation};
+use crate::run_time::ExpectedStarts;
+use crate::simulation::{Options, Restless, RunTimes, Simulation, counting_clock};
 
 /// Nodes that are added at most.
 const NODES_MAX: u32 = 10_000;
@@ -51,26 +53,40 @@ impl WhatIf {
         let before = Manifests::known(&snapshot.cluster, snapshot.now, names);
         let mut after = before.clone();
         after.put(&self.with)?;
-        after.change(&self.nodes).map_err(|missing| missing.to_string())?;
-        let mut run = |conf, manifests| self.run(conf, manifests, clock).map_err(|why| why.to_string());
-        Ok(Comparison::of(&run(snapshot.conf.clone(), before)?, &run(conf, after)?))
+        let drain = after.change(&self.nodes).map_err(|missing| missing.to_string())?;
+        let default_queue = after.names.default_queue.as_str().into();
+        let options = Options { default_queue, seed: self.seed, ..Options::default() };
+        let starts = || expected_starts(conf.clone(), after.clone(), &options);
+        let starts = if after.has_run_times() { starts() } else { ExpectedStarts::default() };
+        let mut run =
+            |conf, manifests| self.run(conf, manifests, &options, clock).map_err(|why| why.to_string());
+        let compared = Comparison::of(&run(snapshot.conf.clone(), before)?, &run(conf, after)?);
+        Ok(Comparison { drain, ..compared.with_starts(starts) })
     }
 
     fn run(
         &self,
         conf: Conf,
         manifests: Manifests,
+        options: &Options,
         clock: &mut dyn FnMut() -> f64,
     ) -> Result<Report, Restless> {
-        let default_queue = manifests.names.default_queue.as_str().into();
-        let options = Options { default_queue, seed: self.seed, ..Options::default() };
-        let mut simulation = Simulation::new(manifests, conf, &options);
+        let mut simulation = Simulation::new(manifests, conf, options);
         match self.cycles {
             Some(cycles) => simulation.run_cycles(cycles, clock),
             None => simulation.run_to_rest(clock)?,
         }
         Ok(simulation.report())
     }
+}
+
+/// When what waits at first would start, if pods run as long as is known or can be assumed. Nothing where such a run
+/// does not come to rest.
+pub fn expected_starts(conf: Conf, manifests: Manifests, options: &Options) -> ExpectedStarts {
+    let options = Options { run_times: RunTimes::Assumed, ..options.clone() };
+    let mut simulation = Simulation::new(manifests, conf, &options);
+    let rests = simulation.run_to_rest(&mut counting_clock());
+    rests.map(|()| simulation.expected_starts()).unwrap_or_default()
 }
 
 fn parsed(text: &str) -> Result<Conf, String> {
@@ -86,6 +102,45 @@ impl Manifests {
     fn known(cluster: &Cluster, now: Time, names: &ReadOptions) -> Self {
         let objects = cluster.objects().into_iter().filter_map(object).collect();
         Self { objects, end: now, dated_until: now, names: names.clone(), ..Self::default() }
+    }
+
+    /// Applies a change that `explain` tells of, except to scheduler.conf. Pods keep what the scheduler does not know
+    /// of them. That a pod may preempt is said by its PriorityClass.
+    pub fn apply(&mut self, change: &Change) {
+        for event in &change.events {
+            if let Event::Pod(pod) = event {
+                self.let_preempt(pod);
+            }
+            match event {
+                Event::PodGone(uid) => self
+                    .objects
+                    .retain(|object| !matches!(object, Object::Pod(pod) if pod.info.pod.uid == *uid)),
+                Event::PodGroupGone(key) => self
+                    .objects
+                    .retain(|object| !matches!(object, Object::PodGroup(group) if group.key == *key)),
+                other => object(other.clone()).into_iter().for_each(|object| self.put_object(object)),
+            }
+        }
+    }
+
+    fn let_preempt(&mut self, pod: &PodInfo) {
+        for object in &mut self.objects {
+            if let Object::PriorityClass { name, never_preempts, .. } = object
+                && Some(&*name) == pod.priority_class.as_ref()
+            {
+                *never_preempts &= pod.never_preempts;
+            }
+        }
+    }
+
+    fn put_object(&mut self, object: Object) {
+        let of = identity(&object);
+        let known = self.objects.iter_mut().find(|known| of.is_some() && identity(known) == of);
+        match (known, object) {
+            (Some(Object::Pod(known)), Object::Pod(pod)) => known.info = pod.info,
+            (Some(known), object) => *known = object,
+            (None, object) => self.objects.push(object),
+        }
     }
 
     /// Adds objects of manifests, in place of those of the same kind and name. Those without a date are created now.

@@ -129,6 +129,7 @@ pub(super) const LABEL_SELECTOR_REQUIREMENT: &Message =
 pub(super) const POD_SPEC: &Message = &[
     many(1, "volumes", Sub(VOLUME)),
     many(2, "containers", Sub(CONTAINER)),
+    one(5, "activeDeadlineSeconds", Number),
     map(7, "nodeSelector", Text),
     one(10, "nodeName", Text),
     one(11, "hostNetwork", Bool),

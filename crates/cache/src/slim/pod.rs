@@ -33,6 +33,7 @@ pub struct Pod {
 pub struct PodSpec {
     #[serde(deserialize_with = "non_empty")]
     pub node_name: Option<String>,
+    pub active_deadline_seconds: Option<i64>,
     #[serde(deserialize_with = "non_empty")]
     pub scheduler_name: Option<String>,
     pub priority: Option<i32>,

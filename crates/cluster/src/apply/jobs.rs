@@ -102,6 +102,7 @@ impl Cluster {
         job.object.exists = true;
         job.object.uid = info.uid;
         job.object.version = info.version;
+        job.object.controller = info.controller;
         job.created = info.created;
         job.min_member = info.min_member;
         job.topology = info.topology;

@@ -382,5 +382,7 @@ fn details(info: &PodInfo) -> PodDetails {
         annotations: info.annotations.clone(),
         unready: info.life.unready,
         scheduled: info.life.scheduled,
+        run_limit: info.run_limit,
+        controller: info.controller.clone(),
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Key, Resources, Time};
+use super::{ControllerRef, Key, Resources, Time};
 use crate::annotation::Annotations;
 use crate::label::Selector;
 
@@ -151,6 +151,9 @@ pub struct PodGroupInfo {
     pub annotations: Annotations,
     /// A PodGroup controller created the group for a pod without one, or for the owner of such pods.
     pub made_for_pods: bool,
+    /// Its controller, which only reports read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Arc<ControllerRef>>,
     /// An invalid field: the group waits with this reason.
     pub invalid: Option<Arc<str>>,
     /// A valid field that is not supported: the group waits with this reason.

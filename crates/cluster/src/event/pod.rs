@@ -19,6 +19,26 @@ pub struct PodRef {
     pub uid: Arc<str>,
 }
 
+/// What an object says of its controller: the owner reference with `controller: true`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControllerRef {
+    /// Kind.
+    pub kind: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+/// How long a pod runs, as its object says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RunLimit {
+    /// Seconds, by the annotation `phalanx.sh/run-seconds`.
+    Stated(u32),
+    /// Seconds at most, by `spec.activeDeadlineSeconds`.
+    Deadline(u32),
+}
+
 impl std::fmt::Display for PodRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
@@ -108,6 +128,12 @@ pub struct PodInfo {
     pub annotations: Annotations,
     /// Labels.
     pub labels: Labels,
+    /// How long it runs, which only predictions read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_limit: Option<RunLimit>,
+    /// Its controller, which only reports read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Arc<ControllerRef>>,
 }
 
 /// Where a pod is in its life.

@@ -2,15 +2,15 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::{Refusal, Unfit};
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::placement::NodeRanking;
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 use phalanx_resource::DimId;
 
-use super::Inspection;
+use super::{Gate, Inspection};
 use crate::cycle::Scheduler;
 
 /// Nodes that one reason excludes.
@@ -43,9 +43,14 @@ pub struct Fragments {
 
 impl Inspection<'_> {
     /// The nodes that are infeasible for the first pod of a job that found none, those of the most frequent reason
-    /// first; a node counts once for each of its reasons.
+    /// first; a node counts once for each of its reasons. Where the job was stopped before nodes were looked at, because
+    /// it was not admitted or its queue may not hold more, its first waiting pod counts.
     pub fn excluded_nodes(&self, job: JobId) -> Vec<ExcludedNodes> {
-        excluded_nodes(self.cluster(), &self.tiers, job, self.refusals(job))
+        let early = matches!(self.gate(job), Some(Gate::Enqueue | Gate::Quota));
+        let cluster = self.cluster();
+        let task = first_without_node(cluster, job, self.refusals(job))
+            .or_else(|| early.then(|| first_waiting(cluster, job)).flatten());
+        task.map(|task| excluded_nodes(cluster, &self.tiers, task)).unwrap_or_default()
     }
 }
 
@@ -53,12 +58,12 @@ impl Scheduler {
     /// The same without a snapshot, after a cycle.
     pub fn excluded_nodes(&self, cluster: &Cluster, job: JobId) -> Vec<ExcludedNodes> {
         let tiers = Tiers::open(PLUGINS, self.conf(), cluster, self.now());
-        excluded_nodes(cluster, &tiers, job, self.refusals().of(job))
+        let task = first_without_node(cluster, job, self.refusals().of(job));
+        task.map(|task| excluded_nodes(cluster, &tiers, task)).unwrap_or_default()
     }
 }
 
-fn excluded_nodes(cluster: &Cluster, tiers: &Tiers, job: JobId, why: &[Refusal]) -> Vec<ExcludedNodes> {
-    let Some(task) = first_without_node(cluster, job, why) else { return Vec::new() };
+fn excluded_nodes(cluster: &Cluster, tiers: &Tiers, task: TaskId) -> Vec<ExcludedNodes> {
     let excluded = NodeRanking::new(0).excluded(cluster, tiers, tiers.scoped_class(cluster, task));
     let told = |(unfit, ids): (Unfit, Vec<NodeId>)| of_reason(cluster, task, &unfit, &ids);
     let mut told: Vec<ExcludedNodes> = excluded.into_iter().map(told).collect();
@@ -72,6 +77,12 @@ fn first_without_node(cluster: &Cluster, job: JobId, why: &[Refusal]) -> Option<
         _ => None,
     })?;
     cluster.jobs[job].tasks.iter().copied().find(|task| cluster.tasks[*task].pod.name == *name)
+}
+
+fn first_waiting(cluster: &Cluster, job: JobId) -> Option<TaskId> {
+    let waits = |task: &TaskId| cluster.tasks[*task].status == Status::Pending;
+    let waiting = cluster.jobs[job].tasks.iter().copied().filter(waits);
+    waiting.min_by_key(|task| &cluster.tasks[*task].pod.name)
 }
 
 fn of_reason(cluster: &Cluster, task: TaskId, unfit: &Unfit, ids: &[NodeId]) -> ExcludedNodes {

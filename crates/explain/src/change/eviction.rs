@@ -3,10 +3,10 @@ use std::collections::BTreeSet;
 
 use phalanx_cluster::event::{Event, PdbInfo, PodGroupInfo, PodInfo};
 use phalanx_cluster::id::TaskId;
-use phalanx_cluster::{Job, JobKind};
-use phalanx_framework::conf::Conf;
+use phalanx_cluster::{Cluster, Job, JobKind};
 
-use super::{Fix, Remedy, TRIALS_MAX, Waiting};
+use super::fix::{Choice, Fix};
+use super::{TRIALS_MAX, Waiting};
 
 /// The PriorityClass of a job whose priority is raised.
 const RAISED: &str = "explain-raised";
@@ -22,39 +22,46 @@ const DISRUPTIONS_MAX: usize = 64;
 
 impl Waiting<'_> {
     /// What would let pods be evicted for the job.
-    pub(super) fn evictions(&self) -> Vec<Remedy> {
-        let mut found: Vec<Remedy> = Vec::new();
-        found.extend(self.first_helping(self.policy()));
-        found.extend(self.priority());
-        found.extend(self.cluster.pdb_infos().take(TRIALS_MAX).filter_map(|pdb| self.disruptions(&pdb)));
-        found.extend(self.first_helping(self.preemptable()));
-        found.extend(ACTIONS.iter().find_map(|action| self.action(action)));
-        found
+    pub(super) fn evictions(&self) -> Vec<Choice<'_>> {
+        let pdbs: Vec<PdbInfo> = self.cluster.pdb_infos().take(TRIALS_MAX).collect();
+        vec![
+            Choice::First(self.policy().into_iter().collect()),
+            Choice::First(self.priorities()),
+            Choice::Each(pdbs.into_iter().map(disruptions).collect()),
+            Choice::First(self.preemptable()),
+            Choice::First(self.actions()),
+        ]
     }
 
-    fn policy(&self) -> Option<Fix> {
+    fn policy(&self) -> Option<Fix<'_>> {
         let never = self.waiting_pods().any(|pod| pod.never_preempts);
         // A change of an existing pod's policy has no effect: the API server refuses it.
         let anew = |event: Event| match event {
             Event::Pod(pod) => vec![Event::PodGone(pod.pod.uid.clone()), Event::Pod(pod)],
             other => vec![other],
         };
-        let events = self.with_pods(|pod| pod.never_preempts = false).into_iter().flat_map(anew).collect();
-        never.then(|| Fix::new("with preemptionPolicy PreemptLowerPriority", events))
+        let edit = move |cluster: &Cluster| {
+            let pods = self.with_pods(cluster, |pod| pod.never_preempts = false);
+            pods.into_iter().flat_map(anew).collect()
+        };
+        never.then(|| Fix::new("with preemptionPolicy PreemptLowerPriority", edit))
     }
 
-    /// The lowest priority above that of a running job with which it would run.
-    fn priority(&self) -> Option<Remedy> {
+    /// Priorities above those of running jobs, the lowest first.
+    fn priorities(&self) -> Vec<Fix<'_>> {
         let own = self.job.priority.value;
         let running = self.cluster.jobs.iter().map(|(_, job)| job);
         let running = running.filter(|job| job.counts.ready() > 0 && job.priority >= own);
         let values: BTreeSet<i32> = running.map(|job| job.priority.saturating_add(1)).collect();
-        let helps = |value: &i32| self.helps(None, self.raised(*value));
-        let value = values.into_iter().take(PRIORITIES_MAX).find(helps)?;
-        Some(Remedy::new(match self.missing_class() {
-            Some(class) => format!("if PriorityClass {class} existed, with value {value} or more"),
-            None => format!("with priority {value} or more"),
-        }))
+        let fix = |value: i32| {
+            let text = match self.missing_class() {
+                Some(class) => format!("if PriorityClass {class} existed, with value {value} or more"),
+                None => format!("with priority {value} or more"),
+            };
+            let raised = move |value: i32| move |cluster: &Cluster| self.raised(cluster, value);
+            Fix::new(text, raised(value)).less(raised(value - 1))
+        };
+        values.into_iter().take(PRIORITIES_MAX).map(fix).collect()
     }
 
     fn missing_class(&self) -> Option<&str> {
@@ -62,28 +69,17 @@ impl Waiting<'_> {
         class.filter(|class| !self.cluster.has_priority_class(class))
     }
 
-    fn raised(&self, value: i32) -> Vec<Event> {
+    fn raised(&self, cluster: &Cluster, value: i32) -> Vec<Event> {
         let class = Event::PriorityClass { name: RAISED.into(), value, global_default: false };
-        let group = self.with_group(|group| group.priority_class = Some(RAISED.into()));
-        let pods = self.with_pods(|pod| {
+        let group = self.with_group(cluster, |group| group.priority_class = Some(RAISED.into()));
+        let pods = self.with_pods(cluster, |pod| {
             (pod.priority, pod.priority_class) = (Some(value), Some(RAISED.into()));
         });
         std::iter::once(class).chain(group).chain(pods).collect()
     }
 
-    fn disruptions(&self, pdb: &PdbInfo) -> Option<Remedy> {
-        let allowed = |more: usize| {
-            let allowed = pdb.allowed.saturating_add(more as u32);
-            vec![Event::from(PdbInfo { allowed, ..pdb.clone() })]
-        };
-        let more = self.fewest(DISRUPTIONS_MAX, allowed)?;
-        let noun = if more == 1 { "disruption" } else { "disruptions" };
-        let text = format!("if PodDisruptionBudget {} allowed {more} more {noun}", pdb.key);
-        Some(Remedy::of(text, &pdb.key))
-    }
-
     /// Running PodGroups, and pods without one, that are not preemptable.
-    fn preemptable(&self) -> Vec<Fix> {
+    fn preemptable(&self) -> Vec<Fix<'_>> {
         let (no, tasks) = (Some(false), &self.cluster.tasks);
         let runs = |task: &TaskId| tasks[*task].node.is_some();
         let kept = |job: &Job| {
@@ -100,19 +96,28 @@ impl Waiting<'_> {
             let pods = pods.map(|pod| PodInfo { preemptable: Some(true), ..pod }.into());
             let kind = if job.kind == JobKind::Group { "PodGroup" } else { "pod" };
             let text = format!("if {kind} {} were preemptable", job.key);
-            Fix::of(&job.key, text, group.into_iter().chain(pods).collect())
+            Fix::events(text, group.into_iter().chain(pods).collect()).about(&job.key)
         };
         jobs.into_iter().take(TRIALS_MAX).map(fix).collect()
     }
 
-    /// An action that the configuration lacks.
-    fn action(&self, action: &str) -> Option<Remedy> {
-        if self.conf.actions.iter().any(|known| known == action) {
-            return None;
-        }
-        let mut conf: Conf = self.conf.clone();
-        conf.actions.push(action.to_owned());
-        let remedy = || Remedy::new(format!("with action {action} in scheduler.conf"));
-        self.helps(Some(&conf), Vec::new()).then(remedy)
+    /// Actions that the configuration lacks.
+    fn actions(&self) -> Vec<Fix<'_>> {
+        let lacks = |action: &&str| !self.conf.actions.iter().any(|known| known == action);
+        ACTIONS.into_iter().filter(lacks).map(Fix::action).collect()
     }
+}
+
+fn disruptions<'w>(pdb: PdbInfo) -> Fix<'w> {
+    let key = pdb.key.clone();
+    let text = format!("if PodDisruptionBudget {key} allowed");
+    let text = move |more: usize| {
+        let noun = if more == 1 { "disruption" } else { "disruptions" };
+        format!("{text} {more} more {noun}")
+    };
+    let allowed = move |_: &Cluster, more: usize| {
+        let allowed = pdb.allowed.saturating_add(more as u32);
+        vec![Event::from(PdbInfo { allowed, ..pdb.clone() })]
+    };
+    Fix::counted(DISRUPTIONS_MAX, text, allowed).about(&key)
 }

@@ -1,11 +1,12 @@
 //! Limits of queues and of namespaces that keep a job out.
 use std::sync::Arc;
 
+use phalanx_cluster::Cluster;
 use phalanx_cluster::event::{Event, QueueInfo, QuotaInfo, Resources};
-use phalanx_core::report::Figures;
 use phalanx_resource::{Amounts, Quantity};
 
-use super::{Fix, Remedy, Waiting};
+use super::fix::{Choice, Fix};
+use super::{Waiting, with_queue};
 use crate::text;
 
 /// By how much the weight of a queue is multiplied at most.
@@ -13,13 +14,15 @@ const WEIGHT_MAX: u32 = 64;
 
 impl Waiting<'_> {
     /// Limits with which the job would run.
-    pub(super) fn limits(&self) -> Vec<Remedy> {
-        let queues = self.job.queue_lack.is_none().then(|| self.larger_queues(&self.request()));
-        let mut found: Vec<Remedy> = queues.and_then(|fixes| self.first_helping(fixes)).into_iter().collect();
-        found.extend(self.weight());
-        found.extend(self.helping(self.guarantees()));
-        found.extend(self.helping(self.quotas()));
-        found
+    pub(super) fn limits(&self) -> Vec<Choice<'_>> {
+        let queues =
+            self.job.queue_lack.is_none().then(|| self.larger_queues(&self.request())).unwrap_or_default();
+        vec![
+            Choice::First(queues),
+            Choice::First(self.weight().into_iter().collect()),
+            Choice::Each(self.guarantees()),
+            Choice::Each(self.quotas()),
+        ]
     }
 
     /// What the job's waiting pods request that it needs to start.
@@ -32,9 +35,9 @@ impl Waiting<'_> {
         parsed(&self.cluster.render(&sum))
     }
 
-    /// The queues on the way up with as much as they hold and the job requests, alone and all together.
-    fn larger_queues(&self, request: &Resources) -> Vec<Fix> {
-        let mut fixes: Vec<Fix> = Vec::new();
+    /// The queues on the way up with as much as they hold and the job requests.
+    fn larger_queues(&self, request: &Resources) -> Vec<Fix<'_>> {
+        let mut fixes: Vec<Fix<'_>> = Vec::new();
         for queue in self.queue_path() {
             let Some(id) = self.cluster.queue_named(&queue.name) else { continue };
             let held = parsed(&self.cluster.render_allocated(id, &self.cluster.devices_given(id)));
@@ -45,46 +48,48 @@ impl Waiting<'_> {
                 of_deserved.into_iter().filter(|(name, _)| queue.capability.iter().all(|it| it.0 != *name)),
             );
             if !more.is_empty() {
-                let text = format!("if queue {} might hold {} more", queue.name, amounts(&more));
-                fixes.push(Fix::new(text, vec![larger.into()]));
+                fixes.push(larger_queue(&queue.name, &more));
             }
         }
         fixes
     }
 
     /// A larger weight.
-    fn weight(&self) -> Option<Remedy> {
+    fn weight(&self) -> Option<Fix<'_>> {
         let queue = self.queue(&self.job.queue)?;
         let most = (queue.weight.max(1) as usize).saturating_mul(WEIGHT_MAX as usize);
-        let heavier = |weight: usize| vec![Event::from(QueueInfo { weight: weight as u32, ..queue.clone() })];
-        let weight = self.fewest(most, heavier)?;
-        Some(Remedy::new(format!("if queue {} had weight {weight}", queue.name)))
+        let name = queue.name.clone();
+        let text = move |weight: usize| format!("if queue {name} had weight {weight}");
+        let heavier = move |cluster: &Cluster, weight: usize| {
+            with_queue(cluster, &queue.name, |queue| queue.weight = weight as u32)
+        };
+        Some(Fix::counted(most, text, heavier))
     }
 
     /// Other queues without their guarantees, or with smaller ones where the amount is known.
-    fn guarantees(&self) -> Vec<Fix> {
+    fn guarantees(&self) -> Vec<Fix<'_>> {
+        let lack = self.job.queue_lack.as_ref().map(|lack| parsed(&lack.missing)).unwrap_or_default();
         let others = self.queues().into_iter().filter(|queue| queue.name != self.job.queue);
-        let mut fixes = Vec::new();
-        for queue in others.filter(|queue| !queue.guarantee.is_empty()) {
-            let lack = self.job.queue_lack.as_ref().map(|lack| parsed(&lack.missing)).unwrap_or_default();
-            let mut less = queue.clone();
-            lower(&mut less.guarantee, &lack);
-            let text = format!("if the guarantee of queue {} were {} less", queue.name, amounts(&lack));
+        let fix = |queue: QueueInfo| {
+            let name = queue.name;
+            let lowered = |lack: Resources| {
+                let name = name.clone();
+                move |cluster: &Cluster| with_queue(cluster, &name, |it| lower(&mut it.guarantee, &lack))
+            };
             if lack.is_empty() {
-                less.guarantee.clear();
-                fixes.push(Fix::new(
-                    format!("without the guarantee of queue {}", queue.name),
-                    vec![less.into()],
-                ));
-            } else {
-                fixes.push(Fix::new(text, vec![less.into()]));
+                let text = format!("without the guarantee of queue {name}");
+                return Fix::new(text, move |cluster| {
+                    with_queue(cluster, &name, |queue| queue.guarantee.clear())
+                });
             }
-        }
-        fixes
+            let text = format!("if the guarantee of queue {name} were {} less", amounts(&lack));
+            Fix::new(text, lowered(lack.clone())).less(lowered(a_little_less(&lack)))
+        };
+        others.filter(|queue| !queue.guarantee.is_empty()).map(fix).collect()
     }
 
     /// ResourceQuotas of the namespace with as much as is used and the job's minResources ask for besides its pods.
-    fn quotas(&self) -> Vec<Fix> {
+    fn quotas(&self) -> Vec<Fix<'_>> {
         let demand = self.cluster.quota_demand(&self.cluster.jobs[self.id]);
         let asked = parsed(&self.cluster.render(&demand));
         let larger = |quota: QuotaInfo| {
@@ -95,13 +100,40 @@ impl Waiting<'_> {
             let mut hard = quota.hard.clone();
             let more = raised(&mut hard, &quota.used, &asked);
             let text = format!("if ResourceQuota {} allowed {} more", quota.key, amounts(&more));
-            (!more.is_empty()).then(|| Fix::new(text, vec![QuotaInfo { hard, ..quota }.into()]))
+            let with = |more: &Resources| {
+                let mut hard = quota.hard.clone();
+                add(&mut hard, more);
+                vec![Event::from(QuotaInfo { hard, ..quota.clone() })]
+            };
+            let less = with(&a_little_less(&more));
+            (!more.is_empty()).then(|| Fix::events(text, with(&more)).less(move |_| less.clone()))
         };
         self.cluster.quota_infos(&self.job.key.namespace).filter_map(larger).collect()
     }
 }
 
-fn parsed(list: &[(Arc<str>, String)]) -> Resources {
+/// A queue that may hold more.
+pub(super) fn larger_queue<'w>(name: &Arc<str>, more: &Resources) -> Fix<'w> {
+    let with = |more: Resources| {
+        let name = name.clone();
+        move |cluster: &Cluster| {
+            with_queue(cluster, &name, |queue| {
+                add(&mut queue.capability, &more);
+                add(&mut queue.deserved, &more);
+            })
+        }
+    };
+    let text = format!("if queue {name} might hold {} more", amounts(more));
+    Fix::new(text, with(more.clone())).less(with(a_little_less(more)))
+}
+
+/// The same amounts, each less by a thousandth of a unit.
+pub(super) fn a_little_less(amounts: &Resources) -> Resources {
+    let less = |(name, amount): &(Arc<str>, Quantity)| Some((name.clone(), milli(amount.milli() - 1)?));
+    amounts.iter().filter_map(less).collect()
+}
+
+pub(super) fn parsed(list: &[(Arc<str>, String)]) -> Resources {
     list.iter().filter_map(|(name, amount)| Some((name.clone(), amount.parse().ok()?))).collect()
 }
 
@@ -127,11 +159,9 @@ fn raised(limits: &mut Resources, held: &Resources, request: &Resources) -> Reso
 }
 
 /// Adds amounts to those that are given: a resource that is not has no limit.
-pub(super) fn raise(limits: &mut Resources, more: &Figures) {
-    let more = parsed(more);
+fn add(limits: &mut Resources, more: &Resources) {
     for (name, limit) in limits {
-        let more = amount_of(&more, name).map_or(0, Quantity::milli);
-        if let Some(sum) = milli(limit.milli().saturating_add(more)) {
+        if let Some(sum) = amount_of(more, name).and_then(|more| sum(*limit, more)) {
             *limit = sum;
         }
     }
@@ -145,6 +175,10 @@ fn lower(amounts: &mut Resources, less: &Resources) {
             *amount = lower;
         }
     }
+}
+
+pub(super) fn sum(a: Quantity, b: Quantity) -> Option<Quantity> {
+    milli(a.milli().saturating_add(b.milli()))
 }
 
 fn milli(milli: i64) -> Option<Quantity> {

@@ -3,31 +3,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_cluster::event::{Dequeue, Event, PodInfo, PodLife, PodPhase, PodRef, QueueGate};
-use phalanx_cluster::{Job, JobKind, Status};
+use phalanx_cluster::{Cluster, Job, JobKind, Status};
 
-use super::{Fix, Remedy, Waiting, such_as};
+use super::fix::{Choice, Fix};
+use super::{Waiting, such_as};
 
 impl Waiting<'_> {
     /// Members with which the job would run, or fewer that it needs.
-    pub(super) fn missing_members(&self) -> Vec<Remedy> {
-        let first = [self.gates(), self.more_pods(), self.fewer_needed()];
-        let fixes = first.into_iter().flatten().chain(self.sub_groups());
-        let mut found = self.helping(fixes);
-        found.extend(self.first_helping(self.jobs_before()));
-        found
+    pub(super) fn missing_members(&self) -> Vec<Choice<'_>> {
+        let fixes = [self.gates(), self.more_pods(), self.fewer_needed(), self.sub_groups()];
+        vec![Choice::Each(fixes.into_iter().flatten().collect()), Choice::First(self.jobs_before())]
     }
 
-    fn gates(&self) -> Option<Fix> {
+    fn gates(&self) -> Option<Fix<'_>> {
         let gated: Vec<&PodInfo> =
             self.waiting_pods().filter(|pod| pod.gated && pod.queue_gate == QueueGate::None).collect();
         let which = such_as("pod", gated.len(), &gated.first()?.pod.name);
-        let events = self.with_pods(|pod| pod.gated = false);
         let gates = if gated.len() == 1 { "has no scheduling gate" } else { "have no scheduling gates" };
-        Some(Fix::new(format!("once {which} {gates}"), events))
+        let edit = |cluster: &Cluster| self.with_pods(cluster, |pod| pod.gated = false);
+        Some(Fix::new(format!("once {which} {gates}"), edit))
     }
 
     /// As many pods as the minimum of the gang, or of its tasks, asks for.
-    fn more_pods(&self) -> Option<Fix> {
+    fn more_pods(&self) -> Option<Fix<'_>> {
         let (group, like) = (self.group.as_ref()?, self.pods.first()?);
         let exist = self.pods.iter().filter(|pod| pod.life.phase != PodPhase::Failed && !pod.life.deleting);
         let mut found: BTreeMap<Arc<str>, u32> = BTreeMap::new();
@@ -40,14 +38,21 @@ impl Waiting<'_> {
             .filter(|(_, missing)| *missing > 0)
             .collect();
         if let Some((role, count)) = missing.first() {
-            let made = missing.iter().flat_map(|(role, count)| Self::made(like, role, *count));
             let noun = if *count == 1 { "pod" } else { "pods" };
-            return Some(Fix::new(format!("with {count} more {noun} of task {role}"), made.collect()));
+            let text = format!("with {count} more {noun} of task {role}");
+            let made = |less: u32| {
+                let each = missing.iter().flat_map(|(role, count)| Self::made(like, role, count - less));
+                each.collect::<Vec<Event>>()
+            };
+            let less = made(1);
+            return Some(Fix::events(text, made(0)).less(move |_| less.clone()));
         }
         let count = group.min_member.saturating_sub(found.values().sum());
         let noun = if count == 1 { "pod" } else { "pods" };
-        let events = Self::made(like, &like.role, count).collect();
-        (count > 0).then(|| Fix::new(format!("with {count} more {noun} like {}", like.pod.name), events))
+        let made = |count: u32| Self::made(like, &like.role, count).collect::<Vec<Event>>();
+        let less = made(count.saturating_sub(1));
+        let text = format!("with {count} more {noun} like {}", like.pod.name);
+        (count > 0).then(|| Fix::events(text, made(count)).less(move |_| less.clone()))
     }
 
     /// Pods like one that exists.
@@ -60,28 +65,31 @@ impl Waiting<'_> {
         })
     }
 
-    fn fewer_needed(&self) -> Option<Fix> {
+    fn fewer_needed(&self) -> Option<Fix<'_>> {
         let group = self.group.as_ref()?;
         let found = self.pods.iter().filter(|pod| pod.life.phase != PodPhase::Failed).count() as u32;
-        let events = self.with_group(|group| group.min_member = found);
-        (found > 0 && found < group.min_member).then(|| Fix::new(format!("with minMember {found}"), events))
+        let with = |min| move |cluster: &Cluster| self.with_group(cluster, |group| group.min_member = min);
+        let fix = || Fix::new(format!("with minMember {found}"), with(found)).less(with(found + 1));
+        (found > 0 && found < group.min_member).then(fix)
     }
 
-    fn sub_groups(&self) -> Option<Fix> {
+    fn sub_groups(&self) -> Option<Fix<'_>> {
         let policy = self.group.as_ref()?.sub_groups.iter().find(|policy| policy.min > 0)?;
-        let events = self.with_group(|group| group.sub_groups.iter_mut().for_each(|policy| policy.min = 0));
-        Some(Fix::new(format!("without minSubGroups of subGroupPolicy {}", policy.name), events))
+        let edit = |cluster: &Cluster| {
+            self.with_group(cluster, |group| group.sub_groups.iter_mut().for_each(|policy| policy.min = 0))
+        };
+        Some(Fix::new(format!("without minSubGroups of subGroupPolicy {}", policy.name), edit))
     }
 
     /// `minResources` beyond what the pods request.
-    pub(super) fn no_minimum_of_resources(&self) -> Option<Fix> {
+    pub(super) fn no_minimum_of_resources(&self) -> Option<Fix<'_>> {
         self.group.as_ref()?.min_resources.as_ref()?;
-        let events = self.with_group(|group| group.min_resources = None);
-        Some(Fix::new("without minResources", events))
+        let edit = |cluster: &Cluster| self.with_group(cluster, |group| group.min_resources = None);
+        Some(Fix::new("without minResources", edit))
     }
 
     /// Jobs that wait in the same queue, where it is fifo.
-    fn jobs_before(&self) -> Vec<Fix> {
+    fn jobs_before(&self) -> Vec<Fix<'_>> {
         let Some(queue) = self.queue(&self.job.queue).filter(|queue| queue.dequeue == Dequeue::Fifo) else {
             return Vec::new();
         };
@@ -96,7 +104,7 @@ impl Waiting<'_> {
             let pods = waiting.map(|task| Event::PodGone(task.pod.uid.clone()));
             let group = job.object.exists.then(|| Event::PodGroupGone(job.key.clone()));
             let text = format!("if PodGroup {} did not wait in queue {}", job.key, queue.name);
-            Fix::of(&job.key, text, group.into_iter().chain(pods).collect())
+            Fix::events(text, group.into_iter().chain(pods).collect()).about(&job.key)
         };
         others.into_iter().map(gone).collect()
     }

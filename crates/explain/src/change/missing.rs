@@ -2,20 +2,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use phalanx_cluster::ROOT;
 use phalanx_cluster::event::{
-    AccessModes, ClaimInfo, Constraints, DeviceClassInfo, Event, Key, PodGroupInfo, PvcInfo, QueueInfo,
-    QueueState, StorageClassInfo, VolumeInfo,
+    AccessModes, ClaimInfo, Constraints, DeviceClassInfo, Event, Key, PodGroupInfo, PodInfo, PvcInfo,
+    QueueInfo, QueueState, StorageClassInfo, VolumeInfo,
 };
+use phalanx_cluster::{Cluster, ROOT};
 
-use super::{Fix, Remedy, Waiting, key_of};
+use super::fix::{Choice, Fix};
+use super::{Waiting, key_of, with_queue};
 
 /// Bytes of a volume for a claim that states no size.
 const SIZE: i64 = 1 << 30;
 
 impl Waiting<'_> {
     /// Objects with which the job would run.
-    pub(super) fn missing_objects(&self) -> Vec<Remedy> {
+    pub(super) fn missing_objects(&self) -> Vec<Choice<'_>> {
         let fixes = [
             self.missing_group(),
             self.missing_queues(),
@@ -24,10 +25,10 @@ impl Waiting<'_> {
             self.devices(),
             self.claims(),
         ];
-        self.helping(fixes.into_iter().flatten())
+        fixes.into_iter().map(Choice::Each).collect()
     }
 
-    fn missing_group(&self) -> Vec<Fix> {
+    fn missing_group(&self) -> Vec<Fix<'_>> {
         if self.job.solo || self.group.is_some() {
             return Vec::new();
         }
@@ -35,11 +36,11 @@ impl Waiting<'_> {
         let uid = key.to_string().into();
         let text = format!("if PodGroup {key} existed");
         let group = PodGroupInfo { key, uid, queue: self.job.queue.clone(), ..PodGroupInfo::default() };
-        vec![Fix::new(text, vec![PodGroupInfo { min_member: 1, ..group }.into()])]
+        vec![Fix::events(text, vec![PodGroupInfo { min_member: 1, ..group }.into()])]
     }
 
     /// Queues on the way up that do not exist or are not open.
-    fn missing_queues(&self) -> Vec<Fix> {
+    fn missing_queues(&self) -> Vec<Fix<'_>> {
         let path = self.queue_path();
         let named = path.last().map_or(&self.job.queue, |last| &last.parent);
         let missing = (**named != *ROOT && self.queue(named).is_none()).then(|| {
@@ -50,50 +51,52 @@ impl Waiting<'_> {
                 reclaimable: true,
                 ..QueueInfo::default()
             };
-            Fix::new(format!("if queue {named} existed"), vec![queue.into()])
+            Fix::events(format!("if queue {named} existed"), vec![queue.into()])
         });
         let shut = path.iter().filter(|queue| queue.state != QueueState::Open);
         let open = |queue: &QueueInfo| {
             let text = format!("if queue {} were open", queue.name);
-            Fix::new(text, vec![QueueInfo { state: QueueState::Open, ..queue.clone() }.into()])
+            let name = queue.name.clone();
+            Fix::new(text, move |cluster| with_queue(cluster, &name, |queue| queue.state = QueueState::Open))
         };
         missing.into_iter().chain(shut.map(open)).collect()
     }
 
     /// Jobs cannot be in a queue that has queues below it: those below.
-    fn queues_below(&self) -> Vec<Fix> {
+    fn queues_below(&self) -> Vec<Fix<'_>> {
         let below = self.queues().into_iter().filter(|queue| queue.parent == self.job.queue);
         let moved = |queue: QueueInfo| {
-            let mut events = self.with_group(|group| group.queue = queue.name.clone());
-            if self.job.solo {
-                events = self.with_pods(|pod| pod.queue = Some(queue.name.clone()));
-            }
-            Fix::new(format!("in queue {}", queue.name), events)
+            let text = format!("in queue {}", queue.name);
+            Fix::new(text, move |cluster| match self.job.solo {
+                false => self.with_group(cluster, |group| group.queue = queue.name.clone()),
+                true => self.with_pods(cluster, |pod| pod.queue = Some(queue.name.clone())),
+            })
         };
         below.map(moved).collect()
     }
 
     /// Fields of the job that cannot be read.
-    fn faults(&self) -> Vec<Fix> {
+    fn faults(&self) -> Vec<Fix<'_>> {
         let of_group = self.group.as_ref().and_then(|group| group.invalid.clone()).map(|fault| {
-            let events = self.with_group(|group| group.invalid = None);
-            Fix::new(format!("once this is put right: {fault}"), events)
+            let edit = |cluster: &Cluster| self.with_group(cluster, |group| group.invalid = None);
+            Fix::new(format!("once this is put right: {fault}"), edit)
         });
         let unreadable = self.waiting_pods().find_map(|pod| pod.constraints.unreadable.clone());
+        let readable = |pod: &mut PodInfo| {
+            let constraints = Constraints::clone(&pod.constraints);
+            pod.constraints = Arc::new(Constraints { unreadable: None, ..constraints });
+            let made = pod.claims.iter().flat_map(|claims| claims.iter());
+            pod.claims = Some(made.filter(|claim| claim.claim.is_some()).cloned().collect());
+        };
         let of_pods = unreadable.map(|fault| {
-            let events = self.with_pods(|pod| {
-                let constraints = Constraints::clone(&pod.constraints);
-                pod.constraints = Arc::new(Constraints { unreadable: None, ..constraints });
-                let made = pod.claims.iter().flat_map(|claims| claims.iter());
-                pod.claims = Some(made.filter(|claim| claim.claim.is_some()).cloned().collect());
-            });
-            Fix::new(format!("once this is put right: {fault}"), events)
+            let edit = move |cluster: &Cluster| self.with_pods(cluster, readable);
+            Fix::new(format!("once this is put right: {fault}"), edit)
         });
         of_group.into_iter().chain(of_pods).collect()
     }
 
     /// ResourceClaims and device classes that do not exist.
-    fn devices(&self) -> Vec<Fix> {
+    fn devices(&self) -> Vec<Fix<'_>> {
         let (mut claims, mut named) = (BTreeSet::new(), BTreeSet::new());
         for pod in self.waiting_pods() {
             let of_pod = pod.claims.iter().flat_map(|claims| claims.iter());
@@ -111,7 +114,7 @@ impl Waiting<'_> {
         }
         let class = |name: &Arc<str>| {
             let info = DeviceClassInfo { name: name.clone(), ..DeviceClassInfo::default() };
-            Fix::new(format!("if DeviceClass {name} existed"), vec![info.into()])
+            Fix::events(format!("if DeviceClass {name} existed"), vec![info.into()])
         };
         let missing = classes.iter().filter(|name| !self.cluster.has_device_class(name)).map(class);
         missing.chain(claims.iter().map(claim_made)).collect()
@@ -124,7 +127,7 @@ impl Waiting<'_> {
     }
 
     /// Claims to volumes that are not bound, or their storage classes.
-    fn claims(&self) -> Vec<Fix> {
+    fn claims(&self) -> Vec<Fix<'_>> {
         let mut keys = self.claimed();
         keys.retain(|key| self.cluster.pvc_info(key).is_none_or(|claim| !claim.bound));
         let classes: BTreeSet<Arc<str>> = keys
@@ -134,7 +137,7 @@ impl Waiting<'_> {
             .map(|claim| claim.class.clone())
             .filter(|class| !self.cluster.has_storage_class(class))
             .collect();
-        let mut fixes: Vec<Fix> = classes.iter().map(class_made).collect();
+        let mut fixes: Vec<Fix<'_>> = classes.iter().map(class_made).collect();
         if fixes.is_empty() {
             fixes.extend(keys.iter().map(|key| self.bound(key)));
         }
@@ -142,14 +145,14 @@ impl Waiting<'_> {
     }
 
     /// Claims to volumes that are bound, with other volumes.
-    pub(super) fn other_volumes(&self) -> Vec<Fix> {
+    pub(super) fn other_volumes(&self) -> Vec<Fix<'_>> {
         let mut keys = self.claimed();
         keys.retain(|key| self.cluster.pvc_info(key).is_some_and(|claim| claim.bound));
         keys.iter().map(|key| self.bound(key)).collect()
     }
 
     /// A claim that is bound to a volume that every node reaches.
-    fn bound(&self, key: &Key) -> Fix {
+    fn bound(&self, key: &Key) -> Fix<'_> {
         let known = self.cluster.pvc_info(key);
         let state = match known {
             None => "existed and were bound",
@@ -176,19 +179,19 @@ impl Waiting<'_> {
             claim: Some((key.clone(), Some(claim.uid.clone()))),
             ..VolumeInfo::default()
         };
-        Fix::new(format!("if PersistentVolumeClaim {key} {state}"), vec![bound_to.into(), claim.into()])
+        Fix::events(format!("if PersistentVolumeClaim {key} {state}"), vec![bound_to.into(), claim.into()])
     }
 }
 
-fn claim_made(key: &Key) -> Fix {
+fn claim_made<'w>(key: &Key) -> Fix<'w> {
     let claim = ClaimInfo { key: key.clone(), uid: key.to_string().into(), ..ClaimInfo::default() };
-    Fix::new(format!("if ResourceClaim {key} existed"), vec![claim.into()])
+    Fix::events(format!("if ResourceClaim {key} existed"), vec![claim.into()])
 }
 
-fn class_made(name: &Arc<str>) -> Fix {
+fn class_made<'w>(name: &Arc<str>) -> Fix<'w> {
     let provisioner = Some("explain".into());
     let class = StorageClassInfo { name: name.clone(), provisioner, waits: true, topologies: Vec::new() };
-    Fix::new(format!("if StorageClass {name} existed"), vec![Event::from(class)])
+    Fix::events(format!("if StorageClass {name} existed"), vec![Event::from(class)])
 }
 
 /// Constraints without the claims to volumes.

@@ -1,16 +1,19 @@
-//! Changes that would let a waiting job run. Each is tried on a copy of the cluster, by a cycle of the core, and told only
-//! if it helps.
+//! Changes that would let a waiting job run. Each is tried on a copy of the cluster, by a cycle of the core, and told
+//! only if it helps.
 //!
 //! Looked for is what may be in the way: objects that are missing or closed, members that are missing, limits of queues
-//! and quotas, the state and labels of nodes, who may be evicted, the tier of a network topology, and room. Rules of the
-//! job itself are left out one by one only where nothing else helps.
+//! and quotas, the state and labels of nodes, who may be evicted, the tier of a network topology, and room. Where no
+//! change is enough by itself, up to three of them are looked for that are enough together, and rules of the job itself
+//! are left out one by one.
 mod eviction;
+mod fix;
 mod limits;
 mod members;
 mod missing;
 mod nodes;
 mod room;
 mod rules;
+mod search;
 mod topology;
 mod trial;
 
@@ -18,13 +21,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_cluster::Cluster;
 use phalanx_cluster::event::{Constraints, Event, Key, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_cluster::id::{JobId, NodeId};
 use phalanx_cluster::search_budget::Stopwatch;
+use phalanx_cluster::{Cluster, JobKind};
 use phalanx_core::report::{GroupReport, Snapshot};
 use phalanx_framework::conf::Conf;
 use serde::{Deserialize, Serialize};
+
+use fix::Choice;
 
 /// Objects of one kind that are tried at most.
 const TRIALS_MAX: usize = 24;
@@ -45,24 +50,35 @@ impl Patience<'_> {
     }
 }
 
+/// What a remedy does, for who wants to apply it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Change {
+    /// What happens to objects, in order.
+    pub events: Vec<Event>,
+    /// Actions that scheduler.conf has besides.
+    pub actions: Vec<String>,
+}
+
 /// A change that would let a job run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Remedy {
     /// The change, in words that follow "It would run".
     pub text: String,
-    /// The namespace of the object of others that it changes, if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
+    /// The namespaces of the objects of others that it changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// The change itself. Only who looks for it has it.
+    #[serde(skip)]
+    pub change: Change,
+    /// The same change with a number that is one less, or without one of its parts: none of these is enough.
+    #[serde(skip)]
+    pub smaller: Vec<Change>,
 }
 
 impl Remedy {
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), namespace: None }
-    }
-
-    fn of(text: String, object: &Key) -> Self {
-        Self { text, namespace: Some(object.namespace.to_string()) }
+        Self { text: text.into(), ..Self::default() }
     }
 }
 
@@ -73,7 +89,7 @@ impl fmt::Display for Remedy {
 }
 
 /// Changes that were found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Remedies {
     /// Each is enough by itself.
@@ -82,22 +98,9 @@ pub struct Remedies {
     pub alone: bool,
     /// The time was over before all were tried.
     pub unfinished: bool,
-}
-
-/// A change, and what it does.
-struct Fix {
-    remedy: Remedy,
-    events: Vec<Event>,
-}
-
-impl Fix {
-    fn new(text: impl Into<String>, events: Vec<Event>) -> Self {
-        Self { remedy: Remedy::new(text), events }
-    }
-
-    fn of(object: &Key, text: String, events: Vec<Event>) -> Self {
-        Self { remedy: Remedy::of(text, object), events }
-    }
+    /// Changes were looked for: the job waits, and would not run without one.
+    #[serde(default)]
+    pub tried: bool,
 }
 
 /// A waiting job, and the cluster on copies of which changes are tried.
@@ -128,28 +131,34 @@ pub(crate) fn remedies(
     if !cluster.jobs[id].is_pending() {
         return Remedies::default();
     }
-    let told = |alone: bool, found: Vec<Remedy>| Remedies { found, alone, unfinished: patience.is_over() };
+    let told = |alone: bool, found: Vec<Remedy>| {
+        let unfinished = patience.is_over();
+        Remedies { found, alone, unfinished, tried: true }
+    };
     let others = cluster.jobs.iter().filter(|(other, it)| *other != id && it.waiting() > 0).count();
     if others <= OTHERS_MAX {
-        match Waiting::of(snapshot, cluster, id, job, patience).found() {
+        match Waiting::of(snapshot, cluster, id, job, patience).found(others == 0) {
             None => return Remedies::default(),
             Some(found) if others == 0 || !found.is_empty() => return told(false, found),
             Some(_) => {}
         }
     }
     let alone = trial::without_other_waiting(cluster, id);
-    let found = Waiting::of(snapshot, &alone, id, job, patience).found();
+    let found = Waiting::of(snapshot, &alone, id, job, patience).found(true);
     told(true, found.unwrap_or_else(|| vec![Remedy::new("with no other change")]))
 }
 
-/// Whether a pod of another scheduler would run if it were this one's.
-pub(crate) fn would_run(of: &Snapshot, pod: PodInfo) -> bool {
+/// The remedy of a pod of another scheduler: to be this one's, if it would run then.
+pub(crate) fn as_ours(of: &Snapshot, pod: PodInfo, own_name: &str) -> Option<Remedy> {
     let (mut snapshot, uid) = (of.clone(), pod.pod.uid.clone());
-    snapshot.cluster.apply(PodInfo { ours: true, ..pod }.into());
+    let event = Event::from(PodInfo { ours: true, ..pod });
+    snapshot.cluster.apply(event.clone());
     let cluster = &snapshot.cluster;
-    let Some(id) = cluster.task_of(&uid).and_then(|task| cluster.tasks[task].job) else { return false };
+    let id = cluster.task_of(&uid).and_then(|task| cluster.tasks[task].job)?;
     let job = snapshot.open().job(id);
-    Waiting::of(&snapshot, cluster, id, &job, &Patience::default()).helps(None, Vec::new())
+    let runs = Waiting::of(&snapshot, cluster, id, &job, &Patience::default()).runs();
+    let change = Change { events: vec![event], actions: Vec::new() };
+    runs.then(|| Remedy { change, ..Remedy::new(format!("with spec.schedulerName {own_name}")) })
 }
 
 impl<'a> Waiting<'a> {
@@ -169,13 +178,14 @@ impl<'a> Waiting<'a> {
         Self { cluster, conf: &snapshot.conf, now, id, job, group, pods, nodes, patience }
     }
 
-    /// Changes that help; `None` where the job runs without any.
-    fn found(&self) -> Option<Vec<Remedy>> {
-        if self.helps(None, Vec::new()) {
+    /// Changes that help, where several may be told that are enough together; `None` where the job runs without any.
+    fn found(&self, several: bool) -> Option<Vec<Remedy>> {
+        if self.runs() {
             return None;
         }
         // What most often helps is tried first, and told last.
         let room = self.room();
+        let of_room = self.helping(&room);
         let sources = [
             Self::missing_objects,
             Self::missing_members,
@@ -184,39 +194,27 @@ impl<'a> Waiting<'a> {
             Self::evictions,
             Self::wider_topology,
         ];
-        let mut found: Vec<Remedy> = sources.iter().flat_map(|source| source(self)).collect();
-        found.extend(room);
+        let mut all: Vec<Choice<'_>> = sources.iter().flat_map(|source| source(self)).collect();
+        let mut found = self.helping(&all);
+        found.extend(of_room);
         if found.is_empty() {
-            found = self.rules();
+            all.extend(room);
+            found = self.last_resort(all, several);
         }
         Some(found)
     }
 
-    /// The changes that help.
-    fn helping(&self, fixes: impl IntoIterator<Item = Fix>) -> Vec<Remedy> {
-        fixes.into_iter().take(TRIALS_MAX).filter_map(|fix| self.tried(fix)).collect()
-    }
-
-    /// The first change that helps.
-    fn first_helping(&self, fixes: impl IntoIterator<Item = Fix>) -> Option<Remedy> {
-        fixes.into_iter().take(TRIALS_MAX).find_map(|fix| self.tried(fix))
-    }
-
-    fn tried(&self, Fix { remedy, events }: Fix) -> Option<Remedy> {
-        (!events.is_empty() && self.helps(None, events)).then_some(remedy)
-    }
-
-    /// The smallest number up to a limit with which a change helps. Where the time is over, a number that helps.
-    fn fewest(&self, most: usize, change: impl Fn(usize) -> Vec<Event>) -> Option<usize> {
-        if most == 0 || !self.helps(None, change(most)) {
-            return None;
+    /// Several of these changes together, and rules of the job without which it would run.
+    fn last_resort<'w>(&'w self, mut all: Vec<Choice<'w>>, several: bool) -> Vec<Remedy> {
+        let mut found: Vec<Remedy> = several.then(|| self.together(&all)).flatten().into_iter().collect();
+        let rules = self.rules();
+        let by_rules = rules.iter().map(|choice| self.of_choice(choice));
+        found.extend(by_rules.filter(|found| !found.is_empty()).take(1).flatten());
+        if found.is_empty() && several {
+            all.extend(rules);
+            found.extend(self.together(&all));
         }
-        let (mut too_few, mut enough) = (0, most);
-        while enough - too_few > 1 {
-            let middle = too_few + (enough - too_few) / 2;
-            if self.helps(None, change(middle)) { enough = middle } else { too_few = middle }
-        }
-        Some(enough)
+        found
     }
 
     /// The pods of the job without a node.
@@ -224,19 +222,26 @@ impl<'a> Waiting<'a> {
         self.pods.iter().filter(|pod| pod.life.node.is_none())
     }
 
+    /// The job in a copy of the cluster in which other changes were made.
+    fn job_in(&self, cluster: &Cluster) -> Option<JobId> {
+        let kind = if self.job.solo { JobKind::Solo } else { JobKind::Group };
+        cluster.job_named(kind, &self.job.key)
+    }
+
     /// The waiting pods with a change.
-    fn with_pods(&self, change: impl Fn(&mut PodInfo)) -> Vec<Event> {
-        let changed = |pod: &PodInfo| {
-            let mut pod = pod.clone();
+    fn with_pods(&self, cluster: &Cluster, change: impl Fn(&mut PodInfo)) -> Vec<Event> {
+        let Some(job) = self.job_in(cluster) else { return Vec::new() };
+        let pods = cluster.jobs[job].tasks.iter().map(|task| cluster.pod_info(*task));
+        let changed = |mut pod: PodInfo| {
             change(&mut pod);
             Event::from(pod)
         };
-        self.waiting_pods().map(changed).collect()
+        pods.filter(|pod| pod.life.node.is_none()).map(changed).collect()
     }
 
     /// The waiting pods with changed constraints.
-    fn with_constraints(&self, change: impl Fn(&mut Constraints)) -> Vec<Event> {
-        self.with_pods(|pod| {
+    fn with_constraints(&self, cluster: &Cluster, change: impl Fn(&mut Constraints)) -> Vec<Event> {
+        self.with_pods(cluster, |pod| {
             let mut constraints = Constraints::clone(&pod.constraints);
             change(&mut constraints);
             pod.constraints = Arc::new(constraints);
@@ -244,18 +249,17 @@ impl<'a> Waiting<'a> {
     }
 
     /// The PodGroup with a change.
-    fn with_group(&self, change: impl Fn(&mut PodGroupInfo)) -> Vec<Event> {
-        let changed = |group: &PodGroupInfo| {
-            let mut group = group.clone();
+    fn with_group(&self, cluster: &Cluster, change: impl Fn(&mut PodGroupInfo)) -> Vec<Event> {
+        let group = self.job_in(cluster).and_then(|job| cluster.group_info(job));
+        let changed = |mut group: PodGroupInfo| {
             change(&mut group);
             Event::from(group)
         };
-        self.group.iter().map(changed).collect()
+        group.map(changed).into_iter().collect()
     }
 
     fn queue(&self, name: &str) -> Option<QueueInfo> {
-        let id = self.cluster.queue_named(name).filter(|id| self.cluster.queues[*id].object.exists)?;
-        Some(self.cluster.queue_info(id))
+        queue_in(self.cluster, name)
     }
 
     /// All queues that exist, by name.
@@ -277,6 +281,21 @@ impl<'a> Waiting<'a> {
         }
         path
     }
+}
+
+/// A queue that exists.
+fn queue_in(cluster: &Cluster, name: &str) -> Option<QueueInfo> {
+    let id = cluster.queue_named(name).filter(|id| cluster.queues[*id].object.exists)?;
+    Some(cluster.queue_info(id))
+}
+
+/// A queue with a change.
+fn with_queue(cluster: &Cluster, name: &str, change: impl Fn(&mut QueueInfo)) -> Vec<Event> {
+    let changed = |mut queue: QueueInfo| {
+        change(&mut queue);
+        Event::from(queue)
+    };
+    queue_in(cluster, name).map(changed).into_iter().collect()
 }
 
 /// `node n1`, or `3 nodes, such as n1,`.

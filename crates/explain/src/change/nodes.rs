@@ -2,14 +2,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use phalanx_cluster::Node;
 use phalanx_cluster::event::{
-    Event, NodeInfo, Operator, PodInfo, Requirement, Taint, TaintEffect, Toleration, TolerationOperator,
+    Event, NodeInfo, Operator, PodInfo, Requirement, Resources, Taint, TaintEffect, Toleration,
+    TolerationOperator,
 };
 use phalanx_cluster::id::NodeId;
+use phalanx_cluster::{Cluster, Node};
 
-use super::limits::amounts;
-use super::{Fix, Remedy, Waiting, such_as};
+use super::fix::{Choice, Fix};
+use super::limits::{a_little_less, amounts, parsed, sum};
+use super::{Waiting, such_as};
 use crate::answer;
 use crate::text;
 
@@ -24,37 +26,48 @@ const ANY: &str = "any";
 
 impl Waiting<'_> {
     /// States, taints and labels of nodes with which the job would run.
-    pub(super) fn states_of_nodes(&self) -> Vec<Remedy> {
-        let mut found: Vec<Remedy> = Vec::new();
+    pub(super) fn states_of_nodes(&self) -> Vec<Choice<'_>> {
         let cordoned = self.nodes_that(|node| node.unschedulable);
-        found.extend(self.nodes_changed(&cordoned, "uncordoned", |node| node.unschedulable = false));
         let away = self.nodes_that(|node| !node.ready);
-        found.extend(self.nodes_changed(&away, "ready", |node| node.ready = true));
-        found.extend(self.helping(self.tolerations()));
-        found.extend(self.labels());
-        found.extend(self.larger_node());
-        found.extend(self.a_node());
-        found
+        let states = [
+            self.nodes_changed(cordoned, "uncordoned", |node| node.unschedulable = false),
+            self.nodes_changed(away, "ready", |node| node.ready = true),
+        ];
+        let tolerations = Choice::Each(self.tolerations());
+        let labels = self.labels().map(Choice::one);
+        let larger = Choice::First(self.larger_node());
+        let node = self.a_node().map(Choice::one);
+        let states = states.into_iter().flatten().map(Choice::one);
+        states.chain([tolerations]).chain(labels).chain([larger]).chain(node).collect()
     }
 
     fn nodes_that(&self, is: fn(&Node) -> bool) -> Vec<NodeId> {
         self.nodes.iter().copied().filter(|id| is(&self.cluster.nodes[*id])).collect()
     }
 
-    fn nodes_changed(&self, nodes: &[NodeId], state: &str, change: fn(&mut NodeInfo)) -> Option<Remedy> {
-        let changed = |id: &NodeId| {
-            let mut node = self.cluster.node_info(*id);
+    fn nodes_changed(
+        &self,
+        nodes: Vec<NodeId>,
+        state: &'static str,
+        change: fn(&mut NodeInfo),
+    ) -> Option<Fix<'_>> {
+        let first = &self.cluster.nodes[*nodes.first()?].name;
+        let text = move |count: usize| {
+            let were = if count == 1 { "were" } else { "were all" };
+            format!("if {} {were} {state}", such_as("node", count, first))
+        };
+        let changed = move |cluster: &Cluster, id: &NodeId| {
+            let mut node = cluster.node_info(*id);
             change(&mut node);
             Event::from(node)
         };
-        let count = self.fewest(nodes.len(), |count| nodes[..count].iter().map(changed).collect())?;
-        let were = if count == 1 { "were" } else { "were all" };
-        let nodes = such_as("node", count, &self.cluster.nodes[*nodes.first()?].name);
-        Some(Remedy::new(format!("if {nodes} {were} {state}")))
+        Some(Fix::counted(nodes.len(), text, move |cluster, count| {
+            nodes[..count].iter().map(|id| changed(cluster, id)).collect()
+        }))
     }
 
     /// Tolerations of the taints that keep pods off nodes.
-    fn tolerations(&self) -> Vec<Fix> {
+    fn tolerations(&self) -> Vec<Fix<'_>> {
         let taints = self.nodes.iter().flat_map(|id| &self.cluster.nodes[*id].taints);
         let taints: BTreeSet<&Taint> =
             taints.filter(|taint| taint.effect != TaintEffect::PreferNoSchedule).collect();
@@ -62,16 +75,16 @@ impl Waiting<'_> {
             let Taint { key, value, effect } = (*taint).clone();
             let toleration =
                 Toleration { key, operator: TolerationOperator::Equal, value, effect: Some(effect) };
-            let events = self.with_constraints(|it| {
-                it.tolerations.push(toleration.clone());
-            });
-            Fix::new(format!("if its pods tolerated taint {{{}: {}}}", taint.key, taint.value), events)
+            Fix::new(
+                format!("if its pods tolerated taint {{{}: {}}}", taint.key, taint.value),
+                move |cluster| self.with_constraints(cluster, |it| it.tolerations.push(toleration.clone())),
+            )
         };
         taints.iter().take(TAINTS_MAX).map(tolerated).collect()
     }
 
     /// Labels that the pods ask for, on as few nodes as possible.
-    fn labels(&self) -> Option<Remedy> {
+    fn labels(&self) -> Option<Fix<'_>> {
         let mut wanted: Vec<(Arc<str>, Option<Arc<str>>)> = Vec::new();
         for label in self.waiting_pods().flat_map(asked) {
             if !wanted.iter().any(|(key, _)| *key == label.0) {
@@ -82,8 +95,6 @@ impl Waiting<'_> {
         let mut nodes: Vec<NodeId> =
             self.nodes.iter().copied().filter(|id| !missing(id).is_empty()).collect();
         nodes.sort_by_cached_key(|id| (!self.has_room(*id), missing(id).len()));
-        let labelled = |id: &NodeId| with_labels(self.cluster.node_info(*id), &wanted);
-        let count = self.fewest(nodes.len(), |count| nodes[..count].iter().map(labelled).collect())?;
         let first = nodes.first()?;
         let each = missing(first).into_iter().map(|(key, value)| match value {
             Some(value) => format!("{key}={value}"),
@@ -91,21 +102,30 @@ impl Waiting<'_> {
         });
         let each: Vec<String> = each.collect();
         let noun = if each.len() == 1 { "label" } else { "labels" };
-        let nodes = such_as("node", count, &self.cluster.nodes[*first].name);
-        Some(Remedy::new(format!("if {nodes} had {noun} {}", each.join(", "))))
+        let first = &self.cluster.nodes[*first].name;
+        let text = move |count: usize| {
+            format!("if {} had {noun} {}", such_as("node", count, first), each.join(", "))
+        };
+        Some(Fix::counted(nodes.len(), text, move |cluster, count| {
+            nodes[..count].iter().map(|id| with_labels(cluster.node_info(*id), &wanted)).collect()
+        }))
     }
 
     /// Where there is no node: one that is just large enough.
-    fn a_node(&self) -> Option<Remedy> {
+    fn a_node(&self) -> Option<Fix<'_>> {
         if !self.nodes.is_empty() {
             return None;
         }
-        let mut allocatable = self.request();
-        allocatable.retain(|(name, _)| **name != *PODS);
-        let shown = amounts(&allocatable);
-        allocatable.push((PODS.into(), "110".parse().ok()?));
-        let node = NodeInfo { name: "explain".into(), ready: true, allocatable, ..NodeInfo::default() };
-        self.tried(Fix::new(format!("with a node that has {shown}"), vec![node.into()]))
+        let mut requested = self.request();
+        requested.retain(|(name, _)| **name != *PODS);
+        let text = format!("with a node that has {}", amounts(&requested));
+        let node = |mut allocatable: Resources| {
+            allocatable.push((PODS.into(), "110".parse().ok()?));
+            let node = NodeInfo { name: "explain".into(), ready: true, allocatable, ..NodeInfo::default() };
+            Some(vec![Event::from(node)])
+        };
+        let less = node(a_little_less(&requested))?;
+        Some(Fix::events(text, node(requested)?).less(move |_| less.clone()))
     }
 
     /// Whether a node has room for one of the pods now.
@@ -115,36 +135,40 @@ impl Waiting<'_> {
     }
 
     /// Where no node is large enough: the nearest one with as much as it lacks, or more nodes like that.
-    fn larger_node(&self) -> Option<Remedy> {
-        let lack = self.job.lack.as_ref().filter(|lack| lack.too_large)?;
-        let mut larger = self.cluster.node_info(self.cluster.node_named(&lack.node)?);
-        for (name, amount) in &lack.missing {
-            let more: i64 = amount.parse::<phalanx_resource::Quantity>().ok()?.milli();
-            let known = larger.allocatable.iter().position(|(known, _)| known == name);
-            let has = known.map_or(0, |at| larger.allocatable[at].1.milli());
-            let sum = format!("{}m", has.checked_add(more)?).parse().ok()?;
-            match known {
-                Some(at) => larger.allocatable[at].1 = sum,
-                None => larger.allocatable.push((name.clone(), sum)),
-            }
-        }
+    fn larger_node(&self) -> Vec<Fix<'_>> {
+        let Some(lack) = self.job.lack.as_ref().filter(|lack| lack.too_large) else { return Vec::new() };
+        let Some(id) = self.cluster.node_named(&lack.node) else { return Vec::new() };
+        let more = parsed(&lack.missing);
         let missing = text::amounts(&answer::amounts(&lack.missing));
-        let with_more =
-            Fix::new(format!("if node {} had {missing} more", lack.node), vec![larger.clone().into()]);
-        if let Some(remedy) = self.tried(with_more) {
-            return Some(remedy);
-        }
-        let added = |count: usize| {
-            (1..=count).map(|number| Event::Node(larger.alike(number as u32))).collect::<Vec<_>>()
+        let with =
+            |more: Resources| move |cluster: &Cluster| vec![larger(cluster.node_info(id), &more).into()];
+        let one = Fix::new(format!("if node {} had {missing} more", lack.node), with(more.clone()));
+        let one = one.less(with(a_little_less(&more)));
+        let text = move |count: usize| {
+            let nodes = if count == 1 { "node" } else { "nodes" };
+            format!("with {count} {nodes} like {} that had {missing} more", lack.node)
         };
-        let count = self.fewest((self.job.waiting as usize).min(1_024), added)?;
-        let nodes = if count == 1 { "node" } else { "nodes" };
-        Some(Remedy::new(format!("with {count} {nodes} like {} that had {missing} more", lack.node)))
+        let alike = larger(self.cluster.node_info(id), &more);
+        let several = Fix::counted((self.job.waiting as usize).min(1_024), text, move |_, count| {
+            (1..=count).map(|number| Event::Node(alike.alike(number as u32))).collect()
+        });
+        vec![one, several]
     }
 }
 
-/// The labels that a pod asks nodes for: of its selector, of the first term of its affinity that labels can satisfy, and
-/// of its rules on other pods. Of the latter only the key counts.
+/// A node with more of some resources.
+fn larger(mut node: NodeInfo, more: &Resources) -> NodeInfo {
+    for (name, amount) in more {
+        match node.allocatable.iter_mut().find(|(known, _)| known == name) {
+            Some((_, has)) => *has = sum(*has, *amount).unwrap_or(*has),
+            None => node.allocatable.push((name.clone(), *amount)),
+        }
+    }
+    node
+}
+
+/// The labels that a pod asks nodes for: of its selector, of the first term of its affinity that labels can satisfy,
+/// and of its rules on other pods. Of the latter only the key counts.
 fn asked(pod: &PodInfo) -> Vec<(Arc<str>, Option<Arc<str>>)> {
     let constraints = &pod.constraints;
     let selector = constraints.node_selector.iter().map(|(key, value)| (key.clone(), Some(value.clone())));

@@ -1,23 +1,24 @@
-//! Room: amounts that the queue lacks, a job that finishes, further nodes.
-//!
-//! Several jobs that would have to finish together are not looked for.
+//! Room: amounts that the queue lacks, jobs that finish, further nodes.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use phalanx_cluster::event::{Event, Key, NodeInfo, SliceInfo, SliceNodes};
 use phalanx_cluster::id::{NodeId, TaskId};
-use phalanx_cluster::{Hold, JobKind};
+use phalanx_cluster::{Cluster, Hold, JobKind};
 use phalanx_resource::DimId;
 
-use super::limits::raise;
-use super::{Fix, Remedy, TRIALS_MAX, Waiting, key_of};
-use crate::answer;
-use crate::text;
+use super::fix::{Choice, Fix};
+use super::limits::{larger_queue, parsed};
+use super::{TRIALS_MAX, Waiting, key_of};
 
 /// Fewer sorts of nodes, and jobs, are tried in large clusters, but so many in any.
 const TRIALS_MIN: usize = 4;
 
 /// Nodes and pods that all trials of one kind copy together, about.
 const TRIED_OBJECTS: usize = 120_000;
+
+/// Of jobs that run, those with the fewest pods of which some may have to finish together.
+const RUNNING_MAX: usize = 1_000;
 
 /// The most nodes that are added in a trial.
 const NODES_MAX: u32 = 1_024;
@@ -31,8 +32,9 @@ struct Running {
 
 impl Waiting<'_> {
     /// The smallest of each that helps.
-    pub(super) fn room(&self) -> Vec<Remedy> {
-        [self.larger_queue(), self.finished(), self.more_nodes()].into_iter().flatten().collect()
+    pub(super) fn room(&self) -> Vec<Choice<'_>> {
+        let queue = self.lacking_queue().map(Choice::one);
+        queue.into_iter().chain([self.finished(), Choice::Fewest(self.more_nodes())]).collect()
     }
 
     /// Each trial costs a copy of the cluster.
@@ -41,28 +43,25 @@ impl Waiting<'_> {
         (TRIED_OBJECTS / objects.max(1)).clamp(TRIALS_MIN, TRIALS_MAX)
     }
 
-    fn larger_queue(&self) -> Option<Remedy> {
+    fn lacking_queue(&self) -> Option<Fix<'_>> {
         let lack = self.job.queue_lack.as_ref()?;
-        let mut queue = self.queue(&lack.queue)?;
-        raise(&mut queue.capability, &lack.missing);
-        raise(&mut queue.deserved, &lack.missing);
-        let missing = text::amounts(&answer::amounts(&lack.missing));
-        let text = format!("if queue {} might hold {missing} more", lack.queue);
-        self.tried(Fix::new(text, vec![queue.into()]))
+        let queue = self.queue(&lack.queue)?;
+        Some(larger_queue(&queue.name, &parsed(&lack.missing)))
     }
 
-    fn finished(&self) -> Option<Remedy> {
+    /// What runs, that with the fewest pods first.
+    fn finished(&self) -> Choice<'_> {
         let mut running = self.running();
-        let gone = |tasks: &[TaskId]| {
-            let uid = |task: &TaskId| self.cluster.tasks[*task].pod.uid.clone();
-            tasks.iter().map(|task| Event::PodGone(uid(task))).collect::<Vec<_>>()
-        };
         running.sort_by(|a, b| (a.tasks.len(), a.kind, &a.key).cmp(&(b.tasks.len(), b.kind, &b.key)));
         let finished = |Running { kind, key, tasks }: &Running| {
             let kind = if *kind == JobKind::Group { "PodGroup" } else { "pod" };
-            Fix::of(key, format!("once {kind} {key} has finished"), gone(tasks))
+            let uids: Vec<Arc<str>> =
+                tasks.iter().map(|task| self.cluster.tasks[*task].pod.uid.clone()).collect();
+            let gone = move |_: &Cluster| uids.iter().cloned().map(Event::PodGone).collect();
+            Fix::new(format!("once {kind} {key} has finished"), gone).about(key)
         };
-        self.first_helping(running.iter().take(self.trials_max()).map(finished))
+        let first = running.iter().take(self.trials_max()).map(finished).collect();
+        Choice::Together(first, running.iter().take(RUNNING_MAX).map(finished).collect())
     }
 
     /// What else runs, pods of other schedulers too.
@@ -83,18 +82,18 @@ impl Waiting<'_> {
         jobs.chain(foreign).filter(|one| !one.tasks.is_empty()).collect()
     }
 
-    /// The fewest nodes over all sorts of nodes; among sorts that need as many, the one that most nodes are of.
-    fn more_nodes(&self) -> Option<Remedy> {
-        let mut best: Option<(usize, NodeInfo)> = None;
-        for node in self.sorts_of_nodes().into_iter().take(self.trials_max()) {
-            let all = self.job.waiting.clamp(1, NODES_MAX) as usize;
-            let most = best.as_ref().map_or(all, |(count, _)| count - 1);
-            let fewest = self.fewest(most, |count| self.nodes_alike(&node, count));
-            best = fewest.map(|count| (count, node)).or(best);
-        }
-        let (count, node) = best?;
-        let nodes = if count == 1 { "node" } else { "nodes" };
-        Some(Remedy::new(format!("with {count} more {nodes} like {}", node.name)))
+    /// More nodes of each sort, that of which there are most first.
+    fn more_nodes(&self) -> Vec<Fix<'_>> {
+        let most = self.job.waiting.clamp(1, NODES_MAX) as usize;
+        let fix = |node: NodeInfo| {
+            let name = node.name.clone();
+            let text = move |count: usize| {
+                let nodes = if count == 1 { "node" } else { "nodes" };
+                format!("with {count} more {nodes} like {name}")
+            };
+            Fix::counted(most, text, move |_, count| self.nodes_alike(&node, count))
+        };
+        self.sorts_of_nodes().into_iter().take(self.trials_max()).map(fix).collect()
     }
 
     /// Nodes with devices like those of another node.

@@ -3,14 +3,15 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::{Constraints, PodRules};
 
+use super::Waiting;
+use super::fix::{Choice, Fix};
 use super::missing::without_volumes;
-use super::{Fix, Remedy, Waiting};
 
 /// A rule of pods: what it is called, and constraints without it.
 type Rule = (&'static str, fn(&mut Constraints));
 
 /// The rules that are left out, one at a time.
-const RULES: [Rule; 7] = [
+static RULES: [Rule; 7] = [
     ("without its node selector and its required node affinity", |it| {
         it.node_selector.clear();
         it.node_affinity = None;
@@ -33,7 +34,7 @@ fn without(constraints: &mut Constraints, clear: fn(&mut PodRules)) {
 
 impl Waiting<'_> {
     /// The rules without which the job would run.
-    pub(super) fn rules(&self) -> Vec<Remedy> {
+    pub(super) fn rules(&self) -> Vec<Choice<'_>> {
         let has = |(_, clear): &&Rule| {
             self.waiting_pods().any(|pod| {
                 let mut constraints = Constraints::clone(&pod.constraints);
@@ -41,20 +42,15 @@ impl Waiting<'_> {
                 constraints != *pod.constraints
             })
         };
-        let fix = |(text, clear): &Rule| Fix::new(*text, self.with_constraints(clear));
-        let mut found = self.helping(self.other_volumes().into_iter().chain(self.no_minimum_of_resources()));
-        if !found.is_empty() {
-            return found;
-        }
-        found = self.helping(RULES.iter().filter(has).map(fix));
-        if self.waiting_pods().any(|pod| pod.claims.is_some()) {
-            found.extend(
-                self.helping([Fix::new(
-                    "without its ResourceClaims",
-                    self.with_pods(|pod| pod.claims = None),
-                )]),
-            );
-        }
-        found
+        let fix = |(text, clear): &'static Rule| {
+            Fix::new(*text, move |cluster| self.with_constraints(cluster, clear))
+        };
+        let first = self.other_volumes().into_iter().chain(self.no_minimum_of_resources());
+        let claims = self.waiting_pods().any(|pod| pod.claims.is_some());
+        let claims = claims.then(|| {
+            Fix::new("without its ResourceClaims", |cluster| self.with_pods(cluster, |pod| pod.claims = None))
+        });
+        let rules = RULES.iter().filter(has).map(fix).chain(claims);
+        vec![Choice::Each(first.collect()), Choice::Each(rules.collect())]
     }
 }

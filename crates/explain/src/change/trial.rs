@@ -8,7 +8,8 @@ use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::Conf;
 
-use super::Waiting;
+use super::search::Numbered;
+use super::{Change, Waiting};
 
 /// From one cycle to the next.
 const PERIOD_MS: i64 = 1_000;
@@ -37,18 +38,39 @@ pub(super) fn without_other_waiting(of: &Cluster, id: JobId) -> Cluster {
 }
 
 impl Waiting<'_> {
-    /// Whether a pod of the job is bound or nominated once these things have happened, with another configuration or the
-    /// one in force. A job without pods, which its controller makes once it is admitted, need only be admitted. Nothing
-    /// helps once the time is over.
-    pub(super) fn helps(&self, conf: Option<&Conf>, events: Vec<Event>) -> bool {
+    /// A copy of the cluster in which changes were made one after the other, and what they did.
+    pub(super) fn applied(&self, fixes: &[Numbered<'_, '_>]) -> (Cluster, Change) {
+        let (mut cluster, mut change) = (self.cluster.clone(), Change::default());
+        for (fix, count) in fixes {
+            for event in (fix.edit)(&cluster, *count) {
+                change.events.push(event.clone());
+                cluster.apply(event);
+            }
+            change.actions.extend(fix.action.map(str::to_owned));
+        }
+        (cluster, change)
+    }
+
+    /// Whether the job runs with changes. One that does nothing does not help, nor does any once the time is over.
+    pub(super) fn helps(&self, fixes: &[Numbered<'_, '_>]) -> bool {
         if self.patience.is_over() {
             return false;
         }
-        let mut cluster = self.cluster.clone();
-        for event in events {
-            cluster.apply(event);
-        }
-        let mut scheduler = Scheduler::new(conf.unwrap_or(self.conf).clone(), 0);
+        let (cluster, change) = self.applied(fixes);
+        let mut conf: Conf = self.conf.clone();
+        conf.actions.extend_from_slice(&change.actions);
+        change != Change::default() && self.runs_in(cluster, conf)
+    }
+
+    /// Whether the job runs as things are.
+    pub(super) fn runs(&self) -> bool {
+        !self.patience.is_over() && self.runs_in(self.cluster.clone(), self.conf.clone())
+    }
+
+    /// Whether a pod of the job is bound or nominated. A job without pods, which its controller makes once it is
+    /// admitted, need only be admitted.
+    fn runs_in(&self, mut cluster: Cluster, conf: Conf) -> bool {
+        let mut scheduler = Scheduler::new(conf, 0);
         let decisions = scheduler.run(&mut cluster, self.now).decisions;
         // A job that was admitted after allocate gets its nodes in the next cycle.
         self.is_served(&cluster, &decisions)

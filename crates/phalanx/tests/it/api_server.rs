@@ -45,6 +45,11 @@ impl ApiServer {
         Self::start(move |_| (200, object.clone()))
     }
 
+    /// Where it serves.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// Runs `phalanx` on it.
     pub(crate) fn phalanx(&self, args: &[&str]) -> Ran {
         self.run(env!("CARGO_BIN_EXE_phalanx"), args)

@@ -61,3 +61,43 @@ fn without_files_a_live_cluster_is_explained_and_changed() {
     let changed = cluster().phalanx(&["whatif", "--add-nodes", "n1=2"]);
     assert!(changed.text().starts_with("No difference"), "{changed:?}");
 }
+
+/// A cluster with this ConfigMap and nothing else.
+fn with_configmap(path: &'static str, key: &'static str, conf: &'static str) -> ApiServer {
+    ApiServer::start(move |line| match line.split_once(' ').map(|(_, asked)| asked) {
+        Some(asked) if asked == path => (200, json!({"metadata": {"name": "c"}, "data": {key: conf}})),
+        Some(asked) if asked.contains("configmaps") => refusal(404, "not found"),
+        _ => (200, json!({"items": []})),
+    })
+}
+
+#[test]
+fn the_configuration_of_a_live_cluster_is_that_of_its_scheduler() {
+    let volcano = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap";
+    let wrong = "actions: \"alocate\"\n";
+    let whatif = ["whatif", "--add-nodes", "n1=2"];
+    let server = || with_configmap(volcano, "volcano-scheduler.conf", wrong);
+    let ran = server().phalanx(&whatif);
+    let place = "ConfigMap volcano-system/volcano-scheduler-configmap (volcano-scheduler.conf)";
+    let note = format!("note: the configuration is that of {place}\n");
+    assert!(ran.code == 2 && ran.stderr.starts_with(&note), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("error: {place}:1:")), "{ran:?}");
+    let none = with_configmap("/elsewhere", "", "").phalanx(&whatif);
+    assert!(none.stderr.starts_with("note: the configuration is Volcano's built-in default; "), "{none:?}");
+    let own = with_configmap("/api/v1/namespaces/ml/configmaps/mine", "scheduler.conf", wrong);
+    let ran = own.phalanx(&[&whatif[..], &["--scheduler-configmap", "ml/mine"]].concat());
+    assert!(ran.stderr.starts_with("error: ConfigMap ml/mine (scheduler.conf):1:"), "{ran:?}");
+    let ran = server().phalanx(&[&whatif[..], &["--scheduler-configmap", "ml/mine"]].concat());
+    assert!(ran.stderr.starts_with("error: ConfigMap ml/mine: "), "{ran:?}");
+}
+
+#[test]
+fn without_a_namespace_that_of_the_context_is_explained() {
+    let server = cluster();
+    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server.url()}}], "users": [{"name": "c", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c", "namespace": "ml"}}]});
+    let folder = folder(&[("kubeconfig", &config.to_string())]);
+    let ran = phalanx_in(folder.path(), &["explain", "pod/p", "--kubeconfig", "kubeconfig"], "");
+    assert!(ran.text().starts_with("Pod ml/p: waits\n"), "{ran:?}");
+}

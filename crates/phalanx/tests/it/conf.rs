@@ -118,7 +118,25 @@ fn one_mistyped_word_is_one_problem() {
 fn diff_prints_differences_in_meaning() {
     let ran = phalanx(&["conf", "diff", "config/default.yaml", "config/helm-default.yaml"]);
     assert!(ran.text().lines().any(|line| line.contains("binpack")), "{ran:?}");
-    assert_eq!(phalanx(&["conf", "diff", "config/default.yaml", "config/default.yaml"]).text(), "");
+    let same = &["conf", "diff", "config/default.yaml", "config/default.yaml", "--exit-code"];
+    assert_eq!(phalanx(same).text(), "No difference in meaning\n");
+}
+
+#[test]
+fn diff_tells_a_program_whether_files_differ() {
+    let differ = ["conf", "diff", "config/default.yaml", "config/helm-default.yaml"];
+    let ran = phalanx(&[&differ[..], &["--exit-code", "-o", "json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(ran.code == 1 && ran.stderr.is_empty() && json["conf"][0].is_string(), "{ran:?}");
+    assert!(json["cluster"].is_null(), "{json:#}");
+    // The gang runs under both.
+    let cluster = crate::run::node("n1", 4) + &crate::run::pod("p", 1, "", "");
+    let folder = folder(&[("m.yaml", &cluster)]);
+    let repository = crate::run::repository();
+    let [old, new] = [differ[2], differ[3]].map(|file| repository.join(file).display().to_string());
+    let with = ["conf", "diff", &old, &new, "-f", "m.yaml", "--exit-code", "-o", "json"];
+    let ran = phalanx_in(folder.path(), &with, "");
+    assert!(ran.code == 0 && ran.json()["cluster"]["podGroups"].is_object(), "{ran:?}");
 }
 
 #[test]
@@ -128,7 +146,7 @@ fn the_output_of_show_means_the_same_as_the_file() {
         let folder = folder(&[("shown.yaml", shown.text())]);
         let original = crate::run::repository().join("config/helm-default.yaml");
         let ran = phalanx_in(folder.path(), &["conf", "diff", original.to_str().unwrap(), "shown.yaml"], "");
-        assert_eq!(ran.text(), "");
+        assert_eq!(ran.text(), "No difference in meaning\n");
     }
     assert_eq!(phalanx(&["conf", "show"]).text(), phalanx(&["conf", "show", "config/default.yaml"]).text());
 }

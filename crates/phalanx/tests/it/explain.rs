@@ -167,3 +167,106 @@ fn the_smallest_changes_that_would_let_a_gang_run_are_named() {
         assert_eq!(remedies(&manifest), expected, "{manifest}");
     }
 }
+
+/// A pod with a controller and labels.
+fn owned(name: &str, cpu: u32, owner: (&str, &str), labels: &str) -> String {
+    let (kind, of) = owner;
+    let owner = format!("[{{apiVersion: a/v1, kind: {kind}, name: {of}, uid: u, controller: true}}]");
+    let metadata =
+        format!("{{name: {name}, labels: {{{labels}}}, ownerReferences: {owner}, annotations: {{}}}}");
+    pod(name, cpu, "", "").replace(&format!("{{name: {name}, annotations: {{}}}}"), &metadata)
+}
+
+#[test]
+fn any_owner_of_pods_or_podgroups_is_explained() {
+    let deployment = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 5, selector: {matchLabels: {a: b}}, \
+                      template: {metadata: {labels: {a: b}}, spec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 2}}}]}}}\n";
+    let batch = deployment
+        .replace("apps/v1", "batch/v1")
+        .replace("Deployment", "Job")
+        .replace("name: web", "name: train")
+        .replace("replicas: 5, selector: {matchLabels: {a: b}}", "parallelism: 2");
+    let group = group("pg-of-torch", 1).replace(
+        "{name: pg-of-torch}",
+        "{name: pg-of-torch, ownerReferences: [{apiVersion: kubeflow.org/v1, kind: PyTorchJob, name: torch, uid: u, controller: true}]}",
+    );
+    let hash = owned("hashed", 9, ("ReplicaSet", "api-7d9"), "pod-template-hash: 7d9");
+    let ray = owned(
+        "ray",
+        9,
+        ("RayCluster", "tune-x"),
+        "ray.io/originated-from-crd: RayJob, ray.io/originated-from-cr-name: tune",
+    );
+    let set = owned("llm-0-1", 9, ("StatefulSet", "llm-0"), "leaderworkerset.sigs.k8s.io/name: llm");
+    let manifest = [node("n1", 2), deployment.to_owned(), batch, group, hash, ray, set].concat();
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let explain =
+        |args: &[&str]| phalanx_in(folder.path(), &[&["explain"], args, &["-f", "m.yaml"]].concat(), "");
+    for (args, head) in [
+        (&["deploy", "web"][..], "Deployment default/web: 5 pods, "),
+        (&["deployments.apps/web"], "Deployment default/web: 5 pods, "),
+        (&["job", "train"], "Job default/train: 2 pods, "),
+        (
+            &["pytorchjob/torch"],
+            "PyTorchJob default/torch: 0 pods, 0 placed, 0 waiting\nPodGroup default/pg-of-torch: ",
+        ),
+        (
+            &["deployment/api"],
+            "Deployment default/api: 1 pod, 0 placed, 1 waiting\nPod default/hashed: waits\n",
+        ),
+        (&["rayjob", "tune"], "RayJob default/tune: 1 pod, 0 placed, 1 waiting\n"),
+        (&["raycluster", "tune-x"], "raycluster default/tune-x: 1 pod, "),
+        (&["lws", "llm"], "LeaderWorkerSet default/llm: 1 pod, "),
+        (&["podgroup/pg-of-torch"], "PodGroup default/pg-of-torch: "),
+    ] {
+        let ran = explain(args);
+        assert!(ran.text().starts_with(head), "{args:?}: {ran:?}");
+    }
+    assert!(
+        explain(&["deploy/web"])
+            .text()
+            .contains("\n1 more of its PodGroups, and pods without one, that wait, are not shown\n")
+    );
+    let none = explain(&["job/none"]);
+    let expected = "error: Job default/none owns no PodGroup and no pod in the input\n";
+    assert_eq!((none.code, none.stderr.as_str()), (2, expected));
+    let nameless = explain(&["job"]);
+    assert_eq!(nameless.stderr, "error: found kind job without a name, expected KIND NAME\n");
+}
+
+#[test]
+fn all_nodes_that_are_excluded_are_in_the_json_and_the_wide_text() {
+    let nodes: String = (1..=7).map(|number| node(&format!("n{number}"), 1)).collect();
+    let folder = folder(&[("m.yaml", &(nodes + &pod("p", 2, "", "")))]);
+    let explain =
+        |form: &str| phalanx_in(folder.path(), &["explain", "pod/p", "-f", "m.yaml", "-o", form], "");
+    let names = explain("json").json()["jobs"][0]["why"]["constraints"][0]["names"].as_array().unwrap().len();
+    assert_eq!(names, 7);
+    assert!(explain("wide").text().contains("  n1, n2, n3, n4, n5, n6, n7: Insufficient cpu"));
+    let text = explain("text");
+    assert!(
+        text.text().contains("Nodes that it cannot use, 7 of 7:\n  n1, n2, n3, n4, n5 and 2 more: "),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn where_no_change_helps_a_line_says_so() {
+    let odd = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [none]}]}]}}}, hostNetwork: true";
+    let manifest = node("n1", 4) + &pod("p", 9000, "", odd);
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let ran = phalanx_in(folder.path(), &["explain", "pod/p", "-f", "m.yaml"], "");
+    let none = "\nNo change was found with which it would run: no single one, and no two or three together\n";
+    assert!(ran.text().ends_with(none), "{ran:?}");
+}
+
+#[test]
+fn the_expected_start_is_told_where_run_times_are_known() {
+    let runs =
+        bound("runs", 2, 2, "n1").replace("spec: {nodeName", "spec: {activeDeadlineSeconds: 7800, nodeName");
+    let manifest = node("n1", 4) + &runs + &pod("p", 3, "", "");
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let ran = phalanx_in(folder.path(), &["explain", "pod/p", "-f", "m.yaml"], "");
+    let expected = "  expected start in 2h10m, if PodGroup default/runs ends at its activeDeadlineSeconds\n";
+    assert!(ran.text().contains(expected), "{ran:?}");
+}

@@ -126,8 +126,8 @@ fn an_invalid_command_line_is_an_error_of_one_line() {
             "unexpected argument 'b' found, expected what \"phalanx conf check --help\" lists".to_owned(),
         ),
         (
-            &["explain", "queue", "a", "-f", "m"],
-            "invalid value 'queue' for '<KIND>': expected one of job, podgroup, pod".to_owned(),
+            &["explain", "podgroup/", "-f", "m"],
+            "invalid value 'podgroup/' for '<KIND>': expected a kind such as podgroup, or KIND/NAME".to_owned(),
         ),
         (
             &["explain", "pod", "a", "-n", "A_b", "-f", "m"],

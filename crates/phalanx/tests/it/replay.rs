@@ -49,6 +49,8 @@ fn pod(name: &str) -> PodInfo {
         claims: None,
         annotations: std::iter::empty().collect(),
         labels: std::iter::empty().collect(),
+        run_limit: None,
+        controller: None,
     }
 }
 
@@ -188,5 +190,7 @@ fn explain_tells_what_a_journal_and_its_full_files_say_of_a_pod() {
     let expected = "error: journal: nothing was decided about pod ml/other; it reaches from 2026-11-22T14:03:10Z \
                     to 2026-11-22T14:03:10Z\n";
     assert_eq!((nobody.code, &*nobody.stderr), (2, expected));
-    assert_eq!(explain(&["job", "train"]).code, 2);
+    assert_eq!(explain(&["job/train"]).text(), group.text(), "the PodGroup of the Job");
+    let other = "error: --journal tells of pods, PodGroups and Jobs of Volcano, expected pod, podgroup or job in place of Deployment\n";
+    assert_eq!(explain(&["deploy", "train"]).stderr, other);
 }

@@ -6,7 +6,6 @@
 //! | `scheduler.conf` | the configuration; without it, the built-in one |
 //! | `args` | more flags of `simulate` |
 //! | `expect.yaml` | a sentence on what holds, and the expected outcome ([`Expected`]) |
-//! | `remedy.yaml`, `remedy.args`, `remedy.conf` | a change that lets run what waits; see `waiting.rs` |
 //!
 //! The binary runs each scenario twice: equal inputs have to give equal outputs.
 use std::collections::{BTreeMap, BTreeSet};
@@ -410,15 +409,7 @@ fn all_scenarios_have_their_expected_outcome() {
 
 #[test]
 fn every_folder_is_a_scenario_with_a_sentence() {
-    const KNOWN: [&str; 7] = [
-        "args",
-        "cluster.yaml",
-        "expect.yaml",
-        "remedy.args",
-        "remedy.conf",
-        "remedy.yaml",
-        "scheduler.conf",
-    ];
+    const KNOWN: [&str; 4] = ["args", "cluster.yaml", "expect.yaml", "scheduler.conf"];
     let mut wrong = Vec::new();
     for case in cases() {
         let mut files: Vec<String> = entries(&case)

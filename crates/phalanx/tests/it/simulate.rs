@@ -231,3 +231,11 @@ fn a_pod_on_a_node_that_is_not_in_the_input_is_kept_with_a_note() {
         the pod is kept and uses no known node (2 times in all)\n";
     assert!(notes.ends_with(expected), "{notes}");
 }
+
+#[test]
+fn the_wide_table_says_where_single_pods_are() {
+    let folder = folder(&[("m.yaml", &(node("n1", 1) + &pod("p", 1, "", "") + &pod("q", 1, "", "")))]);
+    let wide = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "wide"], "");
+    assert!(wide.text().contains("POD        NODE\ndefault/p  n1\ndefault/q  waits\n"), "{wide:?}");
+    assert!(!phalanx_in(folder.path(), &["simulate", "-f", "m.yaml"], "").text().contains("default/p  n1"));
+}

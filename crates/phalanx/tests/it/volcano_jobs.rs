@@ -156,7 +156,8 @@ fn a_flow_that_waits_says_for_what_and_a_job_is_explained_by_its_name() {
     let manifest = node("n1", 1) + "---\n" + &job("minAvailable: 2,", "", "");
     let folder = folder(&[("m.yaml", &manifest)]);
     let told = phalanx_in(folder.path(), &["explain", "job", "j", "-f", "m.yaml"], "");
-    assert!(told.text().starts_with("PodGroup default/j-job-j: Pending"), "{told:?}");
+    let head = "Job default/j: 0 pods, 0 placed, 0 waiting\nPodGroup default/j-job-j: Pending\n";
+    assert!(told.text().starts_with(head), "{told:?}");
     assert_eq!(phalanx_in(folder.path(), &["explain", "job", "k", "-f", "m.yaml"], "").code, 2);
 }
 

@@ -73,7 +73,7 @@ fn the_expected_start_is_told_with_what_it_assumes() {
 
 #[test]
 fn a_change_without_effect_is_said_to_have_none() {
-    let folder = folder(&[("m.yaml", &(node("n1", 4) + &pod("p", 1, "", "")))]);
+    let folder = folder(&[("m.yaml", &(node("n1", 4) + &pod("p", 1, "", "nodeName: n1")))]);
     let ran = phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--add-nodes", "n1=1"], "");
     assert!(ran.text().starts_with("No difference in what is placed, waits or is evicted\nNOW: "), "{ran:?}");
 }
@@ -140,4 +140,70 @@ fn the_example_of_the_page_prints_what_the_page_shows() {
     let ran = phalanx(&["whatif", "-f", "config/examples/too-small", "--add-nodes", "node-1=2"]);
     assert!(ran.text().lines().any(|line| line == shown), "{ran:?}");
     assert!(page.contains("phalanx whatif -f config/examples/too-small --add-nodes node-1=2 "));
+}
+
+#[test]
+fn a_drain_tells_where_single_pods_go_which_pods_end_and_what_would_hold_it_up() {
+    let on = |name: &str, labels: &str, scheduler: &str| {
+        let pod = pod(name, 1, "", "nodeName: n1").replace("schedulerName: volcano", scheduler);
+        pod.replace("annotations: {}", &format!("labels: {{{labels}}}"))
+    };
+    let daemon = on("agent", "", "schedulerName: default-scheduler").replace(
+        "labels: {}",
+        "ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: u, controller: true}]",
+    );
+    let budget = "---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: keep}\nspec: {minAvailable: 1, selector: {matchLabels: {app: web}}}\n";
+    let manifest = [
+        node("n1", 4),
+        node("n2", 1),
+        on("a", "app: web", "schedulerName: volcano"),
+        on("b", "app: web", "schedulerName: volcano"),
+        on("web", "", "schedulerName: default-scheduler"),
+        daemon,
+        budget.to_owned(),
+    ];
+    let folder = folder(&[("m.yaml", &manifest.concat())]);
+    let ran = phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--drain", "n1"], "");
+    let lines: Vec<String> =
+        ran.text().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for expected in [
+        "POD WITHOUT A PODGROUP NOW AFTER",
+        "default/a n1 n2",
+        "default/b n1 waits",
+        "Pods of other schedulers that the drain evicts, which are not placed again here: default/web",
+        "PodDisruptionBudget default/keep allows 1 of the 2 pods that the drain evicts at once: it waits for others to be ready",
+    ] {
+        assert!(lines.iter().any(|line| line == expected), "{expected}: {lines:#?}");
+    }
+    assert!(!ran.text().contains("No difference"), "{ran:?}");
+    let json =
+        phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--drain", "n1", "-o", "json"], "").json();
+    assert_eq!(json["pods"]["default/a"], json!({"before": "n1", "after": "n2"}));
+    assert_eq!(json["drain"]["foreign"], json!(["default/web"]));
+    assert_eq!(json["drain"]["blocked"], json!([{"budget": "default/keep", "pods": 2, "allowed": 1}]));
+}
+
+#[test]
+fn the_wide_table_names_all_nodes() {
+    let nodes: String = (1..=6).map(|number| node(&format!("n{number}"), 1)).collect();
+    let files = [("m.yaml", nodes + &group("g", 6)), ("new.yaml", members("g", 6, 1))];
+    let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
+    let whatif = |form: &str| {
+        phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--with", "new.yaml", "-o", form], "")
+    };
+    assert!(whatif("table").text().contains("6 nodes"));
+    let wide = whatif("wide");
+    assert!(wide.text().contains("n1 (1), n2 (1), n3 (1), n4 (1), n5 (1), n6 (1)"), "{wide:?}");
+}
+
+#[test]
+fn single_pods_have_expected_starts() {
+    let runs = pod("runs", 4, "", "activeDeadlineSeconds: 60, nodeName: n1");
+    let files =
+        [("m.yaml", node("n1", 4) + &runs + &pod("p", 4, "", "")), ("q.yaml", queue("q", "weight: 1"))];
+    let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
+    let ran = phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--with", "q.yaml"], "");
+    let expected =
+        "Pod default/p: expected start in 1m1s, if pod default/runs ends at its activeDeadlineSeconds";
+    assert!(ran.text().lines().any(|line| line == expected), "{ran:?}");
 }

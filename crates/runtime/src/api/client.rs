@@ -41,7 +41,7 @@ impl SchedulerClient {
     /// Why an object waits or is where it is.
     pub async fn explain(&self, question: &Question) -> Result<Explanation> {
         let Question { subject, namespace, name } = question;
-        self.get(&format!("/api/v1/explain/{}/{namespace}/{name}", subject.name())).await
+        self.get(&format!("/api/v1/explain/{subject}/{namespace}/{name}")).await
     }
 
     /// Queues and waiting jobs: of all namespaces, or of one.

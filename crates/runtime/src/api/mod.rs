@@ -213,7 +213,7 @@ impl Asked {
         match parts[..] {
             ["explain", kind, namespace, name] if !namespace.is_empty() && !name.is_empty() => {
                 let (namespace, name) = (namespace.to_owned(), name.to_owned());
-                Some(Self::Explain(Question { subject: Subject::named(kind)?, namespace, name }))
+                Some(Self::Explain(Question { subject: Subject::named(kind), namespace, name }))
             }
             ["top"] => Some(Self::Top(match uri.query() {
                 None | Some("") => None,
@@ -240,7 +240,11 @@ impl Asked {
                 let patience = Patience { limit: Some((&clock as &dyn Stopwatch, REMEDIES)) };
                 let answer = question.answer(snapshot, &evictions.all(), &patience);
                 let Question { subject, namespace, name } = question;
-                let unknown = || format!("{subject} {namespace}/{name} is not known to the scheduler");
+                let what = match subject {
+                    Subject::Owner(_) => "owns no PodGroup and no pod that the scheduler knows",
+                    Subject::PodGroup | Subject::Pod => "is not known to the scheduler",
+                };
+                let unknown = || format!("{subject} {namespace}/{name} {what}");
                 let mut answer = answer.ok_or_else(|| Refused::new(StatusCode::NOT_FOUND, unknown()))?;
                 if !sees_all {
                     answer.for_namespace(namespace);
@@ -275,12 +279,15 @@ mod tests {
     fn paths_name_questions() {
         let asked = |path: &str| Asked::at(&path.parse().unwrap());
         let question = |subject| Question { subject, namespace: "a".into(), name: "b".into() };
-        assert_eq!(asked("/api/v1/explain/job/a/b"), Some(Asked::Explain(question(Subject::Job))));
+        assert_eq!(
+            asked("/api/v1/explain/job/a/b"),
+            Some(Asked::Explain(question(Subject::Owner("Job".to_owned()))))
+        );
         assert_eq!(asked("/api/v1/explain/pod/a/b"), Some(Asked::Explain(question(Subject::Pod))));
         assert_eq!(asked("/api/v1/top"), Some(Asked::Top(None)));
         assert_eq!(asked("/api/v1/top?namespace=a"), Some(Asked::Top(Some("a".to_owned()))));
         for unknown in
-            ["/api", "/api/v1/explain/node/a/b", "/api/v1/explain/pod/a", "/api/v1/top?ns=a", "/metrics"]
+            ["/api", "/api/v1/explain/pod/a/b/c", "/api/v1/explain/pod/a", "/api/v1/top?ns=a", "/metrics"]
         {
             assert_eq!(asked(unknown), None, "{unknown}");
         }

@@ -13,6 +13,8 @@ pub enum Subject {
     Pod(Key),
     /// A PodGroup.
     PodGroup(Key),
+    /// A Job of Volcano: the PodGroup that has its name.
+    Job(Key),
 }
 
 /// One thing that happened.
@@ -34,7 +36,8 @@ pub fn history(line: &Line<Value>, subject: &Subject) -> Vec<Happened> {
         let Some((kind, it)) = decision.as_object().and_then(|it| it.iter().next()) else { continue };
         let what = match subject {
             Subject::Pod(pod) => of_pod(kind, it, pod),
-            Subject::PodGroup(group) => of_group(kind, it, group),
+            Subject::PodGroup(group) => of_group(kind, it, &|it| is(it, group)),
+            Subject::Job(job) => of_group(kind, it, &|it| is_of_job(it, job)),
         };
         happened.extend(what.map(|what| Happened { time: time.clone(), cycle: *number, what }));
     }
@@ -71,6 +74,17 @@ fn key(it: &Value) -> Key {
 
 fn is(it: &Value, key: &Key) -> bool {
     it["namespace"] == *key.namespace && it["name"] == *key.name
+}
+
+/// Whether a PodGroup is that of a Job, by its name: `NAME-UID`, or `NAME` as Volcano made it before 1.5.
+fn is_of_job(it: &Value, job: &Key) -> bool {
+    let is_uid = |text: &str| {
+        let hexadecimal = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        text.len() == 36 && text.split('-').all(hexadecimal)
+    };
+    let rest = text(&it["name"]).strip_prefix(&*job.name);
+    let named = rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_uid));
+    it["namespace"] == *job.namespace && named
 }
 
 fn text(it: &Value) -> &str {
@@ -122,9 +136,9 @@ fn evicted(it: &Value) -> String {
     format!("evicted by action {}{by}: {}", text(&cause["action"]), text(&cause["reason"]))
 }
 
-fn of_group(kind: &str, it: &Value, group: &Key) -> Option<String> {
+fn of_group(kind: &str, it: &Value, is: &dyn Fn(&Value) -> bool) -> Option<String> {
     match kind {
-        "bind" if is(&it["job"], group) => {
+        "bind" if is(&it["job"]) => {
             let pods = it["pods"].as_array()?;
             let nodes: std::collections::BTreeSet<&str> =
                 pods.iter().map(|binding| text(&binding["node"])).collect();
@@ -132,14 +146,12 @@ fn of_group(kind: &str, it: &Value, group: &Key) -> Option<String> {
             let (count, s) = (pods.len(), if pods.len() == 1 { "" } else { "s" });
             Some(format!("{count} pod{s} bound to {}", nodes.join(", ")))
         }
-        "evict" if is(&it["group"]["key"], group) => {
-            Some(format!("pod {} {}", named(&it["pod"]), evicted(it)))
-        }
-        "evict" if is(&it["cause"]["by"], group) => {
+        "evict" if is(&it["group"]["key"]) => Some(format!("pod {} {}", named(&it["pod"]), evicted(it))),
+        "evict" if is(&it["cause"]["by"]) => {
             Some(format!("had pod {} evicted by action {}", named(&it["pod"]), text(&it["cause"]["action"])))
         }
-        "podGroupStatus" if is(&it["group"], group) => Some(phase(&it["status"])),
-        "podGroupUnschedulable" | "podGroupInvalid" if is(&it["group"], group) => {
+        "podGroupStatus" if is(&it["group"]) => Some(phase(&it["status"])),
+        "podGroupUnschedulable" | "podGroupInvalid" if is(&it["group"]) => {
             Some(text(&it["message"]).to_owned())
         }
         _ => None,

@@ -3,14 +3,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::changes::Drain;
 use crate::printable::printable;
-use crate::run_time::ExpectedStart;
+use crate::run_time::{ExpectedStart, ExpectedStarts};
 
-use super::table::{columns, spread};
-use super::{GroupOutcome, Report, people};
+use super::table::{Detail, columns, each, spread};
+use super::{GroupOutcome, Report, amounts, people};
 
-/// The number of names in a line of names.
+/// The number of names in a line of names, unless all are asked for.
 const NAMES_MAX: usize = 5;
+
+/// The pods without a PodGroup that are listed, unless all are asked for.
+const PODS_MAX: usize = 20;
 
 /// How two runs of a cluster differ. Serialised, it is the object that `-o json` prints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,8 +22,14 @@ const NAMES_MAX: usize = 5;
 pub struct Comparison {
     /// PodGroups that come to another end, by `namespace/name`.
     pub pod_groups: BTreeMap<String, Sides<GroupEnd>>,
-    /// PodGroups that come to the same end on other nodes.
-    pub elsewhere: Vec<String>,
+    /// PodGroups that come to the same end on other nodes: members by node.
+    pub elsewhere: BTreeMap<String, Sides<BTreeMap<String, u32>>>,
+    /// The nodes of pods without a PodGroup where they differ; nothing for a pod that waits or does not exist.
+    #[serde(default)]
+    pub pods: BTreeMap<String, Sides<Option<String>>>,
+    /// What the drain of nodes does besides.
+    #[serde(default)]
+    pub drain: Drain,
     /// Pods without a PodGroup that wait in one of the runs only.
     pub waiting_pods: Sides<Vec<String>>,
     /// Pods that are evicted in one of the runs only, and for whom.
@@ -29,6 +39,9 @@ pub struct Comparison {
     /// When PodGroups that wait after the change would start, where run times are known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expected_starts: BTreeMap<String, ExpectedStart>,
+    /// The same of pods without a PodGroup.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub expected_pod_starts: BTreeMap<String, ExpectedStart>,
     /// Each run in one line.
     pub summaries: Sides<String>,
 }
@@ -91,31 +104,41 @@ impl GroupEnd {
 impl Comparison {
     /// The differences of two reports on the same cluster, or on one that was changed.
     pub fn of(before: &Report, after: &Report) -> Self {
-        let (mut pod_groups, mut elsewhere) = (BTreeMap::new(), Vec::new());
+        let (mut pod_groups, mut elsewhere) = (BTreeMap::new(), BTreeMap::new());
         for name in before.pod_groups.keys().chain(after.pod_groups.keys()).collect::<BTreeSet<_>>() {
             let end = |report: &Report| report.pod_groups.get(name).map(GroupEnd::of).unwrap_or_default();
             let sides = Sides { before: end(before), after: end(after) };
             if !sides.before.is_alike(&sides.after) {
                 pod_groups.insert(name.clone(), sides);
             } else if sides.before.nodes != sides.after.nodes {
-                elsewhere.push(name.clone());
+                let Sides { before, after } = sides;
+                elsewhere.insert(name.clone(), Sides { before: before.nodes, after: after.nodes });
             }
         }
         Self {
             pod_groups,
             elsewhere,
+            pods: single_pods(before, after),
+            drain: Drain::default(),
             waiting_pods: Sides::of(before, after, waiting_only),
             evictions: Sides::of(before, after, evicted_only),
             queues: queues(before, after),
             expected_starts: BTreeMap::new(),
+            expected_pod_starts: BTreeMap::new(),
             summaries: Sides::of(before, after, |report, _| report.summary()),
         }
     }
 
+    /// The same, with when what waits after the change would start.
+    pub fn with_starts(self, starts: ExpectedStarts) -> Self {
+        Self { expected_starts: starts.pod_groups, expected_pod_starts: starts.pods, ..self }
+    }
+
     /// Whether the runs came to the same.
     pub fn is_empty(&self) -> bool {
+        let expected_pod_starts = self.expected_pod_starts.clone();
         let (expected_starts, summaries) = (self.expected_starts.clone(), self.summaries.clone());
-        *self == Self { expected_starts, summaries, ..Self::default() }
+        *self == Self { expected_starts, expected_pod_starts, summaries, ..Self::default() }
     }
 
     /// As JSON, with a newline at the end.
@@ -126,30 +149,40 @@ impl Comparison {
     }
 
     /// As tables; `names` are those of the runs.
-    pub fn to_table(&self, names: [&str; 2]) -> String {
+    pub fn to_table(&self, names: [&str; 2], detail: Detail) -> String {
         let [first, second] = names;
-        let mut text = self.group_table(names) + &self.queue_table(names);
-        text += &named("PodGroups on other nodes", self.elsewhere.iter());
+        let most = if detail == Detail::Wide { usize::MAX } else { NAMES_MAX };
+        let mut text = self.group_table(names, detail) + &self.pod_table(names, detail);
+        text += &self.queue_table(names, detail);
+        text += &match detail {
+            Detail::Short => named("PodGroups on other nodes", self.elsewhere.keys(), most),
+            Detail::Wide => self.elsewhere_table(names),
+        };
         for (name, pods) in [(first, &self.waiting_pods.before), (second, &self.waiting_pods.after)] {
-            text += &named(&format!("Pods without a PodGroup that wait in {name} only"), pods.iter());
+            text += &named(&format!("Pods without a PodGroup that wait in {name} only"), pods.iter(), most);
         }
+        text += &self.drained(most);
         for (name, evicted) in [(first, &self.evictions.before), (second, &self.evictions.after)] {
             let rows = evicted.iter().map(|(pod, why)| vec![pod.clone(), why.clone()]).collect();
             text += &columns(&[&format!("EVICTED IN {name} ONLY"), "WHY"], rows);
         }
         text += &self.reasons(second);
-        let start =
-            |(name, start): (&String, &ExpectedStart)| printable(&format!("PodGroup {name}: {start}")) + "\n";
-        text.extend(self.expected_starts.iter().map(start));
+        for (kind, starts) in [("PodGroup", &self.expected_starts), ("Pod", &self.expected_pod_starts)] {
+            let line = |(name, start): (&String, &ExpectedStart)| {
+                printable(&format!("{kind} {name}: {start}")) + "\n"
+            };
+            text.extend(starts.iter().map(line));
+        }
         if self.is_empty() {
             text += "No difference in what is placed, waits or is evicted\n";
         }
         text + &format!("{first}: {}\n{second}: {}\n", self.summaries.before, self.summaries.after)
     }
 
-    fn group_table(&self, [first, second]: [&str; 2]) -> String {
+    fn group_table(&self, [first, second]: [&str; 2], detail: Detail) -> String {
+        let nodes = if detail == Detail::Wide { each } else { spread };
         let row = |(name, sides): (&String, &Sides<GroupEnd>)| {
-            vec![name.clone(), sides.before.shown(), sides.after.shown(), spread(&sides.after.nodes)]
+            vec![name.clone(), sides.before.shown(), sides.after.shown(), nodes(&sides.after.nodes)]
         };
         columns(
             &["PODGROUP", first, second, &format!("NODES IN {second}")],
@@ -157,11 +190,50 @@ impl Comparison {
         )
     }
 
-    fn queue_table(&self, [first, second]: [&str; 2]) -> String {
+    fn queue_table(&self, [first, second]: [&str; 2], detail: Detail) -> String {
+        let shown = if detail == Detail::Wide { amounts } else { people };
         let row = |(name, sides): (&String, &Sides<BTreeMap<String, String>>)| {
-            vec![name.clone(), people(&sides.before), people(&sides.after)]
+            vec![name.clone(), shown(&sides.before), shown(&sides.after)]
         };
         columns(&["QUEUE ALLOCATED", first, second], self.queues.iter().map(row).collect())
+    }
+
+    fn elsewhere_table(&self, [first, second]: [&str; 2]) -> String {
+        let row = |(name, sides): (&String, &Sides<BTreeMap<String, u32>>)| {
+            vec![name.clone(), each(&sides.before), each(&sides.after)]
+        };
+        columns(&["PODGROUP ON OTHER NODES", first, second], self.elsewhere.iter().map(row).collect())
+    }
+
+    /// Where pods without a PodGroup are.
+    fn pod_table(&self, [first, second]: [&str; 2], detail: Detail) -> String {
+        let most = if detail == Detail::Wide { usize::MAX } else { PODS_MAX };
+        let at = |name: &String, node: &Option<String>, waiting: &Vec<String>| match node {
+            Some(node) => node.clone(),
+            None if waiting.contains(name) => "waits".to_owned(),
+            None => "-".to_owned(),
+        };
+        let row = |(name, sides): (&String, &Sides<Option<String>>)| {
+            let before = at(name, &sides.before, &self.waiting_pods.before);
+            vec![name.clone(), before, at(name, &sides.after, &self.waiting_pods.after)]
+        };
+        let rows = self.pods.iter().take(most).map(row).collect();
+        let more = self.pods.len().saturating_sub(most);
+        let more = if more > 0 { format!("... and {more} more pods (-o wide)\n") } else { String::new() };
+        columns(&["POD WITHOUT A PODGROUP", first, second], rows) + &more
+    }
+
+    fn drained(&self, most: usize) -> String {
+        let foreign = "Pods of other schedulers that the drain evicts, which are not placed again here";
+        let blocked = self.drain.blocked.iter().map(|it| {
+            let noun = if it.pods == 1 { "pod" } else { "pods" };
+            let line = format!(
+                "PodDisruptionBudget {} allows {} of the {} {noun} that the drain evicts at once: it waits for others to be ready",
+                it.budget, it.allowed, it.pods
+            );
+            printable(&line) + "\n"
+        });
+        named(foreign, self.drain.foreign.iter(), most) + &blocked.collect::<String>()
     }
 
     /// Why PodGroups wait in the second run that did not wait like this in the first.
@@ -177,6 +249,15 @@ impl Comparison {
 
 fn waiting_only(one: &Report, other: &Report) -> Vec<String> {
     one.pods.keys().filter(|pod| !other.pods.contains_key(*pod)).cloned().collect()
+}
+
+fn single_pods(before: &Report, after: &Report) -> BTreeMap<String, Sides<Option<String>>> {
+    let names: BTreeSet<&String> = before.singles.keys().chain(after.singles.keys()).collect();
+    let node = |report: &Report, name: &String| report.singles.get(name).cloned();
+    let sides = names
+        .into_iter()
+        .map(|name| (name.clone(), Sides { before: node(before, name), after: node(after, name) }));
+    sides.filter(|(_, sides)| sides.before != sides.after).collect()
 }
 
 fn evicted_only(one: &Report, other: &Report) -> BTreeMap<String, String> {
@@ -196,13 +277,13 @@ fn queues(before: &Report, after: &Report) -> BTreeMap<String, Sides<BTreeMap<St
     sides.filter(|(_, sides)| sides.before != sides.after).collect()
 }
 
-/// A line with the first names; nothing without any.
-fn named<'n>(what: &str, names: impl ExactSizeIterator<Item = &'n String>) -> String {
+/// A line with the first names, so many at most; nothing without any.
+fn named<'n>(what: &str, names: impl ExactSizeIterator<Item = &'n String>, most: usize) -> String {
     let count = names.len();
     if count == 0 {
         return String::new();
     }
-    let first: Vec<String> = names.take(NAMES_MAX).map(|name| printable(name)).collect();
-    let more = if count > NAMES_MAX { format!(" and {} more", count - NAMES_MAX) } else { String::new() };
+    let first: Vec<String> = names.take(most).map(|name| printable(name)).collect();
+    let more = if count > most { format!(" and {} more (-o wide)", count - most) } else { String::new() };
     format!("{what}: {}{more}\n", first.join(", "))
 }

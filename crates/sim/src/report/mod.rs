@@ -16,6 +16,7 @@ use phalanx_resource::for_people;
 
 pub use comparison::{Comparison, GroupEnd, Sides};
 pub(crate) use hyper_nodes::HyperNodeOutcome;
+pub use table::Detail;
 
 /// The report of a simulation. Serialised, it is the object that `-o json` prints; skipped fields are for tables and
 /// pages.
@@ -43,6 +44,9 @@ pub struct Report {
     pub job_flows: BTreeMap<String, JobFlowOutcome>,
     /// Waiting pods without a PodGroup, by `namespace/name`.
     pub pods: BTreeMap<String, PodOutcome>,
+    /// The nodes of pods of this scheduler without a PodGroup, by `namespace/name`.
+    #[serde(skip)]
+    pub singles: BTreeMap<String, String>,
     /// Queues, by name.
     pub queues: BTreeMap<String, QueueOutcome>,
     /// HyperNodes, by name.

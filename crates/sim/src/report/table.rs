@@ -17,7 +17,7 @@ const NODES_MAX: usize = 4;
 
 /// How much a table tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Detail {
+pub enum Detail {
     /// Rounded amounts, a few names of nodes.
     Short,
     /// Exact amounts, all names.
@@ -25,7 +25,7 @@ enum Detail {
 }
 
 impl Report {
-    /// The report as tables.
+    /// The report as tables, rounded.
     pub fn to_table(&self) -> String {
         self.tables(Detail::Short)
     }
@@ -41,7 +41,7 @@ impl Report {
             self.cron_table(),
             self.job_table(),
             self.gangs(detail),
-            self.single_pods(),
+            self.single_pods(detail),
             self.queue_table(detail),
             self.hyper_node_table(detail == Detail::Wide),
             self.evicted(),
@@ -126,13 +126,21 @@ impl Report {
         lines.collect()
     }
 
-    fn single_pods(&self) -> String {
+    /// How many there are; in the wide table also where.
+    fn single_pods(&self, detail: Detail) -> String {
         let of_gangs: u32 = self.pod_groups.values().map(GroupOutcome::placed).sum();
         let placed = self.nodes.values().map(|node| node.pods).sum::<u32>().saturating_sub(of_gangs);
         if placed == 0 && self.pods.is_empty() {
             return String::new();
         }
-        format!("Pods without a PodGroup: {placed} placed, {} waiting\n", self.pods.len())
+        let count = format!("Pods without a PodGroup: {placed} placed, {} waiting\n", self.pods.len());
+        let waiting = self.pods.keys().map(|name| vec![name.clone(), "waits".to_owned()]);
+        let rows = self.singles.iter().map(|(name, node)| vec![name.clone(), node.clone()]).chain(waiting);
+        let rows = match detail {
+            Detail::Short => Vec::new(),
+            Detail::Wide => rows.collect(),
+        };
+        count + &columns(&["POD", "NODE"], rows)
     }
 
     /// The queues; if nothing is allocated any more, those of the time when the most was.
@@ -202,7 +210,7 @@ pub(super) fn spread(nodes: &BTreeMap<String, u32>) -> String {
 }
 
 /// Nodes with their pods.
-fn each(nodes: &BTreeMap<String, u32>) -> String {
+pub(super) fn each(nodes: &BTreeMap<String, u32>) -> String {
     nodes.iter().map(|(node, pods)| format!("{node} ({pods})")).collect::<Vec<_>>().join(", ")
 }
 
