@@ -88,9 +88,12 @@ impl ClusterArgs {
 
     pub(crate) fn source(&self) -> Result<Source<'_>> {
         let texts = if self.files.is_empty() {
-            let copy = async { capture::objects(&self.connection.open().await?).await };
-            let objects = remote::run("copy the cluster", copy)?;
-            Texts { files: vec![(LIVE.to_owned(), capture::text(&objects))], faults: Vec::new() }
+            let mut text = String::new();
+            remote::run("copy the cluster", async {
+                let remote = self.connection.open().await?;
+                capture::copy(&remote, |objects| Ok(text.push_str(&capture::lines(&objects)))).await
+            })?;
+            Texts { files: vec![(LIVE.to_owned(), text)], faults: Vec::new() }
         } else {
             texts(&self.files)
         };
