@@ -1,71 +1,93 @@
 //! `phalanx capture`: a copy of a cluster, as manifests that `simulate` and `explain` read; or of a running scheduler,
 //! as a journal that `replay` reads.
-use std::io;
+mod names;
 
-use anyhow::Result;
+use std::io::{self, Write as _};
+
+use anyhow::{Context as _, Result};
 use phalanx_runtime::objects::Listed;
 use serde_json::Value;
 
-use crate::exit::{print, tell};
+use crate::exit::tell;
 use crate::remote::{self, Connection, Remote};
-use crate::scheduler_api::TokenArgs;
+use crate::scheduler_api::SchedulerArgs;
+use names::Names;
 
-/// Flags of `capture`.
+/// The service account that lends its token for what a scheduler has recorded.
+const ACCOUNT: &str = "phalanx-capture";
+
+/// Flags of `capture`. With --live or --scheduler, the scheduler is copied for `phalanx replay`: all that its cycles
+/// have read and decided since it began, with scheduler.conf, in which a password may stand. It has to run with
+/// --journal-inputs. Names are not replaced there: they decide among equal nodes
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Copy the scheduler here instead, for `phalanx replay`: all that its cycles have read and decided since it began,
-    /// with scheduler.conf, in which a password may stand. It has to run with --journal-inputs. Names are not replaced:
-    /// they decide among equal nodes
-    #[arg(long, value_name = "URL")]
-    scheduler: Option<String>,
+    /// Replace the words of which names and values of labels consist, each by the same one everywhere, and leave out
+    /// texts, addresses and other annotations than those of scheduling. Names of labels and annotations stay
+    #[arg(long, conflicts_with_all = ["scheduler", "live"])]
+    replace_names: bool,
     #[command(flatten)]
-    token: TokenArgs,
+    scheduler: SchedulerArgs,
     #[command(flatten)]
     connection: Connection,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if let Some(url) = &args.scheduler {
-        return remote::run("capture the scheduler", async {
-            let client = args.token.open(url, args.connection.kubeconfig().as_deref()).await?;
-            match client.capture(&mut io::stdout().lock()).await {
-                // As for all that is printed: `| head` is no error.
-                Err(error) if error.downcast_ref().is_some_and(is_closed_pipe) => Ok(()),
-                other => other,
+    let captured = if let Some(place) = args.scheduler.place() {
+        remote::run("capture the scheduler", async {
+            let client = args.scheduler.open(&place, &args.connection, ACCOUNT).await?;
+            client.capture(&mut io::stdout().lock()).await
+        })
+    } else {
+        remote::run("capture the cluster", async {
+            let remote = args.connection.open().await?;
+            if args.replace_names {
+                // A name may stand in an object before the one that has it.
+                let mut all = Vec::new();
+                copy(&remote, |objects| Ok(all.extend(objects))).await?;
+                Names::of(&all).replace(&mut all);
+                return write(&all);
             }
-        });
+            copy(&remote, |objects| write(&objects)).await
+        })
+    };
+    match captured {
+        // As for all that is printed: `| head` is no error.
+        Err(error) if error.downcast_ref().is_some_and(is_closed_pipe) => Ok(()),
+        other => other,
     }
-    remote::run("capture the cluster", async {
-        let objects = objects(&args.connection.open().await?).await?;
-        print(&text(&objects))
-    })
 }
 
 fn is_closed_pipe(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }
 
-/// The objects of a live cluster that scheduling reads. Kinds that are absent are left out; those that the user may not
-/// list are told on stderr.
-pub(crate) async fn objects(remote: &Remote) -> Result<Vec<Value>> {
-    let mut all = Vec::new();
+fn write(objects: &[Value]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(lines(objects).as_bytes()).and_then(|()| out.flush());
+    written.context("writing to standard output")
+}
+
+/// Hands out the objects of a live cluster that scheduling reads, kind by kind. Kinds that are absent are left out;
+/// those that the user may not list are told on stderr.
+pub(crate) async fn copy(remote: &Remote, mut take: impl FnMut(Vec<Value>) -> Result<()>) -> Result<()> {
     for (version, kind) in phalanx_sim::kinds_of_a_copy() {
         match remote.objects.list_any(version, kind).await? {
-            Listed::Items(items) => all.extend(items),
+            Listed::Items(mut items) => {
+                items.iter_mut().for_each(strip);
+                take(items)?;
+            }
             Listed::Absent => {}
             Listed::Forbidden(message) => {
                 tell(format_args!("note: left out objects of kind {kind}: {message}"));
             }
         }
     }
-    all.iter_mut().for_each(strip);
-    Ok(all)
+    Ok(())
 }
 
 /// One object a line.
-pub(crate) fn text(objects: &[Value]) -> String {
-    let lines: Vec<String> = objects.iter().map(Value::to_string).collect();
-    lines.join("\n") + "\n"
+pub(crate) fn lines(objects: &[Value]) -> String {
+    objects.iter().map(|object| format!("{object}\n")).collect()
 }
 
 /// Lists of containers, in pods and in templates of pods.

@@ -24,7 +24,7 @@ const EXAMPLES: [(&str, &[&str]); 39] = [
     (
         "explain",
         &[
-            "phalanx explain podgroup big -n demo",
+            "phalanx explain podgroup big -n demo --live",
             "phalanx explain podgroup big -n demo -f config/examples/too-small",
             "phalanx explain job train -n ml -f cluster.json --scheduler-conf my.conf",
         ],
@@ -36,10 +36,10 @@ const EXAMPLES: [(&str, &[&str]); 39] = [
             "phalanx whatif --drain gpu-7",
             "phalanx whatif -f config/examples/too-small --add-nodes node-1=2",
             "phalanx whatif --scheduler-conf today.conf --new-conf tomorrow.conf",
-            "phalanx whatif --with job.yaml --scheduler http://127.0.0.1:8082",
+            "phalanx whatif --with job.yaml --live",
         ],
     ),
-    ("top", &["phalanx top", "phalanx top -n ml --token-file token"]),
+    ("top", &["phalanx top", "phalanx top -n ml"]),
     (
         "trace openb",
         &["phalanx trace openb --nodes nodes.csv --pods pods.csv --cluster cluster.json > trace.jsonl"],
@@ -51,7 +51,8 @@ const EXAMPLES: [(&str, &[&str]); 39] = [
         "capture",
         &[
             "phalanx capture > cluster.json",
-            "phalanx capture --scheduler http://127.0.0.1:8082 --token-file token > capture.json",
+            "phalanx capture --replace-names > cluster.json",
+            "phalanx capture --live > capture.json",
         ],
     ),
     ("replay", &["phalanx replay journal.json", "phalanx replay journal.json -o json > cycles.json"]),

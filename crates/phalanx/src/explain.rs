@@ -2,9 +2,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::ValueEnum;
+use clap::{ArgGroup, ValueEnum};
 use phalanx_cluster::event::Key;
 use phalanx_explain::{Explanation, Question, Subject};
+use phalanx_runtime::api::client::Place;
 use phalanx_runtime::journal::{self, Happened, Line, Reader, history};
 use phalanx_sim::{Options, Simulation, counting_clock, expected_starts};
 
@@ -12,7 +13,7 @@ use crate::exit::{BadInput, counted, print};
 use crate::flag;
 use crate::inputs::{self, ClusterArgs, ConfArgs};
 use crate::remote;
-use crate::scheduler_api::SchedulerArgs;
+use crate::scheduler_api::{SchedulerArgs, VIEWER};
 
 /// The first cycle places all that fits; the second gives the reasons of what still waits.
 const CYCLES: u32 = 2;
@@ -22,6 +23,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("simulated").args(["files", "scheduler_conf"]).multiple(true).conflicts_with_all(["scheduler", "live"]))]
 pub(crate) struct Args {
     /// The kind of the object: podgroup, pod, job, or that of any object that owns PodGroups or pods, such as
     /// deployment or pytorchjob; or KIND/NAME
@@ -35,7 +37,7 @@ pub(crate) struct Args {
     namespace: Option<String>,
     /// Say instead what was decided about a pod, a PodGroup or a Job of Volcano, when and why, by the journal of a
     /// scheduler (--journal-path); the full files before it are read too
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scheduler_conf", "scheduler"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scheduler_conf", "scheduler", "live"])]
     journal: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -98,8 +100,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(journal) = &args.journal {
         return past(args, journal);
     }
-    let answer = match &args.scheduler.url {
-        Some(url) => live(args, url)?,
+    let answer = match args.scheduler.place() {
+        Some(place) => live(args, &place)?,
         None => simulated(args)?,
     };
     print(&match args.output {
@@ -111,11 +113,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// What the live scheduler tells.
-fn live(args: &Args, url: &str) -> Result<Explanation> {
+fn live(args: &Args, place: &Place) -> Result<Explanation> {
     remote::run("explain", async {
         let question = args.question(&args.live_namespace().await)?;
-        let kubeconfig = args.cluster.connection.kubeconfig();
-        args.scheduler.open(url, kubeconfig.as_deref()).await?.explain(&question).await
+        let client = args.scheduler.open(place, &args.cluster.connection, VIEWER).await?;
+        client.explain(&question).await
     })
 }
 

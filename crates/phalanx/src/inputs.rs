@@ -132,7 +132,8 @@ impl ClusterArgs {
     }
 
     async fn copied(&self, remote: &Remote) -> Result<Source<'_>> {
-        let text = capture::text(&capture::objects(remote).await?);
+        let mut text = String::new();
+        capture::copy(remote, |objects| Ok(text.push_str(&capture::lines(&objects)))).await?;
         Ok(self.of_texts(Texts { files: vec![(LIVE.to_owned(), text)], faults: Vec::new() }))
     }
 

@@ -74,10 +74,14 @@ impl Connection {
         Some(&self.kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from)
     }
 
+    /// `--master`, if it is given.
+    pub(crate) fn master(&self) -> Option<&str> {
+        Some(&*self.master).filter(|url| !url.is_empty())
+    }
+
     /// Finds the API server; the first request connects. As vcctl, the namespace of the context is not read.
     pub(crate) async fn open(&self) -> Result<Remote> {
-        let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-        let objects = Objects::of(self.kubeconfig().as_deref(), given(&self.master).as_deref()).await;
+        let objects = Objects::of(self.kubeconfig().as_deref(), self.master()).await;
         let objects = objects.map_err(bad_flag)?;
         let namespace = match Program::current() {
             Program::Vcctl => "default".to_owned(),

@@ -1,26 +1,26 @@
 //! How the API of a live scheduler is reached.
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
-use phalanx_runtime::api::client::SchedulerClient;
+use phalanx_runtime::api::client::{Asker, LeaseRef, Place, SchedulerClient};
 
 use crate::exit::{BadInput, plain};
-use crate::remote::bad_flag;
+use crate::remote::{Connection, bad_flag};
+
+/// The service account that lends its token for what the API shows.
+pub(crate) const VIEWER: &str = "phalanx-viewer";
 
 /// A scheduler, and who asks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchedulerArgs {
+    /// Ask the live scheduler: the pod that holds this lease (volcano-system/volcano unless it is given), by a
+    /// port-forward through the API server
+    #[arg(long, value_name = "NAMESPACE/LEASE", num_args = 0..=1, require_equals = true, default_missing_value = LeaseRef::USUAL)]
+    live: Option<LeaseRef>,
     /// Ask the live scheduler here, such as http://127.0.0.1:8082 behind kubectl port-forward
-    #[arg(id = "scheduler", long = "scheduler", value_name = "URL", conflicts_with_all = ["files", "scheduler_conf"])]
-    pub(crate) url: Option<String>,
-    #[command(flatten)]
-    pub(crate) token: TokenArgs,
-}
-
-/// Who asks.
-#[derive(Debug, clap::Args)]
-pub(crate) struct TokenArgs {
+    #[arg(id = "scheduler", long = "scheduler", value_name = "URL", conflicts_with = "live")]
+    url: Option<String>,
     /// The bearer token to ask with; without it, that of the kubeconfig's user. Others on this machine can see it:
     /// --token-file is safer
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
@@ -31,20 +31,36 @@ pub(crate) struct TokenArgs {
 }
 
 impl SchedulerArgs {
-    pub(crate) async fn open(&self, url: &str, kubeconfig: Option<&Path>) -> Result<SchedulerClient> {
-        self.token.open(url, kubeconfig).await
+    /// The scheduler that is meant, if one is.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let url = self.url.clone().map(Place::Url);
+        url.or_else(|| self.live.clone().map(Place::Leader))
     }
-}
 
-impl TokenArgs {
-    pub(crate) async fn open(&self, url: &str, kubeconfig: Option<&Path>) -> Result<SchedulerClient> {
+    /// The same for a command that asks a scheduler in any case.
+    pub(crate) fn place_or_usual(&self) -> Result<Place> {
+        match self.place() {
+            Some(place) => Ok(place),
+            None => Ok(Place::Leader(LeaseRef::USUAL.parse().map_err(anyhow::Error::msg)?)),
+        }
+    }
+
+    /// Its API. A user without a token borrows that of the service account.
+    pub(crate) async fn open(
+        &self,
+        place: &Place,
+        connection: &Connection,
+        account: &str,
+    ) -> Result<SchedulerClient> {
         let token = match &self.token_file {
             Some(path) => Some(fs::read_to_string(path).map_err(|error| {
                 BadInput(format!("--token-file {}: cannot be read: {}", path.display(), plain(&error)))
             })?),
             None => self.token.clone(),
         };
-        let client = SchedulerClient::of(url, kubeconfig, token.as_deref().map(str::trim)).await;
-        client.map_err(bad_flag)
+        let (kubeconfig, master) = (connection.kubeconfig(), connection.master());
+        let token = token.as_deref().map(str::trim);
+        let asker = Asker { kubeconfig: kubeconfig.as_deref(), master, token, account };
+        SchedulerClient::of(place, asker).await.map_err(bad_flag)
     }
 }

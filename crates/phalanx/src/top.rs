@@ -1,6 +1,5 @@
 //! `phalanx top`: queues and what waits in them, again and again on a terminal.
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,9 +8,9 @@ use phalanx_explain::{Alike, QueueRow, Top, amounts, rounded, waited};
 
 use crate::exit::{counted, painted, print};
 use crate::flag;
-use crate::remote;
 use crate::remote::table::{Column, table};
-use crate::scheduler_api::TokenArgs;
+use crate::remote::{self, Connection};
+use crate::scheduler_api::{SchedulerArgs, VIEWER};
 
 /// Rows of a table on a terminal, which would scroll away.
 const ROWS_ON_TERMINAL: usize = 20;
@@ -22,14 +21,10 @@ const END: &str = "\x1b[?7h";
 /// Flags of `top`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the live scheduler is, such as behind kubectl port-forward
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8082")]
-    scheduler: String,
     #[command(flatten)]
-    token: TokenArgs,
-    /// A kubeconfig; without it KUBECONFIG, the home directory, or the pod's service account
-    #[arg(short = 'k', long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    scheduler: SchedulerArgs,
+    #[command(flatten)]
+    connection: Connection,
     /// Only jobs of this namespace, and the queues in which they wait; without it, of all namespaces
     #[arg(short, long, value_name = "NAMESPACE", value_parser = flag::namespace())]
     namespace: Option<String>,
@@ -57,7 +52,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (wide, table) = (args.output == Format::Wide, [Format::Table, Format::Wide].contains(&args.output));
     let live = table && io::stdout().is_terminal();
     remote::run("show queues", async {
-        let client = args.token.open(&args.scheduler, args.kubeconfig.as_deref()).await?;
+        let place = args.scheduler.place_or_usual()?;
+        let client = args.scheduler.open(&place, &args.connection, VIEWER).await?;
         let namespace = args.namespace.as_deref();
         if live {
             loop {

@@ -2,8 +2,9 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::ValueEnum;
+use clap::{ArgGroup, ValueEnum};
 use phalanx_framework::conf::Conf;
+use phalanx_runtime::api::client::Place;
 use phalanx_sim::{AddedNodes, Changes, Comparison, Detail, Manifests, Options, WhatIf};
 
 use crate::exit::{BadInput, print, print_table};
@@ -11,10 +12,11 @@ use crate::flag;
 use crate::inputs::{self, ClusterArgs, ConfArgs};
 use crate::remote::{self, output::yaml};
 use crate::runs::{self, RunArgs};
-use crate::scheduler_api::SchedulerArgs;
+use crate::scheduler_api::{SchedulerArgs, VIEWER};
 
 /// Flags of `whatif`.
 #[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("simulated").args(["files", "scheduler_conf"]).multiple(true).conflicts_with_all(["scheduler", "live"]))]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -67,8 +69,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let expected = "expected --with, --drain, --add-nodes or --new-conf";
         return Err(BadInput(format!("found no change, {expected}")).into());
     }
-    let comparison = match &args.scheduler.url {
-        Some(url) => live(args, changes, url)?,
+    let comparison = match args.scheduler.place() {
+        Some(place) => live(args, changes, &place)?,
         None => simulated(args, &changes)?,
     };
     match args.output {
@@ -80,13 +82,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// What the live scheduler tells.
-fn live(args: &Args, nodes: Changes, url: &str) -> Result<Comparison> {
+fn live(args: &Args, nodes: Changes, place: &Place) -> Result<Comparison> {
     let with = inputs::named_texts(&args.with)?;
     let new_conf = args.new_conf.as_deref().map(inputs::text).transpose()?;
     let question = WhatIf { with, nodes, new_conf, cycles: args.run.cycles, seed: args.run.seed };
     remote::run("ask what would change", async {
-        let kubeconfig = args.cluster.connection.kubeconfig();
-        args.scheduler.open(url, kubeconfig.as_deref()).await?.what_if(&question).await
+        let client = args.scheduler.open(place, &args.cluster.connection, VIEWER).await?;
+        client.what_if(&question).await
     })
 }
 

@@ -63,7 +63,8 @@ impl Objects {
         }
     }
 
-    /// All objects of a kind that is named when the program runs, page by page.
+    /// All objects of a kind that is named when the program runs, page by page. Where a page has expired meanwhile, as
+    /// objects changed, all are listed anew without pages, as client-go's pager does.
     pub async fn list_any(&self, version: &str, kind: &str) -> Result<Listed> {
         let requests = Requests::new(DynamicObject::url_path(&resource(version, kind), None));
         let (mut items, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
@@ -73,6 +74,11 @@ impl Objects {
                 Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Listed::Absent),
                 Err(kube::Error::Api(status)) if status.code == 403 => {
                     return Ok(Listed::Forbidden(status.message.clone()));
+                }
+                Err(kube::Error::Api(status)) if status.code == 410 && params.continue_token.is_some() => {
+                    items.clear();
+                    params = ListParams::default();
+                    continue;
                 }
                 Err(error) => bail!(self.told(&error)),
             };

@@ -16,11 +16,16 @@ change stays as it is in the file.
 {{- end }}
 {{- end -}}
 
+{{- define "phalanx.lease" -}}
+{{- $names := splitList "," (.Values.custom.scheduler_name | default "volcano") -}}
+{{- ternary (first $names) "volcano" (eq (len $names) 1) -}}
+{{- end -}}
+
 {{- /* Text of deploy/ with this release, its namespace, its schedulers and their lease in the place of the names there. */ -}}
 {{- define "phalanx.named" -}}
 {{- $root := index . 0 -}}
 {{- $names := splitList "," ($root.Values.custom.scheduler_name | default "volcano") -}}
-{{- $lease := ternary (first $names) "volcano" (eq (len $names) 1) -}}
+{{- $lease := include "phalanx.lease" $root -}}
 {{- index . 1 | replace "volcano-system" $root.Release.Namespace
   | replace "phalanx-" (printf "%s-" $root.Release.Name)
   | replace "in ['volcano']" (printf "in ['%s']" (join "', '" $names))
@@ -31,6 +36,7 @@ change stays as it is in the file.
 {{- define "phalanx.values" -}}
 {{- $root := index . 0 -}}
 {{- $object := index . 1 -}}
+{{- $component := index . 2 -}}
 {{- $custom := $root.Values.custom -}}
 {{- include "phalanx.merge" (list $object.metadata "labels" $custom.common_labels) -}}
 {{- if eq $object.kind "Deployment" -}}
@@ -40,9 +46,17 @@ change stays as it is in the file.
 {{- else if eq $object.kind "NetworkPolicy" -}}
   {{- $peer := first (first $object.spec.ingress).from -}}
   {{- $_ := set $peer.namespaceSelector.matchLabels "kubernetes.io/metadata.name" $custom.prometheus_namespace -}}
+  {{- if $custom.scheduler_api_enable -}}
+    {{- $rule := dict "ports" (list (dict "protocol" "TCP" "port" "api")) -}}
+    {{- include "phalanx.set" (list $rule "from" $custom.scheduler_api_from) -}}
+    {{- $_ := set $object.spec "ingress" (append $object.spec.ingress $rule) -}}
+  {{- end -}}
 {{- else if eq $object.kind "Service" -}}
   {{- include "phalanx.set" (list $object.spec "ipFamilyPolicy" $root.Values.service.ipFamilyPolicy) -}}
   {{- include "phalanx.set" (list $object.spec "ipFamilies" $root.Values.service.ipFamilies) -}}
+  {{- if and (eq $component "scheduler") $custom.scheduler_api_enable -}}
+    {{- $_ := set $object.spec "ports" (append $object.spec.ports (dict "name" "api" "port" 8082 "targetPort" "api")) -}}
+  {{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -76,6 +90,28 @@ change stays as it is in the file.
 {{- include "phalanx.merge" (list $container "securityContext" (or $value.main_csc $custom.default_csc)) -}}
 {{- $_ := set $container "image" (include "phalanx.image" (list $root.Values.basic $component)) -}}
 {{- $_ := set $container "args" (fromYamlArray (include "phalanx.args" (list $root $container.args $component))) -}}
+{{- if eq $component "scheduler" -}}
+  {{- if $custom.scheduler_api_enable -}}
+    {{- $_ := set $container "ports" (append $container.ports (dict "name" "api" "containerPort" 8082)) -}}
+  {{- end -}}
+  {{- if $custom.scheduler_journal_enable -}}{{- include "phalanx.journal" (list $pod $container $custom) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* A volume for the journal. Pods that share a claim write to a folder each, and may by their group. */ -}}
+{{- define "phalanx.journal" -}}
+{{- $pod := index . 0 -}}
+{{- $container := index . 1 -}}
+{{- $custom := index . 2 -}}
+{{- $volume := dict "name" "journal" "emptyDir" (dict "sizeLimit" $custom.scheduler_journal_size) -}}
+{{- $mount := dict "name" "journal" "mountPath" "/var/lib/phalanx" -}}
+{{- with $custom.scheduler_journal_claim -}}
+  {{- $volume = dict "name" "journal" "persistentVolumeClaim" (dict "claimName" .) -}}
+  {{- $_ := set $mount "subPathExpr" "$(POD_NAME)" -}}
+  {{- $_ := set $pod "securityContext" (merge dict (default dict $pod.securityContext) (dict "fsGroup" 65532)) -}}
+{{- end -}}
+{{- $_ := set $pod "volumes" (append $pod.volumes $volume) -}}
+{{- $_ := set $container "volumeMounts" (append $container.volumeMounts $mount) -}}
 {{- end -}}
 
 {{- define "phalanx.image" -}}
@@ -99,6 +135,16 @@ change stays as it is in the file.
 {{- if not $custom.leader_elect_enable -}}{{- $args = append $args "--leader-elect=false" -}}{{- end -}}
 {{- if ne $root.Release.Namespace "volcano-system" -}}
   {{- $args = append $args (printf "--leader-elect-resource-namespace=%s" $root.Release.Namespace) -}}
+{{- end -}}
+{{- if eq $component "scheduler" -}}
+  {{- if $custom.scheduler_api_enable -}}{{- $args = append $args "--api-address=:8082" -}}{{- end -}}
+  {{- if $custom.scheduler_journal_enable -}}{{- $args = append $args "--journal-path=/var/lib/phalanx/journal" -}}{{- end -}}
+  {{- if $custom.scheduler_journal_inputs -}}
+    {{- if not $custom.scheduler_journal_enable -}}
+      {{- fail "custom.scheduler_journal_inputs: expected custom.scheduler_journal_enable: true beside it" -}}
+    {{- end -}}
+    {{- $args = append $args "--journal-inputs" -}}
+  {{- end -}}
 {{- end -}}
 {{- $flags := dict "schedule_period" "--schedule-period" "kube_api_qps" "--kube-api-qps" "kube_api_burst" "--kube-api-burst"
   "percentage_nodes_to_find" "--percentage-nodes-to-find" "log_level" "--v" -}}

@@ -26,6 +26,11 @@ pub(crate) struct ApiServer {
 impl ApiServer {
     /// Answers by method and path, without the query.
     pub(crate) fn start(answers: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> Self {
+        Self::by_line(move |line| answers(line.split('?').next().unwrap_or_default()))
+    }
+
+    /// Answers by method and path with the query, if there is one.
+    pub(crate) fn by_line(answers: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, answers): (_, Arc<Answers>) = (Arc::new(Mutex::new(Vec::new())), Arc::new(answers));
@@ -82,9 +87,9 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<Request>>, answers: &Answers) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     while let Some((line, body)) = read(&mut reader) {
-        let path = line.split('?').next().unwrap_or_default().to_owned();
-        seen.lock().unwrap().push(Request { line: line.trim_end_matches('?').to_owned(), body });
-        let (code, answer) = answers(&path);
+        let line = line.trim_end_matches('?').to_owned();
+        seen.lock().unwrap().push(Request { line: line.clone(), body });
+        let (code, answer) = answers(&line);
         let answer = answer.to_string();
         let length = answer.len();
         let head = format!(

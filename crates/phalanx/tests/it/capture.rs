@@ -54,6 +54,70 @@ fn long_lists_are_read_page_by_page() {
     assert!(server.lines().contains(&"GET /api/v1/nodes?&limit=500".to_owned()), "{:?}", server.lines());
 }
 
+/// Objects change while their list is read: a page may be gone when it is asked for.
+#[test]
+fn a_list_whose_next_page_has_expired_is_read_anew_as_a_whole() {
+    let server = ApiServer::by_line(|line| match line {
+        "GET /api/v1/nodes?&limit=500" => (
+            200,
+            json!({"metadata": {"continue": "next"}, "items": [{"metadata": {"name": "gone"}}, {"metadata": {"name": "a"}}]}),
+        ),
+        "GET /api/v1/nodes?&limit=500&continue=next" => {
+            refusal(410, "the provided continue parameter is too old")
+        }
+        "GET /api/v1/nodes" => {
+            (200, json!({"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}))
+        }
+        _ => (200, json!({"items": null})),
+    });
+    let ran = server.phalanx(&["capture"]);
+    let name = |line: &str| serde_json::from_str::<Value>(line).unwrap()["metadata"]["name"].clone();
+    assert_eq!(ran.text().lines().map(name).collect::<Vec<_>>(), ["a", "b"], "{ran:?}");
+}
+
+#[test]
+fn names_are_replaced_on_request_and_the_copy_still_says_why_a_pod_waits() {
+    let ran = cluster().phalanx(&["capture", "--replace-names"]);
+    for named in ["\"ml\"", "\"p\"", "\"n1\"", "prod"] {
+        assert!(!ran.text().contains(named), "{named}: {ran:?}");
+    }
+    let pod: Value = serde_json::from_str(ran.text().lines().last().unwrap()).unwrap();
+    let [name, namespace] = ["name", "namespace"].map(|key| pod["metadata"][key].as_str().unwrap());
+    let copy = folder(&[("copy.json", &ran.stdout)]);
+    let explained =
+        phalanx_in(copy.path(), &["explain", "pod", name, "-n", namespace, "-f", "copy.json"], "");
+    assert!(explained.text().contains("1 Insufficient cpu"), "{explained:?}");
+    let both = cluster().phalanx(&["capture", "--replace-names", "--live"]);
+    assert_eq!(both.code, 2, "{both:?}");
+}
+
+/// A lease without a holder, and a service account that lends a token.
+#[test]
+fn a_scheduler_is_found_by_its_lease_with_the_token_of_an_account() {
+    let server = ApiServer::start(|line| match line {
+        "POST /api/v1/namespaces/batch/serviceaccounts/phalanx-viewer/token" => {
+            let spec = json!({"audiences": []});
+            (
+                201,
+                json!({"metadata": {}, "spec": spec, "status": {"token": "t", "expirationTimestamp": "2026-01-01T00:00:00Z"}}),
+            )
+        }
+        "GET /apis/coordination.k8s.io/v1/namespaces/batch/leases/canary" => {
+            (200, json!({"metadata": {}, "spec": {}}))
+        }
+        _ => refusal(404, "no such path"),
+    });
+    let ran = server.phalanx(&["explain", "pod", "p", "--live=batch/canary"]);
+    let why = "lease batch/canary: no scheduler leads";
+    assert!(ran.code == 1 && ran.stderr.contains(why), "{ran:?}");
+    let refused = server.phalanx(&["top", "--live=volcano/volcano"]);
+    let why = "gets none of ServiceAccount volcano/phalanx-viewer: no such path";
+    assert!(refused.code == 1 && refused.stderr.contains(why), "{refused:?}");
+    for wrong in [&["top", "--live=volcano"][..], &["explain", "pod", "p", "--live", "-f", "x.yaml"]] {
+        assert_eq!(server.phalanx(wrong).code, 2, "{wrong:?}");
+    }
+}
+
 #[test]
 fn without_files_a_live_cluster_is_explained_and_changed() {
     let explained = cluster().phalanx(&["explain", "pod", "p", "-n", "ml"]);

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Questions to the API server at one time, whoever asks.
 const QUESTIONS: usize = 4;
 /// Where the token may stand too: the API server takes `Authorization` off what it proxies.
-const TOKEN_HEADER: &str = "x-phalanx-token";
+pub(super) const TOKEN_HEADER: &str = "x-phalanx-token";
 /// Longer tokens are refused unseen.
 const TOKEN_MAX: usize = 8 << 10;
 

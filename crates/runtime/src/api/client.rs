@@ -3,39 +3,79 @@ use std::io::Write;
 use std::path::Path;
 use std::pin::pin;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow};
 use futures::AsyncReadExt as _;
-use http::{Request, Uri};
-use kube::config::AuthInfo;
+use http::{HeaderName, HeaderValue, Request, Uri};
 use kube::{Client, Config};
 use phalanx_explain::{Explanation, Question, Top};
 use phalanx_sim::{Comparison, WhatIf};
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
-use super::whatif;
+use super::auth::TOKEN_HEADER;
+use super::leader::Forward;
+pub use super::leader::LeaseRef;
+use super::{token, whatif};
 use crate::client::{self, BadFlag};
 use crate::outbox::driver::chain;
+
+/// Which scheduler is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The one at this URL.
+    Url(String),
+    /// The one that holds this lease.
+    Leader(LeaseRef),
+}
+
+/// Who asks, and how the API server is reached.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asker<'a> {
+    /// As for [`client::config`].
+    pub kubeconfig: Option<&'a Path>,
+    /// As for [`client::config`].
+    pub master: Option<&'a str>,
+    /// Without a token, that of the kubeconfig's user is sent.
+    pub token: Option<&'a str>,
+    /// The service account, in the namespace of the lease, that lends a token to a user who has none.
+    pub account: &'a str,
+}
 
 /// The API of one scheduler.
 pub struct SchedulerClient {
     client: Client,
     server: String,
+    forward: Option<Forward>,
 }
 
 impl SchedulerClient {
-    /// Reads where the scheduler is and who asks; the first request connects. Without a token, that of the
-    /// kubeconfig's user is sent.
-    pub async fn of(scheduler: &str, kubeconfig: Option<&Path>, token: Option<&str>) -> Result<Self> {
-        let url = address(scheduler)?;
-        let user = match token {
-            Some(token) => serde_json::from_value(json!({ "token": token }))?,
-            None => user(kubeconfig).await?,
-        };
-        let mut config = Config::new(url);
-        config.auth_info = user;
-        config.default_retry = false;
-        Ok(Self { client: client::client(config)?, server: scheduler.to_owned() })
+    /// Finds out what to send; the first request connects to the scheduler.
+    pub async fn of(place: &Place, asker: Asker<'_>) -> Result<Self> {
+        match place {
+            Place::Url(url) => {
+                let at = address(url)?;
+                let token = match asker.token {
+                    Some(token) => token.to_owned(),
+                    None => token::of_user(&asker.config().await?).await?.ok_or_else(no_token)?,
+                };
+                Ok(Self { client: with_token(at, &token)?, server: url.clone(), forward: None })
+            }
+            Place::Leader(lease) => {
+                let config = asker.config().await?;
+                let of_user = match asker.token {
+                    Some(token) => Some(token.to_owned()),
+                    None => token::of_user(&config).await?,
+                };
+                let api_server = client::client(config)?;
+                let token = match of_user {
+                    Some(token) => token,
+                    None => token::of_account(&api_server, &lease.namespace, asker.account).await?,
+                };
+                let forward = Forward::to(api_server, lease.clone()).await?;
+                let at = format!("http://{}", forward.address).parse()?;
+                let server = format!("the pod that holds lease {lease}");
+                Ok(Self { client: with_token(at, &token)?, server, forward: Some(forward) })
+            }
+        }
     }
 
     /// Why an object waits or is where it is.
@@ -84,7 +124,10 @@ impl SchedulerClient {
     fn refused(&self, error: kube::Error) -> anyhow::Error {
         match error {
             kube::Error::Api(status) => anyhow!("{}", status.message),
-            error => anyhow!("cannot ask the scheduler at {}: {}", self.server, chain(&error)),
+            error => {
+                let why = self.forward.as_ref().and_then(Forward::failed).unwrap_or_else(|| chain(&error));
+                anyhow!("cannot ask the scheduler at {}: {why}", self.server)
+            }
         }
     }
 }
@@ -104,20 +147,27 @@ fn address(text: &str) -> Result<Uri, BadFlag> {
     }
 }
 
-/// What a kubeconfig says of its user, as far as it is a token.
-async fn user(kubeconfig: Option<&Path>) -> Result<AuthInfo> {
-    let of = client::config(kubeconfig, None).await?.auth_info;
-    let AuthInfo { token, token_file, exec, auth_provider, .. } = of;
-    let user = AuthInfo { token, token_file, exec, auth_provider, ..AuthInfo::default() };
-    let any = user.token.is_some() || user.token_file.is_some() || user.exec.is_some();
-    ensure!(
-        any || user.auth_provider.is_some(),
-        BadFlag(
-            "no token: the user of the kubeconfig has none, expected --token or --token-file (kubectl create token NAME makes one)"
-                .to_owned()
-        )
-    );
-    Ok(user)
+impl Asker<'_> {
+    async fn config(&self) -> Result<Config> {
+        client::config(self.kubeconfig, self.master).await
+    }
+}
+
+fn no_token() -> BadFlag {
+    let expected = "expected --token or --token-file (kubectl create token NAME makes one)";
+    BadFlag(format!("no token: the user of the kubeconfig has none, {expected}"))
+}
+
+/// The token goes where the API server's proxy leaves it alone: `Authorization` is for the proxy.
+fn with_token(at: Uri, token: &str) -> Result<Client> {
+    let mut value = HeaderValue::from_str(token).map_err(|_| {
+        BadFlag("--token: found signs that no token has, expected one line of text".to_owned())
+    })?;
+    value.set_sensitive(true);
+    let mut config = Config::new(at);
+    config.headers = vec![(HeaderName::from_static(TOKEN_HEADER), value)];
+    config.default_retry = false;
+    client::client(config)
 }
 
 #[cfg(test)]

@@ -7,9 +7,11 @@ mod auth;
 mod capture;
 pub mod client;
 mod evictions;
+mod leader;
 mod page;
 mod profile;
 mod snapshots;
+mod token;
 pub(crate) mod whatif;
 
 use std::fmt;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use phalanx_core::decision::Decision;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::capture::{NoCapture, Recording};
 use super::line::Line;
@@ -35,6 +35,8 @@ pub(super) struct Rotating {
     bytes: u64,
     /// The last line was not written to its end.
     torn: bool,
+    /// Files that were begun since this process began: the line with its start is as many files back.
+    begun: usize,
 }
 
 impl Rotating {
@@ -42,7 +44,7 @@ impl Rotating {
         let torn = ends_in_half_a_line(&options.path)?;
         let file = open(&options.path)?;
         let bytes = file.metadata()?.len();
-        Ok(Self { options, file, bytes, torn })
+        Ok(Self { options, file, bytes, torn, begun: 0 })
     }
 
     /// Appends a line. A line that is larger than a whole file is refused.
@@ -80,6 +82,14 @@ impl Rotating {
         }
         self.file = open(path)?;
         (self.bytes, self.torn) = (0, false);
+        self.begun += 1;
+        if self.options.inputs && self.begun == self.options.max_backups + 1 {
+            warn!(
+                path = %self.options.path.display(),
+                "the journal no longer reaches back to the start of this scheduler: phalanx replay and phalanx capture \
+                 need a start; keep more (--journal-maxsize, --journal-maxbackup), or restart replicas one by one"
+            );
+        }
         Ok(())
     }
 }
