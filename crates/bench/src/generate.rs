@@ -166,6 +166,8 @@ fn pod_info(
     let name: Arc<str> = format!("{group}-{index}").into();
     PodInfo {
         pod: PodRef { namespace: namespace.clone(), name: name.clone(), uid: name },
+        controller: None,
+        run_limit: None,
         created,
         life: PodLife::default(),
         ours: true,

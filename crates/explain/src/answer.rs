@@ -11,13 +11,15 @@ use phalanx_core::report::{self, Figures, GroupReport, Inspection, Snapshot};
 use crate::change::{self, Patience, Remedies};
 use crate::facts::{
     Amounts, Chosen, Constraint, Domain, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts,
-    Lack, Members, NodeScores, OwnerFacts, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation,
-    Why,
+    Lack, Members, NodeScores, OwnerFacts, Place, PodFacts, PodState, QueueFacts, RejectedDomain,
+    Reservation, Why,
 };
 use crate::question::{Question, Subject};
 
 /// The best nodes that are shown of those that a pod could have.
 const NODES_SHOWN: usize = 5;
+/// The faults of HyperNodes that are told.
+const FAULTS_MAX: usize = 5;
 
 /// The jobs of one owner that are told of: of those that wait, where any do.
 const JOBS_SHOWN: usize = 3;
@@ -213,8 +215,8 @@ fn why(inspection: &Inspection<'_>, cluster: &Cluster, id: JobId, told: GroupRep
 /// The first ones.
 fn hyper_node_faults(cluster: &Cluster, id: JobId) -> Vec<String> {
     let asks = cluster.jobs[id].asks_topology();
-    let faults = cluster.hyper_nodes.faults().filter(|_| asks).take(NAMES_MAX);
-    faults.map(|fault| format!("HyperNode {}: {}", fault.hyper_node, fault.text)).collect()
+    let faults = cluster.hyper_nodes.faults().filter(|_| asks).take(FAULTS_MAX);
+    faults.map(|fault| fault.to_string()).collect()
 }
 
 fn constraint(of: report::ExcludedNodes) -> Constraint {

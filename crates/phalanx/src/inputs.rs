@@ -1,7 +1,8 @@
-//! Files and folders to texts.
-use std::fs;
-use std::io::{self, Read};
+//! Files and folders to texts and manifests.
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
 use phalanx_conf::{Known, Parsed, Severity};
@@ -21,6 +22,9 @@ const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// The name of a copy of the live cluster in messages.
 const LIVE: &str = "<cluster>";
+
+/// Bytes of a file that are read at once.
+const BUFFER: usize = 256 << 10;
 
 /// Names that stand for standard input.
 const STDIN: &str = "-";
@@ -65,8 +69,8 @@ pub(crate) struct ManifestArgs {
 
 impl ManifestArgs {
     pub(crate) fn source(&self) -> Source<'_> {
-        let (texts, names) = (texts(&self.files), &self.names);
-        Source { texts, instead: Texts::default(), silent: false, names, deployed: None, namespace: None }
+        let (files, names) = (files(&self.files), &self.names);
+        Source { files, instead: Files::default(), silent: false, names, deployed: None, namespace: None }
     }
 }
 
@@ -110,7 +114,7 @@ impl ClusterArgs {
     /// The objects, and of a live cluster its configuration unless a file has it.
     pub(crate) fn source(&self, conf: &ConfArgs) -> Result<Source<'_>> {
         if self.has_files() {
-            return Ok(self.of_texts(texts(&self.files)));
+            return Ok(self.of_files(files(&self.files)));
         }
         remote::run("copy the cluster", async {
             let remote = self.connection.open().await?;
@@ -126,7 +130,7 @@ impl ClusterArgs {
     /// The objects alone.
     pub(crate) fn objects(&self) -> Result<Source<'_>> {
         if self.has_files() {
-            return Ok(self.of_texts(texts(&self.files)));
+            return Ok(self.of_files(files(&self.files)));
         }
         remote::run("copy the cluster", async { self.copied(&self.connection.open().await?).await })
     }
@@ -134,21 +138,25 @@ impl ClusterArgs {
     async fn copied(&self, remote: &Remote) -> Result<Source<'_>> {
         let mut text = String::new();
         capture::copy(remote, |objects| Ok(text.push_str(&capture::lines(&objects)))).await?;
-        Ok(self.of_texts(Texts { files: vec![(LIVE.to_owned(), text)], faults: Vec::new() }))
+        let contents = Contents::Text(text.into());
+        Ok(self.of_files(Files {
+            files: vec![Manifest { name: LIVE.to_owned(), contents }],
+            faults: Vec::new(),
+        }))
     }
 
-    fn of_texts(&self, texts: Texts) -> Source<'_> {
-        let (names, instead) = (&self.names, Texts::default());
-        Source { texts, instead, silent: false, names, deployed: None, namespace: None }
+    fn of_files(&self, files: Files) -> Source<'_> {
+        let (names, instead) = (&self.names, Files::default());
+        Source { files, instead, silent: false, names, deployed: None, namespace: None }
     }
 }
 
-/// Texts of manifests.
+/// Manifests.
 #[derive(Clone)]
 pub(crate) struct Source<'a> {
-    texts: Texts,
+    files: Files,
     /// Manifests whose objects replace others.
-    instead: Texts,
+    instead: Files,
     /// Nothing is told of objects that are left out.
     silent: bool,
     names: &'a Names,
@@ -158,17 +166,52 @@ pub(crate) struct Source<'a> {
     namespace: Option<String>,
 }
 
-/// Files by name and text, and those that cannot be read.
+/// Files of manifests, and those that cannot be read.
 #[derive(Clone, Default)]
-struct Texts {
-    files: Vec<(String, String)>,
+struct Files {
+    files: Vec<Manifest>,
     faults: Vec<BadInput>,
+}
+
+impl Files {
+    fn sources(&self) -> Vec<&dyn phalanx_sim::Source> {
+        self.files.iter().map(|file| file as &dyn phalanx_sim::Source).collect()
+    }
+}
+
+/// A file of manifests.
+#[derive(Clone)]
+struct Manifest {
+    name: String,
+    contents: Contents,
+}
+
+/// Where manifests are read from.
+#[derive(Clone)]
+enum Contents {
+    /// A file, which is read as a stream.
+    File(PathBuf),
+    /// What can be read only once: standard input, a pipe or a live cluster.
+    Text(Arc<str>),
+}
+
+impl phalanx_sim::Source for Manifest {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&self) -> io::Result<Box<dyn BufRead + '_>> {
+        Ok(match &self.contents {
+            Contents::File(path) => Box::new(BufReader::with_capacity(BUFFER, File::open(path)?)),
+            Contents::Text(text) => Box::new(text.as_bytes()),
+        })
+    }
 }
 
 impl Source<'_> {
     /// With objects from these files, in place of those of the same kind and name.
     pub(crate) fn with(self, files: &[PathBuf]) -> Self {
-        Self { instead: texts(files), ..self }
+        Self { instead: self::files(files), ..self }
     }
 
     /// For objects of which all was told already.
@@ -202,15 +245,15 @@ impl Source<'_> {
 
     /// Reads the manifests. Notes on objects that were left out go to stderr.
     pub(crate) fn manifests(self) -> Result<Manifests, BadInput> {
-        let Self { texts: Texts { files, mut faults }, instead, silent, names, .. } = self;
-        faults.extend(instead.faults);
-        if files.is_empty() && !faults.is_empty() {
+        let Self { files, instead, silent, names, .. } = self;
+        let mut faults: Vec<BadInput> = files.faults.iter().chain(&instead.faults).cloned().collect();
+        if files.files.is_empty() && !faults.is_empty() {
             return Err(all_of(&faults));
         }
         let options = names.read_options();
         let mut bar = Bar::new();
         let mut told = |read: usize| bar.show(|| format!("{read} objects read"));
-        let read = phalanx_sim::read_with(&files, &instead.files, &options, &mut told);
+        let read = phalanx_sim::read_with(&files.sources(), &instead.sources(), &options, &mut told);
         drop(bar);
         let (notes, read) = match read {
             Ok(mut manifests) => (std::mem::take(&mut manifests.notes), Some(manifests)),
@@ -230,8 +273,15 @@ impl Source<'_> {
 
 /// The texts of files and folders, by name.
 pub(crate) fn named_texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, BadInput> {
-    let Texts { files, faults } = texts(paths);
-    if faults.is_empty() { Ok(files) } else { Err(all_of(&faults)) }
+    let Files { files, faults } = files(paths);
+    if !faults.is_empty() {
+        return Err(all_of(&faults));
+    }
+    let text = |Manifest { name, contents }| match contents {
+        Contents::File(path) => Ok((name, text(&path)?)),
+        Contents::Text(text) => Ok((name, text.to_string())),
+    };
+    files.into_iter().map(text).collect()
 }
 
 /// Prints notes on extenders, metrics and quotas that a simulation does not ask for.
@@ -281,36 +331,45 @@ pub(crate) fn text(file: &Path) -> Result<String, BadInput> {
     })
 }
 
-fn texts(paths: &[PathBuf]) -> Texts {
-    let (mut files, mut faults) = (Vec::new(), Vec::new());
+fn files(paths: &[PathBuf]) -> Files {
+    let (mut found, mut faults) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_dir() {
-            let before = (files.len(), faults.len());
-            collect(path, &mut files, &mut faults);
-            if (files.len(), faults.len()) == before {
+            let before = (found.len(), faults.len());
+            collect(path, &mut found, &mut faults);
+            if (found.len(), faults.len()) == before {
                 let expected = "expected *.yaml, *.yml or *.json in it";
                 faults.push(BadInput(format!("{}: found no manifests, {expected}", path.display())));
             }
         } else {
-            files.push(path.clone());
+            found.push(path.clone());
         }
     }
-    let mut texts = Vec::new();
+    let mut files = Vec::new();
     let (mut piped, mut again) = (false, false);
-    for file in files {
+    for file in found {
         if file.as_os_str() == STDIN && std::mem::replace(&mut piped, true) {
             again = true;
             continue;
         }
-        match text(&file) {
-            Ok(text) => texts.push((shown(&file), text)),
+        match contents(&file) {
+            Ok(contents) => files.push(Manifest { name: shown(&file), contents }),
             Err(fault) => faults.push(fault),
         }
     }
     if again {
         faults.push(BadInput("--filename: found - again, expected standard input once".to_owned()));
     }
-    Texts { files: texts, faults }
+    Files { files, faults }
+}
+
+/// A file that can be opened again, or the text of another one.
+fn contents(file: &Path) -> Result<Contents, BadInput> {
+    if file.as_os_str() != STDIN && file.is_file() {
+        File::open(file).map_err(|error| unreadable(file, &error))?;
+        return Ok(Contents::File(file.to_owned()));
+    }
+    Ok(Contents::Text(text(file)?.into()))
 }
 
 /// The manifests of a folder and the folders in it, by name. Hidden ones are editors' and the kubelet's.

@@ -60,11 +60,7 @@ impl Clients {
             if head.status != http::StatusCode::OK {
                 return Err(format!("{url}: status {}", head.status.as_u16()));
             }
-            let bytes = body.to_bytes();
-            if bytes.is_empty() {
-                return Ok(Value::Null);
-            }
-            serde_json::from_slice(&bytes).map_err(|error| format!("{url}: the answer is no JSON: {error}"))
+            value(&body.to_bytes()).map_err(|error| format!("{url}: {error}"))
         };
         let late = |_| Err(format!("{url}: no answer within {timeout:?}"));
         tokio::time::timeout(timeout, exchange).await.unwrap_or_else(late)
@@ -106,6 +102,31 @@ impl Clients {
 
 fn timeout(endpoint: &Endpoint) -> Duration {
     Duration::from_millis(u64::try_from(endpoint.timeout_ms).unwrap_or_default())
+}
+
+/// The JSON of an answer; null for an empty one.
+fn value(body: &[u8]) -> Result<Value, String> {
+    if body.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(body).map_err(|error| format!("the answer is no JSON: {error}"))
+}
+
+/// What an answer says to a question, but for those about one node each.
+fn response(cluster: &Cluster, ask: &ExtenderRequest, answer: &Value) -> Result<ExtenderResponse, String> {
+    kube::answer(cluster, ask, answer).unwrap_or_else(|| volcano::answer(cluster, ask, answer))
+}
+
+/// Reads the body of an answer to a question, as [`HttpExtender`] does.
+///
+/// # Errors
+/// The error of the extender, or why the body is no answer.
+pub fn read_answer(
+    cluster: &Cluster,
+    ask: &ExtenderRequest,
+    body: &[u8],
+) -> Result<ExtenderResponse, String> {
+    response(cluster, ask, &value(body)?)
 }
 
 /// A field by its name in any case, as Go reads it.
@@ -208,7 +229,7 @@ impl Extender for HttpExtender {
             let body =
                 kube::question(cluster, ask, names_only).unwrap_or_else(|| volcano::question(cluster, ask));
             let answer = self.clients.post(&url, timeout, &body).await?;
-            kube::answer(cluster, ask, &answer).unwrap_or_else(|| volcano::answer(cluster, ask, &answer))
+            response(cluster, ask, &answer)
         };
         self.wait(exchange).map_err(|error: String| error.into())
     }

@@ -75,8 +75,8 @@ pub(crate) struct ApiServer {
     echoes: Echoes,
     /// The number of binds, evictions and kubelet steps so far. Each happens once for a pod.
     pub(crate) steps: u64,
-    /// Pods bound in this run.
-    pub(crate) bindings: BTreeMap<String, String>,
+    /// Pods bound in this run and their nodes, in the order of the decisions.
+    bound: Vec<(Arc<PodRef>, Arc<str>)>,
     /// Pods evicted in this run, in the order of the decisions.
     pub(crate) evictions: Vec<(String, Arc<Cause>)>,
     nominated: BTreeMap<Arc<str>, (String, String)>,
@@ -273,6 +273,16 @@ impl ApiServer {
         }
     }
 
+    /// Binds of this run.
+    pub(crate) fn binds(&self) -> usize {
+        self.bound.len()
+    }
+
+    /// Pods bound in this run, `namespace/name` to node.
+    pub(crate) fn bindings(&self) -> BTreeMap<String, String> {
+        self.bound.iter().map(|(pod, node)| (pod.to_string(), node.to_string())).collect()
+    }
+
     /// Pods with a nomination of this run that are not bound yet.
     pub(crate) fn nominations(&self) -> BTreeMap<String, String> {
         self.nominated.values().cloned().collect()
@@ -291,7 +301,7 @@ impl ApiServer {
         self.steps += 1;
         self.echoes.extend(binding.volumes().flat_map(|(_, claim)| self.storage.bind(claim)));
         self.nominated.remove(uid);
-        self.bindings.insert(binding.pod.to_string(), node.to_string());
+        self.bound.push((binding.pod.clone(), node.clone()));
         self.echoes.extend(self.claims.prepare(&binding.prepare));
         self.echoes.push(Event::Bound(uid.clone()));
         let started = self.ready.contains(&node);
@@ -494,7 +504,7 @@ mod tests {
         api_server.add_pod(pod("p", None), Time(0));
         assert_eq!(api_server.next_step(), None);
         bind(&mut api_server, "p", "n");
-        assert_eq!(api_server.bindings["a/p"], "n");
+        assert_eq!(api_server.bindings()["a/p"], "n");
         assert!(
             api_server.pods().all(|pod| pod.life.scheduled == Some(Time(0))),
             "since when its cooldown counts"
@@ -612,7 +622,7 @@ mod tests {
         api_server.add_pod(pod("p", None), Time(0));
         bind(&mut api_server, "p", "n");
         bind(&mut api_server, "p", "dead");
-        assert_eq!(api_server.bindings["a/p"], "n");
+        assert_eq!(api_server.bindings()["a/p"], "n");
         assert!(
             matches!(std::iter::from_fn(|| api_server.next_echo()).last(), Some(Event::BindFailed(_, failure)) if failure.fault == BindFault::Gone)
         );

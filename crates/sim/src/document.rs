@@ -1,35 +1,72 @@
-//! Splits a text into documents: YAML with `---`, JSON, or a sequence of JSON objects.
+//! Splits a file into documents: YAML with `---`, JSON, or a sequence of JSON objects.
+use std::io::BufRead;
+use std::ops::{Deref, Range};
+use std::rc::Rc;
+
 use phalanx_conf::{Blame, blame};
 use serde_json::Value;
 
 use crate::bad_input::{BadInput, one_line};
+use crate::chunks::{Chunk, Chunks};
 use crate::json::Unambiguous;
 use crate::list::{self, Head, Language, ListError};
 use crate::locate;
 
 /// Where a document is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Document<'a> {
-    pub(crate) file: &'a str,
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    pub(crate) file: Rc<str>,
     /// The number of the document, from 1, without empty documents.
     pub(crate) number: usize,
-    /// The line of the file on which `text` begins, from 1.
-    line: usize,
-    text: &'a str,
+    text: Text,
     /// The place of the value in the list that the document is.
     pub(crate) item: Option<usize>,
 }
 
-/// A document or an item of one, or why it cannot be read.
-pub(crate) type Found<'a> = Result<(Document<'a>, Value), BadInput>;
+/// The text of a document: a part of what was read at once.
+#[derive(Clone, Debug)]
+struct Text {
+    /// The line of the file on which it begins, from 1.
+    line: usize,
+    whole: Rc<String>,
+    part: Range<usize>,
+}
 
-impl Document<'_> {
+impl Text {
+    fn new(line: usize, text: String) -> Self {
+        let part = 0..text.len();
+        Self { line, whole: Rc::new(text), part }
+    }
+
+    /// A part of it, without blanks before it.
+    fn part(&self, part: Range<usize>) -> Self {
+        let text = &self[part.clone()];
+        let blank = text.len() - text.trim_start().len();
+        let start = part.start + blank;
+        let line = self.line + newlines(&self[..start]);
+        let from = self.part.start;
+        Self { line, whole: Rc::clone(&self.whole), part: from + start..from + part.end }
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.whole[self.part.clone()]
+    }
+}
+
+/// A document or an item of one, or why it cannot be read.
+pub(crate) type Found = Result<(Document, Value), BadInput>;
+
+impl Document {
     /// A problem of a field of this document; `path` begins at the top of the document.
     pub(crate) fn fault(&self, path: &str, problem: impl Into<String>) -> BadInput {
-        let (line, column) = locate::position(self.text, path).unwrap_or((1, 0));
+        let (line, column) = locate::position(&self.text, path).unwrap_or((1, 0));
         BadInput {
-            file: self.file.to_owned(),
-            line: self.line + line - 1,
+            file: self.file.to_string(),
+            line: self.text.line + line - 1,
             column,
             document: self.number,
             problem: problem.into(),
@@ -47,33 +84,38 @@ pub(crate) fn yaml_options() -> serde_saphyr::Options {
 
 /// Reads every document of a file and every item of a list, each before the next is parsed: a file may hold a million.
 /// A syntax error ends the reading of its document only.
-pub(crate) fn read<'a>(file: &'a str, text: &'a str, found: &mut dyn FnMut(Found<'a>)) {
-    let mut reader = Reader { file, number: 0, found };
-    if let Some(fault) = reader.old_line_ends(text) {
-        return found(Err(fault));
-    }
-    for (line, part) in parts(text) {
-        reader.part(line, part);
+pub(crate) fn read(file: &str, from: &mut dyn BufRead, found: &mut dyn FnMut(Found)) {
+    let mut chunks = Chunks::new(file, from);
+    let mut reader = Reader { file: file.into(), number: 0, found };
+    loop {
+        match chunks.next() {
+            Ok(Some(chunk)) => reader.chunk(chunk),
+            Ok(None) => break,
+            Err(fault) => {
+                (reader.found)(Err(fault));
+                break;
+            }
+        }
     }
 }
 
-struct Reader<'a, 'f> {
-    file: &'a str,
+struct Reader<'f> {
+    file: Rc<str>,
     number: usize,
-    found: &'f mut dyn FnMut(Found<'a>),
+    found: &'f mut dyn FnMut(Found),
 }
 
-impl<'a> Reader<'a, '_> {
+impl Reader<'_> {
     /// Lines that end in a carriage return alone: documents are not told apart, and no editor of today writes them.
-    fn old_line_ends(&self, text: &str) -> Option<BadInput> {
+    fn old_line_ends(&self, text: &Text) -> Option<BadInput> {
         let alone = |(at, _): &(usize, &str)| !text[at + 1..].starts_with('\n');
         if text.contains('\n') || !text.trim_end().contains('\r') {
             return None;
         }
         let (at, _) = text.match_indices('\r').find(alone)?;
         Some(BadInput {
-            file: self.file.to_owned(),
-            line: 1,
+            file: self.file.to_string(),
+            line: text.line,
             column: text[..at].chars().count() + 1,
             problem: "found a line that ends in a carriage return alone, expected a line feed at its end"
                 .to_owned(),
@@ -81,40 +123,48 @@ impl<'a> Reader<'a, '_> {
         })
     }
 
-    fn part(&mut self, line: usize, text: &'a str) {
-        if is_empty(text) {
+    fn chunk(&mut self, Chunk { line, text, goes_on }: Chunk) {
+        if is_empty(&text) {
             return;
+        }
+        let text = &Text::new(line, text);
+        if let Some(fault) = self.old_line_ends(text) {
+            return (self.found)(Err(fault));
         }
         let is_json = text.trim_start().starts_with('{');
         let language = if is_json { Language::Json } else { Language::Yaml };
         if let Some(head) = Head::of(text, language) {
-            self.list(line, text, language, &head);
+            self.list(text, language, &head);
         } else if !is_json {
-            self.yaml(line, text, None);
-        } else if let Some(fault) = self.json(line, text) {
+            self.yaml(text, None);
+        } else if let Some(fault) = self.json(text) {
+            if goes_on {
+                self.number += 1;
+                return (self.found)(Err(fault));
+            }
             // A flow mapping of YAML looks like JSON, so the text is parsed as YAML before a JSON error counts.
-            self.yaml(line, text, Some(fault));
+            self.yaml(text, Some(fault));
         }
     }
 
     /// The items of a list.
-    fn list(&mut self, line: usize, text: &'a str, language: Language, head: &Head) {
+    fn list(&mut self, text: &Text, language: Language, head: &Head) {
         self.number += 1;
-        let document = Document { file: self.file, number: self.number, line, text, item: None };
+        let document = self.document(text.clone());
         let found = &mut *self.found;
         let read = match language {
             Language::Json => list::items(text, language, None, &mut |place, Unambiguous(mut item)| {
                 head.complete(&mut item);
-                found(Ok((Document { item: Some(place), ..document }, item)));
+                found(Ok((Document { item: Some(place), ..document.clone() }, item)));
             }),
             Language::Yaml => list::items(text, language, None, &mut |place, mut item: Value| {
                 head.complete(&mut item);
-                found(Ok((Document { item: Some(place), ..document }, item)));
+                found(Ok((Document { item: Some(place), ..document.clone() }, item)));
             }),
         };
         let fault = read.err().map(|error| match error {
-            ListError::Json(error) => self.json_fault(line, text, &error),
-            ListError::Yaml(error) => self.yaml_fault(line, text, &error),
+            ListError::Json(error) => self.json_fault(text, &error),
+            ListError::Yaml(error) => self.yaml_fault(text, &error),
         });
         if let Some(fault) = fault {
             (self.found)(Err(fault));
@@ -122,19 +172,16 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// A sequence of JSON objects. An error in the first of them is returned: the text may be YAML.
-    fn json(&mut self, line: usize, text: &'a str) -> Option<BadInput> {
+    fn json(&mut self, text: &Text) -> Option<BadInput> {
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<Unambiguous>();
-        let (mut at, mut at_line, before) = (0, line, self.number);
+        let (mut at, before) = (0, self.number);
         while let Some(value) = values.next() {
             self.number += 1;
             match value {
                 Ok(Unambiguous(value)) => {
                     let end = values.byte_offset();
-                    let slice = &text[at..end];
-                    let blank = slice.len() - slice.trim_start().len();
-                    let start_line = at_line + newlines(&slice[..blank]);
-                    self.keep(start_line, &slice[blank..], value);
-                    (at, at_line) = (end, at_line + newlines(slice));
+                    self.keep(text.part(at..end), value);
+                    at = end;
                 }
                 // A flow mapping of YAML with a comment after it.
                 Err(_) if self.number == before + 2 && is_empty(&text[at..]) => {
@@ -142,7 +189,7 @@ impl<'a> Reader<'a, '_> {
                     break;
                 }
                 Err(error) => {
-                    let fault = self.json_fault(line, text, &error);
+                    let fault = self.json_fault(text, &error);
                     if self.number == before + 1 {
                         self.number = before;
                         return Some(fault);
@@ -155,37 +202,42 @@ impl<'a> Reader<'a, '_> {
         None
     }
 
-    fn yaml(&mut self, line: usize, text: &'a str, json_fault: Option<BadInput>) {
+    fn yaml(&mut self, text: &Text, json_fault: Option<BadInput>) {
         self.number += 1;
         match serde_saphyr::from_str_with_options::<Value>(text, yaml_options()) {
-            Ok(value) => self.keep(line, text, value),
+            Ok(value) => self.keep(text.clone(), value),
             Err(error) => {
-                let fault = json_fault.unwrap_or_else(|| self.yaml_fault(line, text, &error));
+                let fault = json_fault.unwrap_or_else(|| self.yaml_fault(text, &error));
                 (self.found)(Err(fault));
             }
         }
     }
 
-    fn keep(&mut self, line: usize, text: &'a str, value: Value) {
-        (self.found)(Ok((Document { file: self.file, number: self.number, line, text, item: None }, value)));
+    fn keep(&mut self, text: Text, value: Value) {
+        let document = self.document(text);
+        (self.found)(Ok((document, value)));
     }
 
-    fn json_fault(&self, line: usize, text: &str, error: &serde_json::Error) -> BadInput {
+    fn document(&self, text: Text) -> Document {
+        Document { file: Rc::clone(&self.file), number: self.number, text, item: None }
+    }
+
+    fn json_fault(&self, text: &Text, error: &serde_json::Error) -> BadInput {
         let message = error.to_string();
         let what = message.split(" at line ").next().unwrap_or(&message);
-        self.syntax_fault("JSON", line, blame(text, (error.line(), error.column()), what))
+        self.syntax_fault("JSON", text.line, blame(text, (error.line(), error.column()), what))
     }
 
-    fn yaml_fault(&self, line: usize, text: &str, error: &serde_saphyr::Error) -> BadInput {
+    fn yaml_fault(&self, text: &Text, error: &serde_saphyr::Error) -> BadInput {
         let at = error.location().map_or((1, 0), |at| (at.line() as usize, at.column() as usize));
-        self.syntax_fault("YAML", line, blame(text, at, &yaml_problem(error.without_snippet())))
+        self.syntax_fault("YAML", text.line, blame(text, at, &yaml_problem(error.without_snippet())))
     }
 
     /// `line` is that of the file on which the text begins.
     fn syntax_fault(&self, language: &str, line: usize, blame: Blame) -> BadInput {
         let expected = blame.expected.map(|expected| format!(", expected {expected}")).unwrap_or_default();
         BadInput {
-            file: self.file.to_owned(),
+            file: self.file.to_string(),
             line: line + blame.line - 1,
             column: blame.column,
             document: self.number,
@@ -229,33 +281,13 @@ fn is_empty(text: &str) -> bool {
     })
 }
 
-/// The text between the lines that begin with `---`, each with the number of its first line.
-fn parts(text: &str) -> Vec<(usize, &str)> {
-    let mut parts = Vec::new();
-    let (mut start, mut start_line, mut at) = (0, 1, 0);
-    for (index, line) in text.split_inclusive('\n').enumerate() {
-        if is_separator(line) {
-            parts.push((start_line, &text[start..at]));
-            // Text on the line of the dashes belongs to the document after them.
-            (start, start_line) = (at + 3, index + 1);
-        }
-        at += line.len();
-    }
-    parts.push((start_line, &text[start..]));
-    parts
-}
-
-fn is_separator(line: &str) -> bool {
-    line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
         let mut names = Vec::new();
-        read("f", text, &mut |found| {
+        read("f", &mut text.as_bytes(), &mut |found| {
             names.push(match found {
                 Ok((document, value)) => {
                     let fault = document.fault("a", "");

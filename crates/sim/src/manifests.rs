@@ -3,6 +3,7 @@
 //! Files are read in the order of their names, so the order in which they are given does not matter. An object without
 //! a creation time was created now: after all that carry one, a millisecond after the one before it.
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -128,21 +129,48 @@ pub struct Manifests {
     pub names: Names,
 }
 
+/// A file of manifests. It may be opened twice; each time, a document is parsed before the next one is read.
+pub trait Source {
+    /// The name, for messages.
+    fn name(&self) -> &str;
+
+    /// The bytes.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    fn open(&self) -> io::Result<Box<dyn BufRead + '_>>;
+}
+
+/// A name and a text.
+impl Source for (String, String) {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn open(&self) -> io::Result<Box<dyn BufRead + '_>> {
+        Ok(Box::new(self.1.as_bytes()))
+    }
+}
+
 /// Reads manifests, given as file name and text. Returns the objects, or all problems by file and line.
 pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Refused> {
-    read_with(sources, &[], options, &mut |_| {})
+    read_with(&as_sources(sources), &[], options, &mut |_| {})
+}
+
+fn as_sources(texts: &[(String, String)]) -> Vec<&dyn Source> {
+    texts.iter().map(|text| text as &dyn Source).collect()
 }
 
 /// As [`read`], without the queues that the scheduler creates at its start.
 pub(crate) fn read_only(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Refused> {
-    read_all(sources, &[], options, &[], &mut |_| {})
+    read_all(&as_sources(sources), &[], options, &[], &mut |_| {})
 }
 
 /// As [`read`], with further manifests, whose objects come last: each in place of that of the same kind and name, or as
 /// a new one. How many documents and items of lists were read so far is told.
 pub fn read_with(
-    sources: &[(String, String)],
-    instead: &[(String, String)],
+    sources: &[&dyn Source],
+    instead: &[&dyn Source],
     options: &ReadOptions,
     told: &mut dyn FnMut(usize),
 ) -> Result<Manifests, Refused> {
@@ -150,17 +178,18 @@ pub fn read_with(
 }
 
 fn read_all(
-    sources: &[(String, String)],
-    instead: &[(String, String)],
+    sources: &[&dyn Source],
+    instead: &[&dyn Source],
     options: &ReadOptions,
     queues: &[&str],
     told: &mut dyn FnMut(usize),
 ) -> Result<Manifests, Refused> {
-    let [mut sources, mut instead]: [Vec<&(String, String)>; 2] =
-        [sources, instead].map(|files| files.iter().collect());
-    sources.sort();
-    instead.sort();
-    let texts = Texts { sources, instead };
+    let [sources, instead] = [sources, instead].map(|files| {
+        let mut files = files.to_vec();
+        files.sort_by_key(|file| file.name());
+        files
+    });
+    let texts = Files { sources, instead };
     let (mut gangs, mut documents) = (Gangs::default(), 0);
     let mut look = |value: &Value| {
         gangs.add_owner(value);
@@ -196,14 +225,14 @@ fn read_all(
     })
 }
 
-/// Files by name and text.
-struct Texts<'a> {
-    sources: Vec<&'a (String, String)>,
+/// Files by name.
+struct Files<'a> {
+    sources: Vec<&'a dyn Source>,
     /// Files whose objects replace others.
-    instead: Vec<&'a (String, String)>,
+    instead: Vec<&'a dyn Source>,
 }
 
-impl<'a> Texts<'a> {
+impl Files<'_> {
     /// Reads all objects, each document before the next one is parsed. PodGroups that are made for gangs come first.
     /// Besides, a note for each file without objects.
     fn read(
@@ -226,16 +255,15 @@ impl<'a> Texts<'a> {
                 }
             };
             look(&value);
-            if (document.item.is_some() || !is_empty(&value)) && !held.contains(document.file) {
-                held.insert(document.file.to_owned());
+            if (document.item.is_some() || !is_empty(&value)) && !held.contains(&*document.file) {
+                held.insert(document.file.to_string());
             }
             // A PodGroup that is made stands in no document: what may be wrong with it is told of the first.
-            groups.take().into_iter().flatten().for_each(|group| reader.document(document, group));
+            groups.take().into_iter().flatten().for_each(|group| reader.document(document.clone(), group));
             gang::join_all(&mut value, joins);
             reader.document(document, value);
         });
-        let files: Vec<&str> =
-            self.sources.iter().chain(&self.instead).map(|(file, _)| file.as_str()).collect();
+        let files: Vec<&str> = self.sources.iter().chain(&self.instead).map(|file| file.name()).collect();
         if !any {
             return (Err(Refused { faults: vec![nothing_in(&files)], notes: Vec::new() }), Vec::new());
         }
@@ -243,25 +271,36 @@ impl<'a> Texts<'a> {
     }
 
     /// Each document, or what is wrong with it.
-    fn each(&self, found: &mut dyn FnMut(Found<'a>)) {
+    fn each(&self, found: &mut dyn FnMut(Found)) {
         let mut replaced = changes::Replaced::default();
-        for (file, text) in &self.instead {
-            document::read(file, text, &mut |found| {
+        for file in &self.instead {
+            documents(*file, &mut |found| {
                 if let Ok((_, value)) = &found {
                     replaced.add(value);
                 }
             });
         }
-        for (file, text) in &self.sources {
-            document::read(file, text, &mut |each| {
+        for file in &self.sources {
+            documents(*file, &mut |each| {
                 found(each.map(|(document, mut value)| {
                     replaced.leave_out(&mut value);
                     (document, value)
                 }));
             });
         }
-        for (file, text) in &self.instead {
-            document::read(file, text, found);
+        for file in &self.instead {
+            documents(*file, found);
+        }
+    }
+}
+
+/// Each document of a file, or what is wrong with it.
+fn documents(file: &dyn Source, found: &mut dyn FnMut(Found)) {
+    match file.open() {
+        Ok(mut from) => document::read(file.name(), &mut from, found),
+        Err(error) => {
+            let problem = format!("cannot be read: {error}");
+            found(Err(BadInput { file: file.name().to_owned(), line: 1, problem, ..BadInput::default() }));
         }
     }
 }

@@ -52,8 +52,8 @@ impl Texts {
 type Known<'k> = dyn Fn(Kind, &str) -> bool + 'k;
 
 /// An object that has an effect only with its node.
-struct NodeUse<'d> {
-    place: Place<'d>,
+struct NodeUse {
+    place: Place,
     label: String,
     field: &'static str,
     what: &'static str,
@@ -62,29 +62,29 @@ struct NodeUse<'d> {
 }
 
 /// Members of a PodGroup with a queue of their own.
-struct Members<'d> {
-    place: Place<'d>,
+struct Members {
+    place: Place,
     label: String,
     count: usize,
 }
 
 /// The queue in the spec of a PodGroup, and its members by the queues that they name.
 #[derive(Default)]
-struct Queues<'d> {
+struct Queues {
     own: Option<String>,
-    named: BTreeMap<String, Members<'d>>,
+    named: BTreeMap<String, Members>,
 }
 
 /// A claim that names its volume.
-struct Claiming<'d> {
-    place: Place<'d>,
+struct Claiming {
+    place: Place,
     label: String,
     claim: String,
     volume: String,
 }
 
 #[derive(Default)]
-pub(crate) struct Notes<'d> {
+pub(crate) struct Notes {
     /// Ignored kinds.
     ignored: BTreeMap<String, Counted>,
     /// Remarks by kind and field, regardless of positions in lists.
@@ -92,18 +92,18 @@ pub(crate) struct Notes<'d> {
     /// Named PriorityClasses, by kind of the object and class.
     classes: BTreeMap<(Kind, String), Counted>,
     /// The first object of a kind for each node.
-    nodes: BTreeMap<(Kind, String), NodeUse<'d>>,
+    nodes: BTreeMap<(Kind, String), NodeUse>,
     /// Queues of members by namespace and name of the PodGroup.
-    queues: BTreeMap<(String, String), Queues<'d>>,
+    queues: BTreeMap<(String, String), Queues>,
     /// Claims by volume.
     volumes: BTreeMap<String, String>,
-    claims: Vec<Claiming<'d>>,
-    hyper_nodes: BTreeMap<Arc<str>, (Place<'d>, String, HyperNodeInfo)>,
+    claims: Vec<Claiming>,
+    hyper_nodes: BTreeMap<Arc<str>, (Place, String, HyperNodeInfo)>,
 }
 
-impl<'d> Notes<'d> {
+impl Notes {
     /// Counts an object of an ignored kind.
-    pub(crate) fn ignore(&mut self, place: &Place<'_>, kind: String) {
+    pub(crate) fn ignore(&mut self, place: &Place, kind: String) {
         self.ignored.entry(kind).or_insert_with(|| (place.fault("", "", ""), 0)).1 += 1;
     }
 
@@ -124,7 +124,7 @@ impl<'d> Notes<'d> {
     }
 
     /// Adds the node that an object names.
-    pub(crate) fn node(&mut self, place: &Place<'d>, kind: Kind, label: &str, object: &Object) {
+    pub(crate) fn node(&mut self, place: &Place, kind: Kind, label: &str, object: &Object) {
         let Some(NodeReference { node, field, if_missing }) = node_of(object) else { return };
         let first =
             || NodeUse { place: place.clone(), label: label.to_owned(), field, what: if_missing, objects: 0 };
@@ -132,7 +132,7 @@ impl<'d> Notes<'d> {
     }
 
     /// Adds the queue that a PodGroup or a member names.
-    pub(crate) fn queue(&mut self, place: &Place<'d>, label: &str, object: &Object) {
+    pub(crate) fn queue(&mut self, place: &Place, label: &str, object: &Object) {
         match object {
             Object::PodGroup(group) => {
                 let key = (group.key.namespace.to_string(), group.key.name.to_string());
@@ -150,7 +150,7 @@ impl<'d> Notes<'d> {
     }
 
     /// Adds the claim that a volume names, or the volume that a claim names.
-    pub(crate) fn volume(&mut self, place: &Place<'d>, label: &str, object: &Object) {
+    pub(crate) fn volume(&mut self, place: &Place, label: &str, object: &Object) {
         match object {
             Object::Volume(volume) => {
                 // A claimRef written by hand may lack the namespace.
@@ -168,7 +168,7 @@ impl<'d> Notes<'d> {
     }
 
     /// Adds a HyperNode.
-    pub(crate) fn hyper_node(&mut self, place: &Place<'d>, label: &str, object: &Object) {
+    pub(crate) fn hyper_node(&mut self, place: &Place, label: &str, object: &Object) {
         let Object::HyperNode(info) = object else { return };
         let first = (place.clone(), label.to_owned(), HyperNodeInfo::clone(info));
         self.hyper_nodes.insert(Arc::clone(&info.name), first);

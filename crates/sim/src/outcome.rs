@@ -18,8 +18,8 @@ use crate::report::{
 pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServer) -> Report {
     let mut pod_groups = groups(core, api_server);
     let hyper_nodes = hyper_nodes(cluster, &mut pod_groups);
+    let bindings = api_server.bindings();
     Report {
-        bindings: api_server.bindings.clone(),
         evictions: api_server.evictions.iter().map(|(pod, _)| pod.clone()).collect(),
         eviction_causes: api_server.evictions.iter().map(eviction).collect(),
         nominations: api_server.nominations(),
@@ -33,12 +33,13 @@ pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServe
         queues: queues(&core.queues),
         busiest: None,
         stats: Stats {
-            bound: api_server.bindings.len(),
+            bound: bindings.len(),
             nodes: cluster.nodes.iter().filter(|(_, node)| node.exists).count(),
             pending: api_server.pods().filter(|pod| waits(pod)).count(),
             ..Stats::default()
         },
         nodes: nodes(cluster, api_server),
+        bindings,
     }
 }
 
@@ -123,8 +124,9 @@ fn hyper_nodes(
 /// Waiting pods without a PodGroup object: they name none, or it is missing.
 fn single_pods(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, PodOutcome> {
     let groups: BTreeSet<String> = api_server.groups().map(|group| group.key.to_string()).collect();
+    let told = core.groups.iter().filter(|group| !group.reasons.is_empty() || group.lack.is_some());
     let reasons: BTreeMap<(bool, String), &GroupReport> =
-        core.groups.iter().map(|group| ((group.solo, group.key.to_string()), group)).collect();
+        told.map(|group| ((group.solo, group.key.to_string()), group)).collect();
     api_server
         .pods()
         .filter(|pod| waits(pod) && group_of(pod).is_none_or(|group| !groups.contains(&group)))

@@ -6,20 +6,20 @@ use crate::document::Document;
 
 /// A place in a document: `path` is the prefix of the fields of the object.
 #[derive(Clone)]
-pub(crate) struct Place<'d> {
-    pub(crate) document: Document<'d>,
+pub(crate) struct Place {
+    pub(crate) document: Document,
     path: String,
 }
 
-impl<'d> Place<'d> {
+impl Place {
     /// The whole document, or the item of its list.
-    pub(crate) fn top(document: Document<'d>) -> Self {
+    pub(crate) fn top(document: Document) -> Self {
         let path = document.item.map(|item| format!("items[{item}].")).unwrap_or_default();
         Self { document, path }
     }
 
     pub(crate) fn inner(&self, path: &str) -> Self {
-        Self { document: self.document, path: format!("{}{path}", self.path) }
+        Self { document: self.document.clone(), path: format!("{}{path}", self.path) }
     }
 
     pub(crate) fn fault(&self, label: &str, field: &str, problem: impl Into<String>) -> BadInput {

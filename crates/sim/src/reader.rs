@@ -1,6 +1,7 @@
 //! Reads objects from documents and collects problems.
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -33,32 +34,38 @@ pub(crate) const FAULTS_MAX: usize = 100;
 /// The PriorityClass of a pod or a PodGroup.
 const CLASS: &str = "spec.priorityClassName";
 
-pub(crate) struct Reader<'d> {
+pub(crate) struct Reader {
     converter: Converter,
     entries: Vec<Entry>,
     /// The first place of each object, by kind and name; pods by UID too.
-    seen: BTreeMap<(Kind, String), Spot<'d>>,
+    seen: BTreeMap<(Kind, String), Spot>,
     uids: BTreeMap<Arc<str>, PodRef>,
     schemas: Schemas,
-    notes: Notes<'d>,
+    notes: Notes,
     /// Pods that wait for another scheduler, by its name.
     left: BTreeMap<String, usize>,
     /// The default PriorityClass and its place.
     default_class: Option<String>,
     faults: Vec<BadInput>,
     /// The place of each object of Volcano's controllers.
-    controlled: BTreeMap<(Controlled, String), Spot<'d>>,
+    controlled: BTreeMap<(Controlled, String), Spot>,
     names: Names,
 }
 
 /// Where an object stands.
-#[derive(Clone, Copy)]
-struct Spot<'d> {
+#[derive(Clone)]
+struct Spot {
     document: usize,
-    file: &'d str,
+    file: Rc<str>,
 }
 
-impl fmt::Display for Spot<'_> {
+impl Spot {
+    fn of(place: &Place) -> Self {
+        Self { document: place.document.number, file: Rc::clone(&place.document.file) }
+    }
+}
+
+impl fmt::Display for Spot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "document {} of {}", self.document, self.file)
     }
@@ -73,7 +80,7 @@ pub(crate) struct Read {
     pub(crate) left: BTreeMap<String, usize>,
 }
 
-impl<'d> Reader<'d> {
+impl Reader {
     pub(crate) fn new(names: &Names) -> Self {
         Self {
             converter: Converter::new(names.clone()),
@@ -95,9 +102,9 @@ impl<'d> Reader<'d> {
         self.faults.push(fault);
     }
 
-    pub(crate) fn document(&mut self, document: Document<'d>, value: Value) {
-        let place = Place::top(document);
-        if document.item.is_some() { self.item(&place, value) } else { self.read(&place, value) }
+    pub(crate) fn document(&mut self, document: Document, value: Value) {
+        let (is_item, place) = (document.item.is_some(), Place::top(document));
+        if is_item { self.item(&place, value) } else { self.read(&place, value) }
     }
 
     /// The objects and the notes, or all problems by file and line with the notes.
@@ -115,7 +122,7 @@ impl<'d> Reader<'d> {
         Err(Refused { faults: self.faults, notes })
     }
 
-    fn read(&mut self, place: &Place<'d>, value: Value) {
+    fn read(&mut self, place: &Place, value: Value) {
         if self.faults.len() < FAULTS_MAX
             && let Err(fault) = self.object(place, value)
         {
@@ -124,7 +131,7 @@ impl<'d> Reader<'d> {
     }
 
     /// An item of a list.
-    fn item(&mut self, place: &Place<'d>, value: Value) {
+    fn item(&mut self, place: &Place, value: Value) {
         if !value.is_null() {
             return self.read(place, value);
         }
@@ -133,7 +140,7 @@ impl<'d> Reader<'d> {
     }
 
     /// One object, or a list of them.
-    fn object(&mut self, place: &Place<'d>, value: Value) -> Result<(), BadInput> {
+    fn object(&mut self, place: &Place, value: Value) -> Result<(), BadInput> {
         let map = match value {
             Value::Object(map) => map,
             Value::Null => return Ok(()),
@@ -166,7 +173,7 @@ impl<'d> Reader<'d> {
     /// A list in a list, or one without items.
     fn list(
         &mut self,
-        place: &Place<'d>,
+        place: &Place,
         (version, kind): (&str, &str),
         mut map: Map<String, Value>,
     ) -> Result<(), BadInput> {
@@ -187,7 +194,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Ends at the first pod with a problem: the other pods have the same problem.
-    fn workload(&mut self, place: &Place<'d>, kind: &str, workload: Workload, mut owner: Value) {
+    fn workload(&mut self, place: &Place, kind: &str, workload: Workload, mut owner: Value) {
         let Identity { label, wrong, .. } = object::identify(&mut owner, kind, true);
         let maker = Maker {
             label: label.as_str().into(),
@@ -234,14 +241,14 @@ impl<'d> Reader<'d> {
     }
 
     /// An object of Volcano's controllers, and what is wrong with it or its templates.
-    fn controlled(&mut self, place: &Place<'d>, kind: Controlled, mut value: Value) {
+    fn controlled(&mut self, place: &Place, kind: Controlled, mut value: Value) {
         let Identity { label, dated, mut wrong, key } = object::identify(&mut value, kind.name(), true);
         if matches!(kind, Controlled::Job | Controlled::JobFlow)
             && !value["status"]["state"]["phase"].is_null()
         {
             return self.leave_to_cluster(place, kind, &label);
         }
-        let spot = Spot { document: place.document.number, file: place.document.file };
+        let spot = Spot::of(place);
         let before = self.controlled.insert((kind, key.clone()), spot);
         if let Some(first) = before.filter(|_| !key.is_empty()) {
             let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
@@ -276,7 +283,7 @@ impl<'d> Reader<'d> {
     }
 
     /// An object with a status comes from a cluster, with what its controller made.
-    fn leave_to_cluster(&mut self, place: &Place<'d>, kind: Controlled, label: &str) {
+    fn leave_to_cluster(&mut self, place: &Place, kind: Controlled, label: &str) {
         let problem = if kind == Controlled::Job {
             "found a status: the job's pods and PodGroup are read, and its controller is not simulated"
         } else {
@@ -286,19 +293,19 @@ impl<'d> Reader<'d> {
         self.notes.odd(Kind::Pod, &field, problem, |problem| place.fault(label, "status", problem));
     }
 
-    fn plain(&mut self, place: &Place<'d>, kind: Kind, mut value: Value) {
+    fn plain(&mut self, place: &Place, kind: Kind, mut value: Value) {
         let identity = object::identify(&mut value, kind.name(), kind.is_namespaced());
         self.keep(place, kind, value, identity);
     }
 
-    fn tell(&mut self, place: &Place<'_>, label: &str, wrong: Vec<Invalid>) {
+    fn tell(&mut self, place: &Place, label: &str, wrong: Vec<Invalid>) {
         // To find the place of a fault takes a look at the whole text.
         let open = FAULTS_MAX.saturating_sub(self.faults.len()).max(1);
         self.faults.extend(wrong.into_iter().take(open).map(|wrong| place.invalid(label, wrong)));
     }
 
     /// Adds an object, or its problems.
-    fn keep(&mut self, place: &Place<'d>, kind: Kind, value: Value, identity: Identity) -> bool {
+    fn keep(&mut self, place: &Place, kind: Kind, value: Value, identity: Identity) -> bool {
         let Identity { key, label, dated, wrong } = identity;
         let scheduler = value.pointer("/spec/schedulerName").and_then(Value::as_str).map(ToOwned::to_owned);
         let read = self.examine(place, kind, &label, value, wrong);
@@ -306,12 +313,12 @@ impl<'d> Reader<'d> {
             Ok(object) => (Some(object), Vec::new()),
             Err(wrong) => (None, wrong),
         };
-        let spot = Spot { document: place.document.number, file: place.document.file };
-        let again = self.again(kind, &key, spot);
+        let spot = Spot::of(place);
+        let again = self.again(kind, &key, &spot);
         let is_new = again.is_none();
         wrong.extend(again);
         if let Some(object) = object.as_ref().filter(|_| is_new) {
-            wrong.extend(self.beside_others(&label, spot, object));
+            wrong.extend(self.beside_others(&label, &spot, object));
         }
         let Some(object) = object.filter(|_| wrong.is_empty()) else {
             self.tell(place, &label, wrong);
@@ -338,7 +345,7 @@ impl<'d> Reader<'d> {
     /// An object, or its problems without regard to other objects.
     fn examine(
         &mut self,
-        place: &Place<'d>,
+        place: &Place,
         kind: Kind,
         label: &str,
         value: Value,
@@ -366,7 +373,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Reports a duplicate object.
-    fn again(&mut self, kind: Kind, key: &str, spot: Spot<'d>) -> Option<Invalid> {
+    fn again(&mut self, kind: Kind, key: &str, spot: &Spot) -> Option<Invalid> {
         if key.is_empty() {
             return None;
         }
@@ -375,12 +382,12 @@ impl<'d> Reader<'d> {
             let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
             return Some(Invalid { field: "metadata.name".to_owned(), problem });
         }
-        self.seen.insert(of, spot);
+        self.seen.insert(of, spot.clone());
         None
     }
 
     /// Reports a value that has to be unique among objects: the UID of a pod, or the default PriorityClass.
-    fn beside_others(&mut self, label: &str, spot: Spot<'_>, object: &Object) -> Option<Invalid> {
+    fn beside_others(&mut self, label: &str, spot: &Spot, object: &Object) -> Option<Invalid> {
         match object {
             Object::Pod(pod) => {
                 let pod = &pod.info.pod;
@@ -415,7 +422,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Notes the PriorityClass of a priority.
-    fn check_class(&mut self, place: &Place<'_>, label: &str, object: &Object) {
+    fn check_class(&mut self, place: &Place, label: &str, object: &Object) {
         let (kind, class) = match object {
             Object::Pod(pod) if pod.info.priority.is_none() => (Kind::Pod, pod.info.priority_class.as_ref()),
             Object::PodGroup(group) => (Kind::PodGroup, group.priority_class.as_ref()),
@@ -428,7 +435,7 @@ impl<'d> Reader<'d> {
     }
 
     /// The reason of the queue says the same without a place.
-    fn note_contradictions(&mut self, place: &Place<'_>, label: &str, object: &Object) {
+    fn note_contradictions(&mut self, place: &Place, label: &str, object: &Object) {
         let Object::Queue(queue) = object else { return };
         for Contradiction { figure, resource, amount, fault } in queue.contradictions() {
             let list = if figure == "guarantee" { "guarantee.resource" } else { figure };
@@ -445,7 +452,7 @@ impl<'d> Reader<'d> {
     /// cluster that is newer than their schemas here.
     fn unknown_field(
         &mut self,
-        place: &Place<'_>,
+        place: &Place,
         kind: Kind,
         label: &str,
         unknown: &UnknownField,
@@ -461,7 +468,7 @@ impl<'d> Reader<'d> {
 }
 
 /// apiVersion or kind of an object.
-fn head(place: &Place<'_>, map: &Map<String, Value>, field: &str) -> Result<String, BadInput> {
+fn head(place: &Place, map: &Map<String, Value>, field: &str) -> Result<String, BadInput> {
     match map.get(field) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
         None | Some(Value::Null) => Err(place.fault("", field, "missing, expected text")),

@@ -467,7 +467,7 @@ impl Watcher for Telling<'_> {
     fn decided(&mut self, _: &Simulation, _: &[Decision]) {}
 
     fn passes(&mut self, simulation: &Simulation, then: Time) {
-        let (cycles, bound) = (simulation.cycles, simulation.api_server.bindings.len());
+        let (cycles, bound) = (simulation.cycles, simulation.api_server.binds());
         (self.0)(SoFar { cycles, bound, seconds: simulation.seconds(then) });
     }
 }

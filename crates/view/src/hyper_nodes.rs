@@ -63,7 +63,7 @@ impl HyperNodes {
             }
         };
         let list = ids.iter().map(hyper_node).collect();
-        Self { left_out, list, faults: known.faults().to_vec(), places }
+        Self { left_out, list, faults: known.faults().map(|fault| fault.to_string()).collect(), places }
     }
 
     /// The place of a HyperNode in the list.

@@ -1,5 +1,6 @@
 //! What is wrong with HyperNodes: members that are left out.
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use super::HyperNodes;
@@ -16,6 +17,12 @@ pub struct HyperNodeFault {
     pub uid: Arc<str>,
     /// Which members are left out, and why.
     pub text: Arc<str>,
+}
+
+impl fmt::Display for HyperNodeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HyperNode {}: {}", self.hyper_node, self.text)
+    }
 }
 
 /// Members that are left out, by the HyperNode that names them.

@@ -240,19 +240,19 @@ async fn an_evicted_pod_is_explained_by_the_client_when_it_is_gone() {
     running.evictions.decided(&[evict], Timestamp::from_second(0).unwrap());
     let pages = Pages { api: Some(Arc::clone(&running.api)), ..Pages::default() };
     let address = serve("--api-address", "127.0.0.1:0", pages).await.unwrap();
-    let client = client(address, "ann").await;
+    let client = client_of(address, "ann").await;
     let question = Question { subject: Subject::Pod, namespace: "ns".into(), name: "gone".into() };
     let told = client.explain(&question).await.unwrap();
     assert_eq!(told.pod.as_ref().unwrap().state, PodState::Gone);
     let text = "Pod ns/gone: does not exist any more\nEvicted\n  1970-01-01T00:00:00Z ns/gone: preempted by ns/new (preempt)\n";
     assert_eq!(told.to_string(), text);
-    let refused = client(address, "eve").await;
+    let refused = client_of(address, "eve").await;
     let error = refused.explain(&question).await.unwrap_err().to_string();
     assert_eq!(error, "the API server does not know this token");
 }
 
 /// A client that asks over a connection with a token.
-async fn client(address: SocketAddr, token: &str) -> SchedulerClient {
+async fn client_of(address: SocketAddr, token: &str) -> SchedulerClient {
     let asker = Asker { token: Some(token), ..Asker::default() };
     SchedulerClient::of(&Place::Url(format!("http://{address}")), asker).await.unwrap()
 }
@@ -261,7 +261,7 @@ async fn client(address: SocketAddr, token: &str) -> SchedulerClient {
 async fn asked(running: &Running, token: &str, question: &WhatIf) -> Result<Comparison, String> {
     let pages = Pages { api: Some(Arc::clone(&running.api)), ..Pages::default() };
     let address = serve("--api-address", "127.0.0.1:0", pages).await.unwrap();
-    let client = client(address, token).await;
+    let client = client_of(address, token).await;
     client.what_if(question).await.map_err(|error| error.to_string())
 }
 

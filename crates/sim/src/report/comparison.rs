@@ -199,10 +199,15 @@ impl Comparison {
     }
 
     fn elsewhere_table(&self, [first, second]: [&str; 2]) -> String {
+        columns(&["PODGROUP ON OTHER NODES", first, second], self.elsewhere_rows().collect())
+    }
+
+    /// PodGroups on other nodes: name, pods by node in one run and in the other.
+    pub(super) fn elsewhere_rows(&self) -> impl Iterator<Item = Vec<String>> {
         let row = |(name, sides): (&String, &Sides<BTreeMap<String, u32>>)| {
             vec![name.clone(), each(&sides.before), each(&sides.after)]
         };
-        columns(&["PODGROUP ON OTHER NODES", first, second], self.elsewhere.iter().map(row).collect())
+        self.elsewhere.iter().map(row)
     }
 
     /// Where pods without a PodGroup are.

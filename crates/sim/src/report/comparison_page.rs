@@ -22,7 +22,7 @@ impl Comparison {
                 "Pods without a PodGroup that wait in one of them only".to_owned(),
                 self.pod_rows(names),
             ),
-            ("elsewhere", "PodGroups on other nodes".to_owned(), self.elsewhere_rows()),
+            ("elsewhere", "PodGroups on other nodes".to_owned(), self.elsewhere_page(names)),
             ("starts", format!("Expected starts in {second}"), self.starts()),
             ("runs", "The runs".to_owned(), self.runs(names)),
         ];
@@ -106,8 +106,8 @@ impl Comparison {
         rows(&["Pod", "Waits in"], all)
     }
 
-    fn elsewhere_rows(&self) -> String {
-        rows(&["PodGroup"], self.elsewhere.iter().map(|name| vec![name.clone()]))
+    fn elsewhere_page(&self, [first, second]: [&str; 2]) -> String {
+        rows(&["PodGroup", first, second], self.elsewhere_rows())
     }
 
     fn starts(&self) -> String {

@@ -48,7 +48,14 @@ impl Racks {
         let mut test = TestCluster::with(one_tier(&["enqueue", "allocate"], &TOPOLOGY));
         test.add(queue("research", 1)).add(queue("production", 2));
         let mut add = |name: String, tier: u32, members: Vec<HyperNodeMember>| {
-            test.add(HyperNodeInfo { name: name.into(), tier, tier_name: None, members, invalid: None });
+            test.add(HyperNodeInfo {
+                uid: name.as_str().into(),
+                name: name.into(),
+                tier,
+                tier_name: None,
+                members,
+                invalid: None,
+            });
         };
         let hyper_node = |name: String| HyperNodeMember::HyperNode(name.into());
         for rack in 0..racks {

@@ -135,6 +135,7 @@ impl Case {
         let hyper_node = |below: usize| HyperNodeMember::HyperNode(format!("h{below}").into());
         HyperNodeInfo {
             name: format!("h{at}").into(),
+            uid: "".into(),
             tier: it.tier,
             tier_name: Some(it.tier_name.as_str().into()),
             members: nodes.map(node).chain(below.map(hyper_node)).collect(),

@@ -1,0 +1,42 @@
+//! What fuzzing runs: a function for each kind of bytes that come from outside. None may panic, hang or overflow a
+//! stack of 512 KiB, or hold much more memory than the bytes; cargo-fuzz (`fuzz/`) and a property of this crate call
+//! the same functions, and both begin with the files of `fuzz/corpus`.
+mod cel;
+mod conf;
+mod extender;
+mod objects;
+mod quantity;
+mod selector;
+mod world;
+
+pub use cel::cel;
+pub use conf::scheduler_conf;
+pub use extender::extender_reply;
+pub use objects::{json_object, protobuf};
+pub use quantity::quantity;
+pub use selector::selector;
+
+/// A target.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of the folder of its corpus.
+    pub name: &'static str,
+    /// What is run on bytes.
+    pub run: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target { name: "scheduler_conf", run: scheduler_conf },
+    Target { name: "quantity", run: quantity },
+    Target { name: "selector", run: selector },
+    Target { name: "cel", run: cel },
+    Target { name: "protobuf", run: protobuf },
+    Target { name: "json_object", run: json_object },
+    Target { name: "extender_reply", run: extender_reply },
+];
+
+/// The first byte, which chooses among forms of the rest.
+fn choice(bytes: &[u8]) -> (usize, &[u8]) {
+    bytes.split_first().map_or((0, bytes), |(first, rest)| (usize::from(*first), rest))
+}
