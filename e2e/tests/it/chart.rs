@@ -67,6 +67,18 @@ fn each_switch_renders_its_file() -> Result<()> {
         ("queues_required_enable", &["phalanx-queues-required", "phalanx-queues-required"]),
         ("scheduler_required_enable", &["phalanx-scheduler-required", "phalanx-scheduler-required"]),
         ("monitoring_enable", &["phalanx-dashboard", "phalanx", "phalanx"]),
+        (
+            "viewer_enable",
+            &[
+                "phalanx-capture",
+                "phalanx-viewer",
+                "phalanx-capture",
+                "phalanx-viewer",
+                "phalanx-live",
+                "phalanx-capture",
+                "phalanx-viewer",
+            ],
+        ),
     ] {
         let after = rendered(&Release::PLAIN, &json!({"custom": {switch: true}}))?;
         let new = after.keys().filter(|key| !before.contains_key(*key)).map(|(_, name)| name.as_str());
@@ -85,6 +97,56 @@ fn args(objects: &Objects, deployment: &str) -> Vec<String> {
     let object = &objects[&("Deployment".to_owned(), deployment.to_owned())];
     let args = &object["spec"]["template"]["spec"]["containers"][0]["args"];
     serde_json::from_value(args.clone()).unwrap_or_default()
+}
+
+fn spec<'o>(objects: &'o Objects, kind: &str, name: &str) -> &'o Value {
+    &objects[&(kind.to_owned(), name.to_owned())]["spec"]
+}
+
+/// The root file system of the container is read-only.
+#[test]
+fn the_journal_is_written_to_a_volume() -> Result<()> {
+    let values = json!({"custom": {"scheduler_journal_enable": true, "scheduler_journal_inputs": true,
+        "scheduler_journal_size": "3Gi"}});
+    let objects = rendered(&Release::PLAIN, &values)?;
+    let own = ["--journal-path=/var/lib/phalanx/journal", "--journal-inputs"].map(str::to_owned);
+    ensure!(args(&objects, "phalanx-scheduler").ends_with(&own), "{:?}", args(&objects, "phalanx-scheduler"));
+    ensure!(!args(&objects, "phalanx-controllers").contains(&own[0]), "the controllers write none");
+    let pod = &spec(&objects, "Deployment", "phalanx-scheduler")["template"]["spec"];
+    assert_eq!(pod["volumes"][1], json!({"name": "journal", "emptyDir": {"sizeLimit": "3Gi"}}));
+    let mount = json!({"name": "journal", "mountPath": "/var/lib/phalanx"});
+    assert_eq!(pod["containers"][0]["volumeMounts"][1], mount);
+    Ok(())
+}
+
+#[test]
+fn pods_that_share_a_claim_for_the_journal_write_to_a_folder_each() -> Result<()> {
+    let values = json!({"custom": {"scheduler_journal_enable": true, "scheduler_journal_claim": "logs",
+        "scheduler_sc": {"runAsGroup": 7}}});
+    let objects = rendered(&Release::PLAIN, &values)?;
+    let pod = &spec(&objects, "Deployment", "phalanx-scheduler")["template"]["spec"];
+    assert_eq!(pod["volumes"][1], json!({"name": "journal", "persistentVolumeClaim": {"claimName": "logs"}}));
+    let container = &pod["containers"][0];
+    assert_eq!(container["volumeMounts"][1]["subPathExpr"], "$(POD_NAME)");
+    ensure!(container["env"].to_string().contains("\"POD_NAME\""), "{container}");
+    assert_eq!(pod["securityContext"], json!({"fsGroup": 65532, "runAsGroup": 7}));
+    Ok(())
+}
+
+#[test]
+fn the_api_is_served_at_a_port_that_the_network_policy_opens() -> Result<()> {
+    let peer = json!({"ipBlock": {"cidr": "10.0.0.0/28"}});
+    let values = json!({"custom": {"scheduler_api_enable": true, "scheduler_api_from": [peer]}});
+    let objects = rendered(&Release::PLAIN, &values)?;
+    let flag = "--api-address=:8082".to_owned();
+    ensure!(args(&objects, "phalanx-scheduler").contains(&flag), "{:?}", args(&objects, "phalanx-scheduler"));
+    let container = &spec(&objects, "Deployment", "phalanx-scheduler")["template"]["spec"]["containers"][0];
+    assert_eq!(container["ports"][2], json!({"name": "api", "containerPort": 8082}));
+    let policy = &spec(&objects, "NetworkPolicy", "phalanx-scheduler")["ingress"];
+    assert_eq!(policy[1], json!({"from": [peer], "ports": [{"protocol": "TCP", "port": "api"}]}));
+    let ports = |of: &str| spec(&objects, "Service", of)["ports"].as_array().map_or(0, Vec::len);
+    assert_eq!((ports("phalanx-scheduler"), ports("phalanx-controllers")), (2, 1));
+    Ok(())
 }
 
 /// A canary: names, lease and policies are its own, and nothing of it is in Volcano's namespace.
@@ -194,6 +256,10 @@ fn a_value_that_is_unknown_or_of_another_type_is_refused_by_its_name() -> Result
         (
             json!({"custom": {"leader_elect_enable": false}}),
             "custom.scheduler_replicas: several replicas need custom.leader_elect_enable: true; expected 1",
+        ),
+        (
+            json!({"custom": {"scheduler_journal_inputs": true}}),
+            "custom.scheduler_journal_inputs: expected custom.scheduler_journal_enable: true beside it",
         ),
     ] {
         let refused = Release::PLAIN.render(&values).err().map(|error| error.to_string()).unwrap_or_default();

@@ -11,6 +11,7 @@ mod examples;
 mod hyper_nodes;
 mod jobs;
 mod kills;
+mod moving;
 mod owners;
 mod plugins;
 mod podgroups;

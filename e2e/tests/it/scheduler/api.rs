@@ -23,7 +23,7 @@ pub(super) async fn account(cluster: &Cluster, name: &str) -> Result<String> {
 }
 
 /// Lets an account list the PodGroups of namespace `default`.
-async fn allow(cluster: &Cluster, account: &str) -> Result<()> {
+pub(super) async fn allow(cluster: &Cluster, account: &str) -> Result<()> {
     let rule = json!({"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["list"]});
     cluster.create::<Role>(json!({"metadata": {"name": "lists"}, "rules": [rule]})).await?;
     let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": "default"});

@@ -10,7 +10,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::{
     Api, Client, Config, Discovery,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
     core::GroupVersionKind,
     discovery::Scope,
@@ -54,18 +54,23 @@ pub(crate) fn manifests_in(folder: &str) -> Result<Vec<Value>> {
     let mut files: Vec<_> =
         entries.into_iter().filter(|path| path.extension().is_some_and(|ext| ext == "yaml")).collect();
     files.sort();
-    let mut objects = Vec::new();
-    for file in files {
-        for document in serde_yaml::Deserializer::from_str(&fs::read_to_string(&file)?) {
-            objects.push(Value::deserialize(document).with_context(|| file.display().to_string())?);
-        }
-    }
-    Ok(objects)
+    Ok(files.iter().map(|file| manifests_of(file)).collect::<Result<Vec<_>>>()?.concat())
 }
 
-pub(crate) async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
+/// The objects of a file.
+pub(crate) fn manifests_of(file: &Path) -> Result<Vec<Value>> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let documents = serde_yaml::Deserializer::from_str(&text).map(Value::deserialize);
+    documents.collect::<Result<_, _>>().with_context(|| file.display().to_string())
+}
+
+/// Each object with its name and its API.
+async fn addressed(
+    client: &Client,
+    objects: &[Value],
+) -> Result<Vec<(DynamicObject, String, Api<DynamicObject>)>> {
     let discovery = Discovery::new(client.clone()).run().await?;
-    for object in objects {
+    let address = |object: &Value| {
         let object: DynamicObject = serde_json::from_value(object.clone())?;
         let types = object.types.clone().context("a kind")?;
         let (resource, abilities) =
@@ -76,7 +81,24 @@ pub(crate) async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
             }
             (Scope::Cluster, _) => Api::all_with(client.clone(), &resource),
         };
-        let name = object.metadata.name.clone().context("a name")?;
+        Ok((object.clone(), object.metadata.name.context("a name")?, api))
+    };
+    objects.iter().map(address).collect()
+}
+
+/// As `kubectl delete --ignore-not-found`.
+pub(crate) async fn delete(client: &Client, objects: &[Value]) -> Result<()> {
+    for (_, name, api) in addressed(client, objects).await? {
+        match api.delete(&name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            other => drop(other.with_context(|| name.clone())?),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
+    for (object, name, api) in addressed(client, objects).await? {
         let params = PatchParams {
             field_validation: Some(kube::api::ValidationDirective::Strict),
             ..PatchParams::apply("test")
@@ -100,7 +122,7 @@ pub(crate) async fn as_service_account(cluster: &Cluster, account: &str) -> Resu
 }
 
 /// The arguments of the Deployment, with the mounted file and the ports where a test can have them.
-fn arguments(objects: &[Value], conf: &Path) -> Result<Vec<String>> {
+pub(crate) fn arguments(objects: &[Value], conf: &Path) -> Result<Vec<String>> {
     let deployment = objects.iter().find(|object| object["kind"] == "Deployment").context("a Deployment")?;
     let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
     let args: Vec<String> = serde_json::from_value(args.clone())?;

@@ -19,6 +19,7 @@ mod journal;
 mod kills;
 mod kubernetes_groups;
 mod leases;
+mod live;
 mod live_page;
 mod outside;
 mod places;
