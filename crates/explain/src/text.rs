@@ -268,9 +268,10 @@ impl fmt::Display for Domain {
 /// `  rack-1 (tier 1): room for 3 of 4 pods, lacks cpu 2`.
 fn rejected(of: &RejectedDomain) -> String {
     let RejectedDomain { domain, fits, wanted, missing } = of;
-    let lacks = match missing.is_empty() {
-        true => "node filters refuse the others".to_owned(),
-        false => format!("lacks {}", rounded(missing)),
+    let lacks = if missing.is_empty() {
+        "node filters refuse the others".to_owned()
+    } else {
+        format!("lacks {}", rounded(missing))
     };
     let noun = if *wanted == 1 { "pod" } else { "pods" };
     format!("  {domain}: room for {fits} of {wanted} {noun}, {lacks}")

@@ -43,7 +43,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             if args.replace_names {
                 // A name may stand in an object before the one that has it.
                 let mut all = Vec::new();
-                copy(&remote, |objects| Ok(all.extend(objects))).await?;
+                let take = |objects| {
+                    all.extend(objects);
+                    Ok(())
+                };
+                copy(&remote, take).await?;
                 Names::of(&all).replace(&mut all);
                 return write(&all);
             }
@@ -87,7 +91,8 @@ pub(crate) async fn copy(remote: &Remote, mut take: impl FnMut(Vec<Value>) -> Re
 
 /// One object a line.
 pub(crate) fn lines(objects: &[Value]) -> String {
-    objects.iter().map(|object| format!("{object}\n")).collect()
+    let lines: Vec<String> = objects.iter().map(|object| format!("{object}\n")).collect();
+    lines.concat()
 }
 
 /// Lists of containers, in pods and in templates of pods.

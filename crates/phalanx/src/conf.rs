@@ -122,15 +122,15 @@ fn run_both(args: &Diff, old: Conf, new: Conf) -> Result<Comparison> {
 
 impl Differences {
     fn text(&self, args: &Diff, detail: Detail) -> String {
-        let mut text: String = self.conf.iter().map(|line| format!("{line}\n")).collect();
-        if self.conf.is_empty() {
-            text += "No difference in meaning\n";
+        let mut lines = self.conf.clone();
+        if lines.is_empty() {
+            lines.push("No difference in meaning".to_owned());
         }
-        if let Some(cluster) = &self.cluster {
+        let cluster = self.cluster.as_ref().map(|cluster| {
             let [old, new] = [&args.old, &args.new].map(|file| inputs::shown(file));
-            text += &format!("\n{}", cluster.to_table([&old, &new], detail));
-        }
-        text
+            format!("\n{}", cluster.to_table([&old, &new], detail))
+        });
+        format!("{}\n{}", lines.join("\n"), cluster.unwrap_or_default())
     }
 }
 

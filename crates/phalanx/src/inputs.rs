@@ -137,7 +137,11 @@ impl ClusterArgs {
 
     async fn copied(&self, remote: &Remote) -> Result<Source<'_>> {
         let mut text = String::new();
-        capture::copy(remote, |objects| Ok(text.push_str(&capture::lines(&objects)))).await?;
+        let take = |objects: Vec<_>| {
+            text.push_str(&capture::lines(&objects));
+            Ok(())
+        };
+        capture::copy(remote, take).await?;
         let contents = Contents::Text(text.into());
         Ok(self.of_files(Files {
             files: vec![Manifest { name: LIVE.to_owned(), contents }],

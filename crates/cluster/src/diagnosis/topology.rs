@@ -69,9 +69,10 @@ impl TopologyFault {
                 )
             }
             TopologyFault::NoRoom { best, fits, wanted, missing } => {
-                let lacks = match missing.is_zero() {
-                    true => "node filters refuse them on its other nodes".to_owned(),
-                    false => format!("lacks {}", named(missing, dims)),
+                let lacks = if missing.is_zero() {
+                    "node filters refuse them on its other nodes".to_owned()
+                } else {
+                    format!("lacks {}", named(missing, dims))
                 };
                 format!(
                     "networkTopology: no HyperNode has room for {wanted} pod(s): HyperNode {best} has room for {fits}, \

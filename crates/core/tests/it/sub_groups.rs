@@ -32,12 +32,12 @@ fn the_reason_names_the_sub_group_that_lacks_the_least() {
             Some(hard(1)),
             None,
             "sub-group 1 of subGroupPolicy p: networkTopology: no HyperNode has room for 2 pod(s): \
-             HyperNode s0 has room for 1",
+             HyperNode s0 has room for 1, lacks cpu 4",
         ),
         (
             Some(hard(1)),
             Some(hard(2)),
-            "networkTopology: no HyperNode has room for 4 pod(s): HyperNode s0 has room for 2",
+            "networkTopology: no HyperNode has room for 4 pod(s): HyperNode s0 has room for 2, lacks cpu 4",
         ),
         (None, None, "g-3: 0/8 nodes are available: 8 Insufficient cpu."),
     ] {

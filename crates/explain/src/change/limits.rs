@@ -15,8 +15,10 @@ const WEIGHT_MAX: u32 = 64;
 impl Waiting<'_> {
     /// Limits with which the job would run.
     pub(super) fn limits(&self) -> Vec<Choice<'_>> {
-        let queues =
-            self.job.queue_lack.is_none().then(|| self.larger_queues(&self.request())).unwrap_or_default();
+        let queues = match self.job.queue_lack {
+            None => self.larger_queues(&self.request()),
+            Some(_) => Vec::new(),
+        };
         vec![
             Choice::First(queues),
             Choice::First(self.weight().into_iter().collect()),

@@ -67,9 +67,12 @@ impl Waiting<'_> {
         let below = self.queues().into_iter().filter(|queue| queue.parent == self.job.queue);
         let moved = |queue: QueueInfo| {
             let text = format!("in queue {}", queue.name);
-            Fix::new(text, move |cluster| match self.job.solo {
-                false => self.with_group(cluster, |group| group.queue = queue.name.clone()),
-                true => self.with_pods(cluster, |pod| pod.queue = Some(queue.name.clone())),
+            Fix::new(text, move |cluster| {
+                if self.job.solo {
+                    self.with_pods(cluster, |pod| pod.queue = Some(queue.name.clone()))
+                } else {
+                    self.with_group(cluster, |group| group.queue = queue.name.clone())
+                }
             })
         };
         below.map(moved).collect()

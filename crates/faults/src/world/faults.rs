@@ -16,7 +16,7 @@ impl World<'_> {
             | FaultKind::ListExpires(who, kind) => self.break_off(who, kind),
             FaultKind::NodeDies(node) => self.node_dies(node),
             FaultKind::PodDeleted(gang, pod) => {
-                self.remove_now(&gangs::pod_name(gang, pod, self.story.gangs[gang].maker))
+                self.remove_now(&gangs::pod_name(gang, pod, self.story.gangs[gang].maker));
             }
             FaultKind::Crash(who) => self.kill(who),
             FaultKind::Pause(who) => self.pause(who, fault.at + fault.lasts),

@@ -51,7 +51,9 @@ pub(crate) fn holds(name: &str) {
     let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     on_a_small_stack(|| {
         (target.run)(b"");
-        corpus.iter().for_each(|input| run(target, input));
+        for input in &corpus {
+            run(target, input);
+        }
         let mut inputs = Inputs::new(corpus.clone(), variable("PROPTEST_RNG_SEED", 0));
         for _ in 0..variable("PROPTEST_CASES", 2_000) {
             let input = inputs.draw();

@@ -64,8 +64,8 @@ impl Comparison {
         if lines.is_empty() {
             lines.push("No difference in what is placed, waits or is evicted".to_owned());
         }
-        let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
-        format!("<ul>\n{items}</ul>\n")
+        let items: Vec<String> = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+        format!("<ul>\n{}</ul>\n", items.concat())
     }
 
     fn groups(&self, [first, second]: [&str; 2]) -> String {

@@ -62,6 +62,7 @@ impl Drop for Forwarding {
 
 /// One connection: channel 0 carries the bytes, channel 1 would carry an error. Each begins with the port.
 async fn forward(acceptor: TlsAcceptor, stream: TcpStream, target: SocketAddr) -> Result<()> {
+    #[expect(clippy::result_large_err, reason = "the type of the callback is the library's")]
     let choose = |_: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
         let protocol = "v4.channel.k8s.io".parse().expect("a header");
         response.headers_mut().insert("sec-websocket-protocol", protocol);
