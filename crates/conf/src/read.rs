@@ -151,7 +151,9 @@ impl Reader<'_> {
         if items.is_empty() {
             self.problems.error(node.at, "no tiers, so no plugin takes part", "tiers with plugins");
         }
-        let tiers: Vec<Tier> = items.iter().map(|item| self.tier(item)).collect();
+        // A tier of which no plugin is known says nothing.
+        let tiers = items.iter().map(|item| self.tier(item)).filter(|tier| !tier.plugins.is_empty());
+        let tiers: Vec<Tier> = tiers.collect();
         self.repeated(&tiers);
         self.missed(node.at, &tiers);
         self.shares(&tiers);

@@ -6,6 +6,8 @@
 mod lack;
 
 pub(crate) use lack::Lack;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::session::Session;
@@ -253,6 +255,10 @@ pub(crate) struct Together<'a> {
 
 /// Sub-groups of an entry of `subGroupPolicy` of which no pod has a node, and of which some have to fit whole.
 pub(crate) struct WholeSubGroups {
+    /// `name` of the entry.
+    pub(crate) policy: Arc<str>,
+    /// The first of them that has to fit.
+    pub(crate) first: Arc<str>,
     pub(crate) topology: Option<NetworkTopology>,
     /// Pods of each.
     pub(crate) size: u64,
@@ -275,6 +281,18 @@ impl WholeSubGroups {
             fitting.insert(id, fits);
         }
         fitting
+    }
+
+    /// Why not even one fits; nothing where one does.
+    fn no_room(&self, cluster: &Cluster, room: &Room) -> Option<TopologyFault> {
+        let allowed = cluster.domains_of(self.topology.as_ref(), &[]).ok()??;
+        let fits = |id: &HyperNodeId| room.on_for(&cluster.hyper_nodes.get(*id).nodes, &self.tasks);
+        let too_small: Vec<_> = allowed.iter().map(|id| (fits(id), *id)).collect();
+        if too_small.iter().any(|(fits, _)| *fits >= self.size) {
+            return None;
+        }
+        let fault = Box::new(no_room(cluster, room, &too_small, self.size));
+        Some(TopologyFault::SubGroup { policy: self.policy.clone(), group: self.first.clone(), fault })
     }
 }
 
@@ -322,6 +340,9 @@ pub(crate) fn domains(
     let domains: Vec<Domain> =
         found.into_iter().map(|(.., id)| Domain::of(cluster, id)).chain(last).collect();
     if domains.is_empty() {
+        if let Some(fault) = together.whole.iter().find_map(|it| it.no_room(cluster, room)) {
+            return Err(fault);
+        }
         return Err(no_room(cluster, room, &too_small, together.wanted));
     }
     Ok(domains)

@@ -6,8 +6,8 @@ use phalanx_faults::shrink::shrink;
 use phalanx_faults::story::Story;
 use phalanx_faults::world::{Options, run};
 
-/// How many seeds are played, each in less than a tenth of a second of a debug build.
-const RUNS: u64 = 70;
+/// How many seeds are played, each in some hundredths of a second of a debug build.
+const RUNS: u64 = 1000;
 
 /// Plays these seeds on two threads, which is what CI has.
 fn violations(seeds: std::ops::Range<u64>) -> Vec<String> {

@@ -79,6 +79,9 @@ impl TopologyFault {
                      {lacks}"
                 )
             }
+            TopologyFault::SubGroup { policy, group, fault } if group.is_empty() => {
+                format!("sub-group of subGroupPolicy {policy}: {}", fault.text(dims))
+            }
             TopologyFault::SubGroup { policy, group, fault } => {
                 format!("sub-group {group} of subGroupPolicy {policy}: {}", fault.text(dims))
             }

@@ -165,8 +165,10 @@ impl WaitingSubGroups {
             let new = || self.lacking.iter().filter(is_new);
             let wanted = new().filter(|group| group.required).count() as u64;
             let tasks = count_classes(cluster, new().flat_map(|group| &group.members));
-            let topology = policy.topology.clone();
-            (wanted > 0).then_some(WholeSubGroups { topology, size: u64::from(policy.size), wanted, tasks })
+            let first = new().find(|group| group.required)?.name.clone();
+            let (policy_name, topology) = (policy.name.clone(), policy.topology.clone());
+            let size = u64::from(policy.size);
+            Some(WholeSubGroups { policy: policy_name, first, topology, size, wanted, tasks })
         };
         cluster.jobs[job].sub_groups.iter().enumerate().filter_map(of).collect()
     }

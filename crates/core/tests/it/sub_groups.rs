@@ -23,6 +23,21 @@ fn with(sub_groups: SubGroupPolicy, topology: Option<NetworkTopology>, min_membe
     PodGroupInfo { topology, sub_groups: vec![sub_groups], ..group("g", min_member) }
 }
 
+/// One node of each HyperNode of tier 1 is free, and each sub-group needs two.
+#[test]
+fn the_reason_names_a_sub_group_without_room_also_where_the_gang_has_a_topology() {
+    for of_gang in [None, Some(hard(3))] {
+        let mut test = three_tiers();
+        fill(&mut test, &[(1, 8), (3, 8), (5, 8), (7, 8)]);
+        gang(&mut test, 4, with(policy(2, 2, Some(hard(1))), of_gang, 4), "cpu=8");
+        assert_eq!(test.cycle().bound.len(), 0);
+        let reason = &test.reasons("g")[0];
+        let end = "of subGroupPolicy p: networkTopology: no HyperNode has room for 2 pod(s): HyperNode s0 has room for \
+                   1, lacks cpu 8";
+        assert!(reason.ends_with(end), "{reason}");
+    }
+}
+
 #[test]
 fn the_reason_names_the_sub_group_that_lacks_the_least() {
     // Room for three pods of four cores in s0, and for none elsewhere.

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use super::cards::OnCards;
 use super::plays::MinMedianMax;
 use super::samples::Sample;
+use super::table::duration;
 
 /// What came of playing a trace, for each configuration. Serialised, it is the object that `-o json` prints.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -120,6 +121,16 @@ pub struct Waits {
 }
 
 impl Waits {
+    /// The columns of tables: how long half, 90 and 99 of 100 and all waited at the most.
+    pub(super) fn cells(&self) -> [String; 4] {
+        [self.p50, self.p90, self.p99, self.max].map(|seconds| self.cell(seconds))
+    }
+
+    /// A time; nothing where no job started.
+    pub(super) fn cell(&self, seconds: f64) -> String {
+        if self.started == 0 { "-".to_owned() } else { duration(seconds) }
+    }
+
     /// From the waiting times of jobs that started, and the number of others.
     pub(super) fn of(mut waits: Vec<f64>, never: usize) -> Self {
         waits.sort_by(f64::total_cmp);

@@ -29,7 +29,7 @@ impl TraceReport {
         let row = |run: &Run| {
             let waits = &run.waits;
             let mut cells = vec![run.conf.clone(), waits.started.to_string(), waits.never.to_string()];
-            cells.extend([waits.p50, waits.p90, waits.p99, waits.max].map(duration));
+            cells.extend(waits.cells());
             cells.extend([run.evictions.pods().to_string(), self.lost(run), duration(run.seconds)]);
             cells
         };
@@ -93,7 +93,7 @@ impl TraceReport {
                 let Some((_, waits)) = of(run).into_iter().nth(place) else { continue };
                 let mut cells =
                     vec![key.clone(), run.conf.clone(), waits.started.to_string(), waits.never.to_string()];
-                cells.extend([waits.p50, waits.p90, waits.p99, waits.max].map(duration));
+                cells.extend(waits.cells());
                 rows.push(cells);
             }
         }

@@ -78,9 +78,9 @@ impl TraceReport {
                 percent(run.fragments.mean),
                 run.waits.started.to_string(),
                 run.waits.never.to_string(),
-                duration(run.waits.p50),
-                duration(run.waits.p99),
-                duration(run.waits.max),
+                run.waits.cell(run.waits.p50),
+                run.waits.cell(run.waits.p99),
+                run.waits.cell(run.waits.max),
                 run.evictions.pods().to_string(),
                 self.lost(run),
                 self.first_wait(run),
@@ -122,7 +122,7 @@ impl TraceReport {
                         waits.started.to_string(),
                         waits.never.to_string(),
                     ];
-                    cells.extend([waits.p50, waits.p90, waits.p99, waits.max].map(duration));
+                    cells.extend(waits.cells());
                     Some(cells)
                 })
             });

@@ -60,12 +60,13 @@ async fn volcanos_objects(world: &World) -> Result<()> {
         "controller": true, "blockOwnerDeletion": true,
     }]);
     let group = format!("train-{uid}");
+    let min_resources = json!({"count/pods": "2", "cpu": "2", "pods": "2", "requests.cpu": "2"});
     world
         .create_whole(
             "PodGroup",
             json!({
                 "metadata": {"name": group, "ownerReferences": owner},
-                "spec": {"minMember": 2, "minTaskMember": {"worker": 2}, "queue": "research", "minResources": {"cpu": "2"}},
+                "spec": {"minMember": 2, "minTaskMember": {"worker": 2}, "queue": "research", "minResources": min_resources},
                 "status": {"phase": "Running", "running": 2},
             }),
         )
@@ -99,6 +100,13 @@ fn identity(object: &impl Serialize) -> Result<Value> {
     let metadata = object["metadata"].as_object_mut().context("metadata")?;
     for written_by_the_server in ["resourceVersion", "managedFields", "generation"] {
         metadata.remove(written_by_the_server);
+    }
+    // The controllers mark the PodGroup of a Job with the version of the Job; pods that are made anew have another UID.
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove("volcano.sh/job-version");
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
     }
     let status = object["status"].take();
     object["status"] = json!([status["retryCount"], status["version"], status["state"]["phase"]]);
