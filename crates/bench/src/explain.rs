@@ -1,7 +1,10 @@
 //! `explain`: what the API of the scheduler costs, on a full cluster with a backlog: the snapshot that it is made of, an
-//! answer, and cycles while answers are made on another thread. Cycles and snapshots are told in processor time of the
-//! scheduling thread.
+//! answer, a comparison (`whatif`), and cycles while answers are made on another thread. Cycles and snapshots are told in
+//! processor time of the scheduling thread. As a control, cycles are told too while the other thread copies memory that
+//! is no part of the scheduler.
+use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -14,6 +17,7 @@ use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_core::report::Snapshot;
 use phalanx_explain::{Patience, Question, Subject, Top};
+use phalanx_sim::{AddedNodes, Changes, ReadOptions, WhatIf};
 use serde_json::{Value, json};
 
 use crate::core::helm_conf;
@@ -29,6 +33,10 @@ const REMEDIES: Duration = Duration::from_millis(600);
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 /// From one cycle to the next.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The memory that the control copies: more than the caches of a processor hold.
+const COPIED: usize = 64 << 20;
+/// Nodes that `whatif` adds.
+const ADDED_NODES: u32 = 10;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -118,6 +126,27 @@ fn answer(snapshots: &Receiver<Arc<Snapshot>>, question: &Question, answered: &S
     }
 }
 
+/// Copies memory to and fro until it is told to stop.
+fn copy(stop: &AtomicBool) {
+    let (from, mut to) = (vec![1_u8; COPIED], vec![0_u8; COPIED]);
+    while !stop.load(Ordering::Relaxed) {
+        to.copy_from_slice(black_box(&from));
+        black_box(&mut to);
+    }
+}
+
+/// The seconds of a comparison of the cluster with the same cluster and more nodes.
+fn compared(snapshot: &Snapshot) -> Result<f64> {
+    let added = vec![AddedNodes { like: "node-000000".to_owned(), count: ADDED_NODES }];
+    let question = WhatIf { nodes: Changes { added, ..Changes::default() }, ..WhatIf::default() };
+    let begin = Instant::now();
+    let mut clock = || begin.elapsed().as_secs_f64();
+    let (seconds, answer) =
+        machine::measured(|| question.answer(snapshot, &ReadOptions::default(), &mut clock));
+    answer.map_err(|why| anyhow::anyhow!("no comparison: {why}"))?;
+    Ok(seconds)
+}
+
 /// The mean and the longest cycle, and the longest snapshot between cycles where they are taken.
 struct Cycles {
     mean: f64,
@@ -152,8 +181,16 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     };
     let snapshot = live.scheduler.snapshot(&live.cluster);
     let (top, _) = machine::measured(|| Top::of(&snapshot, None));
+    let compared = compared(&snapshot)?;
     drop(snapshot);
     let quiet = cycles(&mut live, options, None)?;
+    let stop = AtomicBool::new(false);
+    let copying = std::thread::scope(|scope| {
+        scope.spawn(|| copy(&stop));
+        let copying = cycles(&mut live, options, None);
+        stop.store(true, Ordering::Relaxed);
+        copying
+    })?;
     let ((send, snapshots), (answered, answers)) = (channel(), channel());
     let thread = std::thread::spawn(move || answer(&snapshots, &question, &answered));
     let asked = cycles(&mut live, options, Some(&send))?;
@@ -161,14 +198,18 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     let answers: Vec<f64> = answers.iter().collect();
     thread.join().map_err(|_| anyhow::anyhow!("an answer failed"))?;
     let slowest = answers.iter().copied().fold(0.0, f64::max);
-    for (what, of) in [("nobody asks", &quiet), ("somebody asks", &asked)] {
+    for (what, of) in
+        [("nobody asks", &quiet), ("another thread copies memory", &copying), ("somebody asks", &asked)]
+    {
         say!("while {what}: a cycle {:.3} ms, the longest {:.3} ms", of.mean * 1e3, of.longest * 1e3);
     }
     say!("a snapshot {:.1} ms at most, top {:.1} ms", asked.snapshot * 1e3, top * 1e3);
-    say!("{} answers, the slowest {:.0} ms", answers.len(), slowest * 1e3);
+    say!("{} answers, the slowest {:.0} ms; whatif {:.0} ms", answers.len(), slowest * 1e3, compared * 1e3);
     Ok(json!({
         "name": "explain", "nodes": options.nodes, "gangs": options.gangs, "size": options.size,
         "seconds": slowest, "answers": answers.len(), "snapshotSeconds": asked.snapshot, "topSeconds": top,
+        "whatifSeconds": compared,
+        "cycleWhileCopyingSeconds": copying.mean, "longestCycleWhileCopyingSeconds": copying.longest,
         "cycleSeconds": quiet.mean, "longestCycleSeconds": quiet.longest,
         "cycleWhileAskedSeconds": asked.mean, "longestCycleWhileAskedSeconds": asked.longest,
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
