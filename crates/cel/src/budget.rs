@@ -33,6 +33,11 @@ impl Budget {
         self.left = self.left.saturating_add(steps);
     }
 
+    /// Whether no steps are left.
+    pub fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+
     /// Takes steps; where fewer are left, takes all of them and fails.
     pub(crate) fn charge(&mut self, steps: u64) -> Result<(), Error> {
         let left = self.left.checked_sub(steps);

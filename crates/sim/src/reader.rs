@@ -363,10 +363,16 @@ impl Reader {
         for path in nowhere::find(kind, &value) {
             self.notes.odd(kind, &path, nowhere::problem(kind), |problem| place.fault(label, &path, problem));
         }
+        if wrong.is_empty() {
+            wrong.extend(self.schemas.broken_topology_rules(kind, &value));
+        }
         let checked = object_check::check(kind, &value);
         wrong.extend(checked.into_iter().filter(|one| !mend::follows(&wrong, one)).collect::<Vec<_>>());
+        let refused: Vec<String> = wrong.iter().map(|one| one.field.clone()).collect();
         let read = self.converter.read(kind, value, wrong);
-        for Invalid { field, problem } in std::mem::take(&mut self.converter.remarks) {
+        let remarks = std::mem::take(&mut self.converter.remarks);
+        let is_new = |one: &Invalid| !refused.iter().any(|field| one.field.starts_with(field));
+        for Invalid { field, problem } in remarks.into_iter().filter(is_new) {
             self.notes.odd(kind, &field, problem, |problem| place.fault(label, &field, problem));
         }
         read
@@ -447,9 +453,8 @@ impl Reader {
         }
     }
 
-    /// As with `kubectl apply`, an unknown field in the spec of a PodGroup or a Queue is an error. Other kinds may come
-    /// from a
-    /// cluster that is newer than their schemas here.
+    /// As with `kubectl apply`, an unknown field in the spec of an object of Volcano is an error. Other kinds may come from
+    /// a cluster that is newer than their schemas here.
     fn unknown_field(
         &mut self,
         place: &Place,
@@ -458,7 +463,7 @@ impl Reader {
         unknown: &UnknownField,
     ) -> Option<Invalid> {
         let path = &unknown.path;
-        if matches!(kind, Kind::PodGroup | Kind::Queue) && path.starts_with("spec.") {
+        if matches!(kind, Kind::PodGroup | Kind::Queue | Kind::HyperNode) && path.starts_with("spec.") {
             return Some(unknown.refused(kind.name()));
         }
         let problem = format!("unknown field, ignored{}", unknown.hint());

@@ -98,6 +98,36 @@ fn an_invalid_field_is_reported_with_file_line_object_and_expectation() {
 }
 
 #[test]
+fn topologies_that_an_api_server_refuses_are_reported_with_line_and_column() {
+    let hyper_node = |member: &str| {
+        format!(
+            "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {{name: rack}}\nspec:\n  tier: 1\n  members:\n  - type: Node\n    selector: {member}\n"
+        )
+    };
+    let asks =
+        |topology: &str| group("g", 1).replace("spec: {", &format!("spec: {{networkTopology: {topology}, "));
+    let selector = "error: m.yaml:8:15: document 1: HyperNode rack: spec.members[0].selector";
+    all_refused(&[
+        (
+            asks("{mode: hard, highestTierAllowed: 1, highestTierName: rack}"),
+            "error: m.yaml:5:25: document 1: PodGroup default/g: spec.networkTopology: highestTierAllowed and highestTierName exclude each other",
+        ),
+        (
+            hyper_node("{regexMatch: {pattern: 'node-['}}"),
+            "error: m.yaml:8:38: document 1: HyperNode rack: spec.members[0].selector.regexMatch.pattern: member regexMatch pattern is invalid, expected a regular expression (RE2)",
+        ),
+        (
+            hyper_node("{exactMatch: {name: n1}, regexMatch: {pattern: n1}}"),
+            &format!("{selector}: Only one of ExactMatch, RegexMatch, or LabelMatch can be specified"),
+        ),
+        (
+            hyper_node("{exactMatch: {name: n1}}").replace("tier: 1", "tier: 1\n  tierNam: rack"),
+            "error: m.yaml:6:12: document 1: HyperNode rack: spec.tierNam: unknown field, expected one that a HyperNode has (did you mean tierName?)",
+        ),
+    ]);
+}
+
+#[test]
 fn objects_that_an_api_server_refuses_are_reported_with_line_and_column() {
     let class = |name: &str| {
         format!(

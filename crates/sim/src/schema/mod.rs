@@ -2,8 +2,8 @@
 //!
 //! The schemas are those of the kinds themselves: Kubernetes' own, and the CustomResourceDefinitions of Volcano's kinds;
 //! fields that they require are required except in status. What Kubernetes checks in code is in `ENUMS` and in the
-//! checks of pods. Rules in CEL are evaluated for the objects of Volcano's controllers; what scheduling reads of others
-//! is checked again on reading.
+//! checks of pods. Rules in CEL are evaluated for Volcano's kinds except Queue: queues that contradict themselves wait with
+//! a reason.
 mod path;
 mod prepare;
 mod rules;
@@ -28,8 +28,8 @@ use crate::object::NAME;
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
     shapes: BTreeMap<String, Arc<Shape>>,
-    /// Schemas of Volcano's controllers, with their rules.
-    definitions: BTreeMap<Controlled, Arc<Value>>,
+    /// Definitions of Volcano's kinds, with their rules.
+    definitions: BTreeMap<&'static str, Arc<Value>>,
 }
 
 impl Schemas {
@@ -46,7 +46,7 @@ impl Schemas {
     /// Unknown and invalid fields of an object of Volcano's controllers, except in templates of pods, which are pods of
     /// their own.
     pub(crate) fn check_controlled(&mut self, kind: Controlled, object: &Value) -> Checked {
-        let schema = self.definition(kind);
+        let schema = self.definition(sources::definition_of(kind));
         let mut checked = self.check_by(&format!("Volcano {}", kind.name()), || (*schema).clone(), object);
         let of_template = |path: &str| path.contains(".template.");
         checked.unknown.retain(|unknown| !of_template(&unknown.path));
@@ -56,12 +56,23 @@ impl Schemas {
 
     /// The rules of its definition that an object of Volcano's controllers breaks.
     pub(crate) fn broken_rules(&mut self, kind: Controlled, object: &Value) -> Vec<Invalid> {
-        rules::broken(&self.definition(kind), object)
+        rules::broken(&self.definition(sources::definition_of(kind)), object)
     }
 
-    fn definition(&mut self, kind: Controlled) -> Arc<Value> {
-        let made = || Arc::new(sources::of_controlled(kind));
-        Arc::clone(self.definitions.entry(kind).or_insert_with(made))
+    /// The rules of the definition of HyperNodes, and of PodGroups, that an object breaks.
+    pub(crate) fn broken_topology_rules(&mut self, kind: Kind, object: &Value) -> Vec<Invalid> {
+        let spec = &object["spec"];
+        let asks = ["networkTopology", "subGroupPolicy"].iter().any(|field| !spec[field].is_null());
+        match kind {
+            Kind::HyperNode => rules::broken(&self.definition(sources::HYPER_NODES), object),
+            Kind::PodGroup if asks => rules::broken(&self.definition(sources::POD_GROUPS), object),
+            _ => Vec::new(),
+        }
+    }
+
+    fn definition(&mut self, file: &'static str) -> Arc<Value> {
+        let made = || Arc::new(sources::of_definition(file));
+        Arc::clone(self.definitions.entry(file).or_insert_with(made))
     }
 
     fn check_by(&mut self, kind: &str, schema: impl FnOnce() -> Value, object: &Value) -> Checked {

@@ -41,15 +41,19 @@ fn with_enums(mut root: Value) -> Value {
     root
 }
 
-/// The schema of a kind of Volcano's controllers.
-pub(super) fn of_controlled(kind: Controlled) -> Value {
-    of_definition(match kind {
+/// Parts of the names of files of definitions.
+pub(super) const POD_GROUPS: &str = "podgroups";
+pub(super) const HYPER_NODES: &str = "hypernodes";
+
+/// The same for a kind of Volcano's controllers.
+pub(super) fn definition_of(kind: Controlled) -> &'static str {
+    match kind {
         Controlled::Job => "_jobs.",
         Controlled::CronJob => "cronjobs",
         Controlled::JobFlow => "jobflows",
         Controlled::JobTemplate => "jobtemplates",
         Controlled::Command => "commands",
-    })
+    }
 }
 
 /// The schema of a kind.
@@ -58,10 +62,10 @@ pub(super) fn of(kind: Kind) -> Value {
         Kind::Pod => schema_for!(Pod).to_value(),
         Kind::Node => schema_for!(Node).to_value(),
         Kind::PriorityClass => schema_for!(PriorityClass).to_value(),
-        Kind::PodGroup => of_definition("podgroups"),
+        Kind::PodGroup => of_definition(POD_GROUPS),
         Kind::KubernetesPodGroup => schema_for!(KubernetesPodGroup).to_value(),
         Kind::Queue => of_definition("queues"),
-        Kind::HyperNode => of_definition("hypernodes"),
+        Kind::HyperNode => of_definition(HYPER_NODES),
         Kind::ResourceQuota => schema_for!(ResourceQuota).to_value(),
         Kind::NodeMetrics => node_metrics(),
         Kind::Namespace => schema_for!(Namespace).to_value(),
@@ -116,7 +120,7 @@ fn node_metrics() -> Value {
     })
 }
 
-/// The schema in a CustomResourceDefinition. An unreadable schema checks nothing.
+/// The schema in the CustomResourceDefinition whose file has this in its name. An unreadable schema checks nothing.
 pub(super) fn of_definition(plural: &str) -> Value {
     let crds = phalanx_api::crds();
     let text = crds.iter().find(|(file, _)| file.contains(plural)).map(|(_, text)| text.as_str());
