@@ -85,6 +85,18 @@ const OF_PODS: &[Known] = &[
         "none",
         "NUMA nodes are not looked at, and the pod may be placed across them",
     ),
+    annotation(
+        names::NETWORK_TOPOLOGY_MODE,
+        |text| ["hard", "soft"].iter().any(|mode| text.eq_ignore_ascii_case(mode)),
+        "hard or soft",
+        "it counts as hard",
+    ),
+    annotation(
+        names::NETWORK_TOPOLOGY_HIGHEST_TIER,
+        |text| text.parse::<i32>().is_ok_and(|tier| tier >= 0),
+        "an integer, 0 or more",
+        "no tier is the highest one that is allowed",
+    ),
     annotation(names::REVOCABLE_ZONE, |text| text == "*", "*", "the pod is kept off nodes that are lent"),
     annotation(
         names::RESOURCE_STRATEGY_SCORING_TYPE,
@@ -419,6 +431,10 @@ mod tests {
             (scoring, "Most", "expected LeastAllocated or MostAllocated; all nodes are alike for the pod"),
             (names::QUEUE_ALLOCATION_GATE, "false", ""),
             (names::QUEUE_ALLOCATION_GATE, "yes", "expected true or false; it counts as false"),
+            (names::NETWORK_TOPOLOGY_MODE, "Soft", ""),
+            (names::NETWORK_TOPOLOGY_MODE, "sofft", "expected hard or soft; it counts as hard"),
+            (names::NETWORK_TOPOLOGY_HIGHEST_TIER, "2", ""),
+            (names::NETWORK_TOPOLOGY_HIGHEST_TIER, "rack", "no tier is the highest one that is allowed"),
             (names::SLA_WAITING_TIME, "1h30m", ""),
             (names::SLA_WAITING_TIME, "0s", "expected a duration above 0 such as 30m; it counts as missing"),
             (
