@@ -13,9 +13,15 @@ use phalanx_controllers::podgroup::{
 use phalanx_controllers::{Change, Object};
 use serde_json::{Value, json};
 
+use crate::kind::Sort;
+use crate::workload;
+
 const LEADER_WORKER_SET: &str = "LeaderWorkerSet";
 /// What keys that it gives to pods begin with.
 const SETS_PREFIX: &str = "leaderworkerset.sigs.k8s.io/";
+const JOB_SET: &str = "JobSet";
+/// The name of a JobSet, as a label of its pods.
+const JOB_SET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
 /// By which a pod asks for a network topology.
 const TOPOLOGIES: [&str; 4] = [
     names::NETWORK_TOPOLOGY_MODE,
@@ -24,7 +30,8 @@ const TOPOLOGIES: [&str; 4] = [
     names::KUEUE_PREFERRED_TOPOLOGY,
 ];
 
-/// The names of PodGroups by namespace and name of the pods that join them.
+/// The names of PodGroups by namespace and name of the pods that join them. `KIND/NAME` stands for the pods that are made
+/// of a workload.
 pub(crate) type Joins = BTreeMap<(String, String), String>;
 
 /// Whether an object of this kind may state the minimum of a gang.
@@ -57,8 +64,8 @@ pub(crate) struct Gangs {
     table: OwnerTable,
     /// By UID.
     owners: BTreeMap<String, (usize, Owner)>,
-    /// LeaderWorkerSets by namespace and name.
-    sets: BTreeMap<(String, String), OwnerReference>,
+    /// LeaderWorkerSets and JobSets by kind, namespace and name.
+    sets: BTreeMap<(&'static str, String, String), OwnerReference>,
     /// By namespace and name.
     pods: BTreeMap<(String, String), PlainPod>,
     /// A pod asks for a network topology, for which a PodGroup is made too.
@@ -104,7 +111,9 @@ impl Gangs {
         if object["kind"] == "Pod" {
             let keys = object["metadata"]["annotations"].as_object().into_iter().flatten();
             self.any_topology |= keys.into_iter().any(|(key, _)| TOPOLOGIES.contains(&key.as_str()));
-            if let Some(set) = set_of(object).filter(|set| !self.sets.contains_key(&key(set))) {
+            if let Some(set) =
+                set_of(object).filter(|set| !self.sets.contains_key(&key(LEADER_WORKER_SET, set)))
+            {
                 self.add_one_owner(&set);
             }
             return;
@@ -121,23 +130,52 @@ impl Gangs {
         let Some(row) = self.table.row_of(&reference) else { return };
         let Ok(metadata) = serde_json::from_value::<ObjectMeta>(object["metadata"].clone()) else { return };
         let owner = Owner::of(&metadata, object, &self.table.rows()[row]);
-        if reference.kind == LEADER_WORKER_SET {
-            self.sets.insert(key(object), reference);
+        if let Some(kind) = [LEADER_WORKER_SET, JOB_SET].into_iter().find(|kind| *kind == reference.kind) {
+            self.sets.insert(key(kind, object), reference);
         }
         self.owners.extend(metadata.uid.map(|uid| (uid, (row, owner))));
     }
 
     fn add_pod(&mut self, object: &Value, names: &Names) {
-        if object["kind"] == "Pod"
-            && names.is_ours(object["spec"]["schedulerName"].as_str())
-            && let Some(mut pod) = plain(object, None)
+        let pod =
+            if object["kind"] == "Pod" { object.clone() } else { self.model(object).unwrap_or_default() };
+        if names.is_ours(pod["spec"]["schedulerName"].as_str())
+            && let Some(mut plain) = plain(&pod, None)
         {
-            // The StatefulSets between, which a live chain goes through, may stand in no document.
-            if let Some(set) = set_key(object).and_then(|set| self.sets.get(&set)) {
-                pod.controller = Some(set.clone());
+            if let Some(set) = self.set_of_pod(&plain, namespace(object)) {
+                plain.controller = Some(set.clone());
             }
-            self.pods.insert((namespace(object).to_owned(), pod.name.clone()), pod);
+            self.pods.insert((namespace(object).to_owned(), plain.name.clone()), plain);
         }
+    }
+
+    /// A pod that stands for those of a workload below an owner that is listed.
+    fn model(&self, workload: &Value) -> Option<Value> {
+        let metadata: ObjectMeta = serde_json::from_value(workload["metadata"].clone()).ok()?;
+        let above =
+            metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+        self.owners.get(&above.uid)?;
+        let text = |field: &str| workload[field].as_str().unwrap_or_default();
+        let Sort::Workload(kind) = Sort::of(text("apiVersion"), text("kind")) else { return None };
+        if !workload::has_pods(kind, workload) {
+            return None;
+        }
+        let mut pod = workload["spec"]["template"].clone();
+        pod["metadata"]["name"] = json!(workload_name(workload));
+        pod["metadata"]["ownerReferences"] = json!([above]);
+        Some(pod)
+    }
+
+    /// The LeaderWorkerSet or JobSet that a pod says it is of: the StatefulSets and Jobs between, which a live chain goes
+    /// through, may stand in no document.
+    fn set_of_pod(&self, pod: &PlainPod, namespace: &str) -> Option<&OwnerReference> {
+        let named = |kind: &'static str, label: &str| {
+            let name = pod.labels.get(label)?;
+            self.sets.get(&(kind, namespace.to_owned(), name.clone()))
+        };
+        let known = pod.controller.as_ref().is_some_and(|owner| self.owners.contains_key(&owner.uid));
+        let job_set = || named(JOB_SET, JOB_SET_NAME).filter(|_| !known);
+        named(LEADER_WORKER_SET, &format!("{SETS_PREFIX}name")).or_else(job_set)
     }
 
     fn gang(&self, namespace: &str, pod: &PlainPod) -> Option<Gang> {
@@ -194,25 +232,27 @@ fn made(
 }
 
 fn join(object: &mut Value, joins: &Joins) {
+    let is_pod = object["kind"] == "Pod";
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let key = (namespace(object).to_owned(), name.to_owned());
-    if let Some(group) = joins.get(&key).filter(|_| object["kind"] == "Pod") {
-        object["metadata"]["annotations"][GROUP_NAME_ANNOTATION] = json!(group);
+    let name = if is_pod { name.to_owned() } else { workload_name(object) };
+    if let Some(group) = joins.get(&(namespace(object).to_owned(), name)) {
+        let pod = if is_pod { object } else { &mut object["spec"]["template"] };
+        pod["metadata"]["annotations"][GROUP_NAME_ANNOTATION] = json!(group);
     }
+}
+
+fn workload_name(workload: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!("{}/{}", text(&workload["kind"]), text(&workload["metadata"]["name"]))
 }
 
 fn namespace(object: &Value) -> &str {
     object["metadata"]["namespace"].as_str().unwrap_or("default")
 }
 
-fn key(object: &Value) -> (String, String) {
-    (namespace(object).to_owned(), object["metadata"]["name"].as_str().unwrap_or_default().to_owned())
-}
-
-/// Namespace and name of the LeaderWorkerSet that a pod says it is of.
-fn set_key(pod: &Value) -> Option<(String, String)> {
-    let name = said(&pod["metadata"]["labels"], "name")?;
-    Some((namespace(pod).to_owned(), name))
+fn key(kind: &'static str, object: &Value) -> (&'static str, String, String) {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    (kind, namespace(object).to_owned(), name.to_owned())
 }
 
 fn said(from: &Value, key: &str) -> Option<String> {
@@ -224,7 +264,7 @@ fn set_of(pod: &Value) -> Option<Value> {
     let (labels, annotations) = (&pod["metadata"]["labels"], &pod["metadata"]["annotations"]);
     let number = |key: &str| said(annotations, key)?.parse::<i32>().ok();
     let is_leader = said(labels, "worker-index").is_none_or(|index| index == "0");
-    let (_, name) = set_key(pod).filter(|_| is_leader)?;
+    let name = said(labels, "name").filter(|_| is_leader)?;
     Some(json!({
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": LEADER_WORKER_SET,

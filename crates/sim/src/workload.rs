@@ -25,15 +25,24 @@ pub(crate) fn pods(workload: Workload, owner: &Value) -> (Vec<Value>, Vec<Invali
         let problem = "missing; expected a pod template with metadata and spec";
         return (Vec::new(), vec![fault("spec.template", problem)]);
     };
-    let count = match workload {
-        Workload::Replicated => {
-            wrong.extend(selects(owner, template));
-            count(owner, "replicas", &mut wrong).unwrap_or(1)
-        }
-        Workload::Job => job_count(owner, &mut wrong),
-    };
+    if workload == Workload::Replicated {
+        wrong.extend(selects(owner, template));
+    }
+    let count = at_first(workload, owner, &mut wrong);
     let count = if wrong.is_empty() { count } else { 1 };
     ((0..count).map(|index| pod(owner, template, index)).collect(), wrong)
+}
+
+/// Whether it has pods at first.
+pub(crate) fn has_pods(workload: Workload, owner: &Value) -> bool {
+    at_first(workload, owner, &mut Vec::new()) > 0
+}
+
+fn at_first(workload: Workload, owner: &Value, wrong: &mut Vec<Invalid>) -> u64 {
+    match workload {
+        Workload::Replicated => count(owner, "replicas", wrong).unwrap_or(1),
+        Workload::Job => job_count(owner, wrong),
+    }
 }
 
 fn fault(field: &str, problem: impl Into<String>) -> Invalid {
