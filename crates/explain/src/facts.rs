@@ -157,6 +157,13 @@ pub struct Members {
     pub min_member: u32,
 }
 
+impl Members {
+    /// The gang runs, and more of its pods wait.
+    pub(crate) fn grow(&self) -> bool {
+        self.placed > 0 && self.missing == 0 && self.waiting > 0
+    }
+}
+
 /// A place in an order, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

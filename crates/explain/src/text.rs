@@ -155,13 +155,16 @@ fn job_lines(job: &JobFacts, names: usize) -> Vec<String> {
     lines.extend(job.domain.iter().map(|domain| format!("  in HyperNode {domain}")));
     lines.extend(job.reservation.iter().map(reservation));
     lines.extend(job.expected_start.iter().map(|start| format!("  {start}")));
-    lines.extend(why(&job.why, names));
+    let grows = members.grow();
+    let who = if grows { format!("{} of its pods wait", members.waiting) } else { "It waits".to_owned() };
+    lines.extend(why(&who, &job.why, names));
+    let who = if grows { "These" } else { "It" };
     let head = match (members.waiting, job.remedies.alone) {
-        (0, _) => "It would be admitted",
-        (_, true) => "It would run, if no other job waited,",
-        (_, false) => "It would run",
+        (0, _) => "It would be admitted".to_owned(),
+        (_, true) => format!("{who} would run, if no other job waited,"),
+        (_, false) => format!("{who} would run"),
     };
-    lines.extend(remedies(head, &job.remedies));
+    lines.extend(remedies(&head, &job.remedies));
     lines
 }
 
@@ -227,10 +230,10 @@ impl fmt::Display for Gate {
     }
 }
 
-fn why(why: &Why, names: usize) -> Vec<String> {
+fn why(who: &str, why: &Why, names: usize) -> Vec<String> {
     let mut lines = Vec::new();
     if !why.reasons.is_empty() {
-        lines.push("It waits because:".to_owned());
+        lines.push(format!("{who} because:"));
         lines.extend(why.reasons.iter().map(|reason| format!("  {reason}")));
     }
     lines.extend(why.lack.iter().map(|lack| format!("  {}", lack.text)));

@@ -1,5 +1,6 @@
 //! Changes to a cluster before it is simulated: what if nodes were drained or added, or objects were others?
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use phalanx_cluster::event::{NodeInfo, PodInfo, PodLife, PodPhase};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ pub struct Changes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AddedNodes {
-    /// The node that they resemble in all but their names.
+    /// The node that they resemble in all but their names; they are in its HyperNodes.
     pub like: String,
     /// How many.
     pub count: u32,
@@ -83,8 +84,16 @@ impl Manifests {
 
     fn add_nodes(&mut self, added: &AddedNodes) -> Result<(), NoSuchNode> {
         let like = self.node(&added.like)?.clone();
-        let new = (1..=added.count).map(|number| Object::Node(Box::new(like.alike(number))));
-        self.objects.extend(new.collect::<Vec<_>>());
+        let new: Vec<NodeInfo> = (1..=added.count).map(|number| like.alike(number)).collect();
+        let names: Vec<Arc<str>> = new.iter().map(|node| node.name.clone()).collect();
+        for object in &mut self.objects {
+            if let Object::HyperNode(info) = object
+                && let Some(joined) = info.with_nodes_beside(&like.name, &names)
+            {
+                **info = joined;
+            }
+        }
+        self.objects.extend(new.into_iter().map(|node| Object::Node(Box::new(node))));
         Ok(())
     }
 

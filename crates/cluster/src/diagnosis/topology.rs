@@ -12,7 +12,12 @@ pub enum TopologyFault {
     /// scheduler.conf has no plugin that honours network topologies.
     NoPlugin,
     /// No HyperNode has this `tierName`.
-    NoTierName(Arc<str>),
+    NoTierName {
+        /// The name.
+        name: Arc<str>,
+        /// Some names that HyperNodes have, in order.
+        known: Vec<Arc<str>>,
+    },
     /// No HyperNode has this tier or a lower one.
     NoTier(u32),
     /// No HyperNode of this tier or a lower one holds all pods that have nodes already.
@@ -55,7 +60,13 @@ impl TopologyFault {
                 "networkTopology of mode hard needs plugin network-topology-aware in scheduler.conf"
                     .to_owned()
             }
-            TopologyFault::NoTierName(name) => format!("networkTopology: no HyperNode has tierName {name}"),
+            TopologyFault::NoTierName { name, known } if known.is_empty() => {
+                format!("networkTopology: no HyperNode has tierName {name}, or any other")
+            }
+            TopologyFault::NoTierName { name, known } => {
+                let known = known.join(", ");
+                format!("networkTopology: no HyperNode has tierName {name}, expected one such as {known}")
+            }
             TopologyFault::NoTier(tier) => {
                 format!("networkTopology: no HyperNode has tier {tier} or a lower one")
             }

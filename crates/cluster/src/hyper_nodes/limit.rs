@@ -5,6 +5,9 @@ use crate::event::{NetworkTopology, TierLimit};
 use crate::id::{NodeId, TaskId};
 use crate::{Cluster, Job, Status};
 
+/// Names of tiers that a reason tells.
+const TIER_NAMES_MAX: usize = 5;
+
 impl Job {
     /// Whether the job or a sub-group of it has a network topology.
     #[inline]
@@ -30,7 +33,10 @@ impl Cluster {
             (false, _) => Ok(Some(near)),
             (true, limit) if !placed.is_empty() => Err(TopologyFault::Apart(limit.clone())),
             (true, TierLimit::Number(tier)) => Err(TopologyFault::NoTier(*tier)),
-            (true, TierLimit::Name(name)) => Err(TopologyFault::NoTierName(name.clone())),
+            (true, TierLimit::Name(name)) => {
+                let known = self.hyper_nodes.tier_names().take(TIER_NAMES_MAX).cloned().collect();
+                Err(TopologyFault::NoTierName { name: name.clone(), known })
+            }
         }
     }
 

@@ -10,7 +10,7 @@ mod faults;
 mod limit;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::count::Count;
@@ -80,7 +80,7 @@ impl HyperNodes {
     }
 
     /// The objects, by name.
-    pub(crate) fn objects(&self) -> impl Iterator<Item = &HyperNodeInfo> {
+    pub fn objects(&self) -> impl Iterator<Item = &HyperNodeInfo> {
         self.objects.values()
     }
 
@@ -116,6 +116,13 @@ impl HyperNodes {
     /// A HyperNode and those above it.
     fn with_those_above(&self, id: HyperNodeId) -> impl Iterator<Item = &HyperNode> {
         std::iter::successors(Some(self.get(id)), |it| it.parent.map(|parent| self.get(parent)))
+    }
+
+    /// The names of tiers, in order.
+    pub(crate) fn tier_names(&self) -> impl Iterator<Item = &Arc<str>> {
+        let names: BTreeSet<&Arc<str>> =
+            self.tree.all.iter().filter_map(|it| it.tier_name.as_ref()).collect();
+        names.into_iter()
     }
 
     /// Whether there are any.

@@ -120,16 +120,35 @@ impl<'n> NodesByName<'n> {
         info.members.iter().flat_map(of).collect()
     }
 
-    /// None for a pattern that is no regular expression: crate `cache` leaves such members out, and says so.
     fn matching(&self, pattern: &str) -> Vec<(NodeId, &'n Node)> {
-        let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
-        let matching = |name: &str| regex.as_ref().is_ok_and(|regex| regex.is_match(name));
+        let matching = matcher(pattern);
         self.0.iter().filter(|(name, _)| matching(name)).map(|(_, found)| *found).collect()
     }
 
     fn labelled(&self, selector: &Selector) -> Vec<(NodeId, &'n Node)> {
         let labels = |node: &Node| node.labels.iter().cloned().collect::<Labels>();
         self.0.values().filter(|(_, node)| selector.matches(&labels(node))).copied().collect()
+    }
+}
+
+/// Matches no name by a pattern that is no regular expression: crate `cache` leaves such members out, and says so.
+fn matcher(pattern: &str) -> impl Fn(&str) -> bool {
+    let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
+    move |name| regex.as_ref().is_ok_and(|regex| regex.is_match(name))
+}
+
+impl HyperNodeInfo {
+    /// With new nodes that are to be where another node is: where the HyperNode has that node by its name or by a pattern,
+    /// as labels of nodes that are alike are alike. `None` where nothing changes.
+    pub fn with_nodes_beside(&self, node: &str, new: &[Arc<str>]) -> Option<Self> {
+        let has = |member: &HyperNodeMember| match member {
+            HyperNodeMember::Node(name) => **name == *node,
+            HyperNodeMember::NodePattern(pattern) => matcher(pattern)(node),
+            HyperNodeMember::NodeLabels(_) | HyperNodeMember::HyperNode(_) => false,
+        };
+        let mut info = self.members.iter().any(has).then(|| self.clone())?;
+        info.members.extend(new.iter().cloned().map(HyperNodeMember::Node));
+        Some(info)
     }
 }
 

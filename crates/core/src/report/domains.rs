@@ -1,8 +1,9 @@
 //! The HyperNodes of a job: the one that holds it, and those without room for it.
 use std::sync::Arc;
 
-use phalanx_cluster::id::{JobId, NodeId, TaskId};
-use phalanx_cluster::{HyperNode, Status, rendered};
+use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
+use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::{HyperNode, HyperNodeId, Status, SubGroup, rendered};
 use phalanx_framework::placement::NodeRanking;
 
 use super::{Figures, Inspection};
@@ -30,6 +31,16 @@ pub struct RejectedDomain {
     pub missing: Figures,
 }
 
+/// Pods that need nodes in one HyperNode.
+struct Asked {
+    /// The pods, those that have nodes too.
+    tasks: Vec<TaskId>,
+    /// The HyperNodes that may hold them.
+    allowed: Vec<HyperNodeId>,
+    /// How many need nodes together.
+    wanted: u64,
+}
+
 impl Domain {
     fn of(hyper_node: &HyperNode) -> Self {
         Self { hyper_node: hyper_node.name.clone(), tier: hyper_node.tier }
@@ -44,28 +55,68 @@ impl Inspection<'_> {
         Some(Domain::of(cluster.hyper_nodes.get(cluster.domain_of_nodes(&nodes)?)))
     }
 
-    /// The HyperNodes that the network topology of a waiting job allows and that have no room for it: those with the
-    /// most room first; of several, those that lack the least.
+    /// The HyperNodes that the network topology of a waiting job, or of its sub-group that finds no room, allows and that
+    /// have no room for it: those with the most room first; of several, those that lack the least.
     pub fn rejected_domains(&self, job: JobId) -> Vec<RejectedDomain> {
         let cluster = self.cluster();
+        if !cluster.jobs[job].is_pending() {
+            return Vec::new();
+        }
+        let asked = self.asked_by_sub_group(job).or_else(|| self.asked_by(job));
+        asked.map(|asked| self.rejected(job, &asked)).unwrap_or_default()
+    }
+
+    fn asked_by(&self, job: JobId) -> Option<Asked> {
+        let cluster = self.cluster();
         let it = &cluster.jobs[job];
-        let Some(topology) = it.topology.as_ref().filter(|_| it.is_pending()) else { return Vec::new() };
-        let waits = |task: &&TaskId| cluster.tasks[**task].status == Status::Pending;
-        let tasks: Vec<TaskId> = it.tasks.iter().filter(waits).copied().collect();
-        let placed: Vec<NodeId> = cluster.nodes_of(it.tasks.iter());
-        let wanted = u64::from(it.min_member.saturating_sub(it.counts.ready()).max(1));
-        let allowed = match cluster.domains_of(Some(topology), &placed) {
-            Ok(allowed) => allowed.unwrap_or_else(|| cluster.domains_around(&placed, None)),
-            Err(_) => return Vec::new(),
+        let topology = it.topology.as_ref()?;
+        let placed = cluster.nodes_of(it.tasks.iter());
+        let allowed = match cluster.domains_of(Some(topology), &placed).ok()? {
+            Some(allowed) => allowed,
+            None => cluster.domains_around(&placed, None),
         };
+        let wanted = u64::from(it.min_member.saturating_sub(it.counts.ready()).max(1));
+        Some(Asked { tasks: it.tasks.iter().copied().collect(), allowed, wanted })
+    }
+
+    /// Of the sub-group that the reason names.
+    fn asked_by_sub_group(&self, job: JobId) -> Option<Asked> {
+        let cluster = self.cluster();
+        let it = &cluster.jobs[job];
+        let (policy, group) = self.refusals(job).iter().find_map(|refusal| match refusal {
+            Refusal::Topology(TopologyFault::SubGroup { policy, group, .. }) => Some((policy, group)),
+            _ => None,
+        })?;
+        let sub_groups = cluster.sub_groups(job);
+        let is_named = |of: &SubGroup| it.sub_groups[of.policy].name == *policy && of.name() == *group;
+        let SubGroup { policy, tasks, .. } = sub_groups.into_iter().find(is_named)?;
+        let policy = &it.sub_groups[policy];
+        let placed = cluster.nodes_of(tasks.iter());
+        let outer = cluster.domains_of(it.topology.as_ref(), &cluster.nodes_of(it.tasks.iter())).ok()?;
+        let outer = outer.map(|allowed| cluster.nodes_within(&allowed));
+        let is_inside = |id: &HyperNodeId| {
+            let nodes = &cluster.hyper_nodes.get(*id).nodes;
+            outer.as_ref().is_none_or(|outer| nodes.iter().all(|node| outer.binary_search(node).is_ok()))
+        };
+        let mut allowed = cluster.domains_of(policy.topology.as_ref(), &placed).ok()??;
+        allowed.retain(is_inside);
+        let held = tasks.iter().filter(|task| cluster.tasks[**task].status.is_allocated()).count();
+        let wanted = u64::from(policy.size).saturating_sub(held as u64).max(1);
+        Some(Asked { tasks: tasks, allowed, wanted })
+    }
+
+    fn rejected(&self, job: JobId, asked: &Asked) -> Vec<RejectedDomain> {
+        let (cluster, wanted) = (self.cluster(), asked.wanted);
+        let waits = |task: &&TaskId| cluster.tasks[**task].status == Status::Pending;
+        let tasks: Vec<TaskId> = asked.tasks.iter().filter(waits).copied().collect();
         let mut placement = NodeRanking::new(0);
         let room = Room::in_cluster(cluster, &self.tiers, &mut placement, &tasks, RoomOf::FutureIdle);
-        let of = |id| {
-            let nodes = &cluster.hyper_nodes.get(id).nodes;
+        let of = |id: &HyperNodeId| {
+            let nodes = &cluster.hyper_nodes.get(*id).nodes;
             let fits = room.on(nodes);
-            (fits < wanted).then(|| (fits, room.lack(cluster, nodes, wanted), id))
+            (fits < wanted).then(|| (fits, room.lack(cluster, nodes, wanted), *id))
         };
-        let mut rejected: Vec<(u64, Lack, _)> = allowed.into_iter().filter_map(of).collect();
+        let mut rejected: Vec<(u64, Lack, _)> = asked.allowed.iter().filter_map(of).collect();
         rejected.sort_by_key(|(fits, lack, id)| (u64::MAX - fits, lack.order(), *id));
         let dims = cluster.dims_told(job);
         let told = |(fits, lack, id): (u64, Lack, _)| RejectedDomain {

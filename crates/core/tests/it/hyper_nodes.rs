@@ -172,7 +172,7 @@ fn a_topology_that_cannot_be_met_is_said() {
     let named = |name: &str| Some(NetworkTopology::Hard(TierLimit::Name(name.into())));
     for (topology, reason) in [
         (Some(hard(0)), Some("networkTopology: no HyperNode has tier 0 or a lower one")),
-        (named("t9"), Some("networkTopology: no HyperNode has tierName t9")),
+        (named("t9"), Some("networkTopology: no HyperNode has tierName t9, expected one such as t1, t2, t3")),
         (named("t1"), None),
     ] {
         let mut test = three_tiers();

@@ -87,19 +87,32 @@ impl Waiting<'_> {
         let most = self.job.waiting.clamp(1, NODES_MAX) as usize;
         let fix = |node: NodeInfo| {
             let name = node.name.clone();
+            let place = self.hyper_node_of(&name).map(|it| format!(" in HyperNode {it}")).unwrap_or_default();
             let text = move |count: usize| {
                 let nodes = if count == 1 { "node" } else { "nodes" };
-                format!("with {count} more {nodes} like {name}")
+                format!("with {count} more {nodes} like {name}{place}")
             };
             Fix::counted(most, text, move |_, count| self.nodes_alike(&node, count))
         };
         self.sorts_of_nodes().into_iter().take(self.trials_max()).map(fix).collect()
     }
 
-    /// Nodes with devices like those of another node.
+    /// The lowest HyperNode of a node, where the job asks for a network topology.
+    fn hyper_node_of(&self, node: &str) -> Option<&Arc<str>> {
+        let cluster = self.cluster;
+        let asks = cluster.jobs[self.id].asks_topology();
+        let id = cluster.node_named(node).filter(|_| asks)?;
+        Some(&cluster.hyper_nodes.get(*cluster.hyper_nodes.of_node(id).first()?).name)
+    }
+
+    /// Nodes with devices like those of another node, in its HyperNodes.
     fn nodes_alike(&self, like: &NodeInfo, count: usize) -> Vec<Event> {
-        let mut events = Vec::new();
-        for node in (1..=count).map(|number| like.alike(number as u32)) {
+        let nodes: Vec<NodeInfo> = (1..=count).map(|number| like.alike(number as u32)).collect();
+        let names: Vec<Arc<str>> = nodes.iter().map(|node| node.name.clone()).collect();
+        let hyper_nodes = self.cluster.hyper_nodes.objects();
+        let joined = hyper_nodes.filter_map(|it| it.with_nodes_beside(&like.name, &names));
+        let mut events: Vec<Event> = joined.map(Event::from).collect();
+        for node in nodes {
             let slices = self.cluster.slice_infos(&like.name).map(|slice| SliceInfo {
                 name: format!("{}-{}", slice.name, node.name).into(),
                 pool: node.name.clone(),
@@ -112,14 +125,15 @@ impl Waiting<'_> {
         events
     }
 
-    /// One node of each sort, told apart by amounts, taints and labels other than its name, the most frequent sort
-    /// first.
+    /// One node of each sort, told apart by amounts, taints, labels other than its name and, for a job with a network
+    /// topology, the lowest HyperNode; the most frequent sort first.
     fn sorts_of_nodes(&self) -> Vec<NodeInfo> {
         let mut sorts: BTreeMap<_, (usize, NodeId)> = BTreeMap::new();
         for id in &self.nodes {
             let node = &self.cluster.nodes[*id];
             let amounts: Vec<(DimId, i64)> = node.allocatable.iter().collect();
-            let sort = (amounts, &node.taints, node.labels_alike().collect::<Vec<_>>());
+            let labels: Vec<_> = node.labels_alike().collect();
+            let sort = (amounts, &node.taints, labels, self.hyper_node_of(&node.name));
             sorts.entry(sort).or_insert((0, *id)).0 += 1;
         }
         let mut sorts: Vec<_> = sorts.into_values().collect();

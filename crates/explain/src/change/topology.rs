@@ -1,31 +1,85 @@
-//! A wider network topology.
+//! A wider network topology, of the job or of its sub-groups.
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use phalanx_cluster::event::{NetworkTopology, TierLimit};
+use phalanx_cluster::event::{NetworkTopology, PodGroupInfo, TierLimit};
 
 use super::Waiting;
 use super::fix::{Choice, Fix};
 
+/// A field `networkTopology`.
+#[derive(Clone, Copy)]
+enum Field {
+    /// Of the PodGroup.
+    Job,
+    /// Of this entry of `subGroupPolicy`.
+    SubGroup(usize),
+}
+
+impl Field {
+    fn of(self, group: &mut PodGroupInfo) -> Option<&mut Option<NetworkTopology>> {
+        match self {
+            Self::Job => Some(&mut group.topology),
+            Self::SubGroup(at) => group.sub_groups.get_mut(at).map(|policy| &mut policy.topology),
+        }
+    }
+
+    fn text(self, group: &PodGroupInfo) -> String {
+        match self {
+            Self::Job => "its networkTopology".to_owned(),
+            Self::SubGroup(at) => {
+                format!("the networkTopology of subGroupPolicy {}", group.sub_groups[at].name)
+            }
+        }
+    }
+}
+
 impl Waiting<'_> {
     /// The lowest tier with which a job with a hard network topology would run, else that a soft one would do.
     pub(super) fn wider_topology(&self) -> Vec<Choice<'_>> {
-        let hard = |topology: &NetworkTopology| matches!(topology, NetworkTopology::Hard(_));
-        if !self.group.as_ref().and_then(|group| group.topology.as_ref()).is_some_and(hard) {
-            return Vec::new();
-        }
-        let tiers: BTreeSet<u32> = self.cluster.hyper_nodes.iter().map(|(_, it)| it.tier).collect();
-        let wider = tiers.into_iter().map(|tier| {
-            let text = format!("with highestTierAllowed {tier} in its networkTopology");
-            self.with_topology(text, NetworkTopology::Hard(TierLimit::Number(tier)))
-        });
-        let soft =
-            self.with_topology("with mode soft in its networkTopology".to_owned(), NetworkTopology::Soft);
-        vec![Choice::First(wider.chain([soft]).collect())]
+        let Some(group) = &self.group else { return Vec::new() };
+        let of_sub_groups = (0..group.sub_groups.len()).map(Field::SubGroup);
+        let fields = std::iter::once(Field::Job).chain(of_sub_groups);
+        fields.filter_map(|field| self.wider(group, field)).collect()
     }
 
-    fn with_topology(&self, text: String, topology: NetworkTopology) -> Fix<'_> {
+    fn wider(&self, group: &PodGroupInfo, field: Field) -> Option<Choice<'_>> {
+        let Some(NetworkTopology::Hard(limit)) = field.of(&mut group.clone())?.clone() else { return None };
+        let of = field.text(group);
+        let hard = self.limits_like(&limit).into_iter().map(|limit| {
+            let text = match &limit {
+                TierLimit::Number(tier) => format!("with highestTierAllowed {tier} in {of}"),
+                TierLimit::Name(name) => format!("with highestTierName {name} in {of}"),
+            };
+            self.with_topology(text, field, NetworkTopology::Hard(limit))
+        });
+        let soft = self.with_topology(format!("with mode soft in {of}"), field, NetworkTopology::Soft);
+        Some(Choice::First(hard.chain([soft]).collect()))
+    }
+
+    /// All tiers that there are, the lowest first, by number or by name as the job has it.
+    fn limits_like(&self, limit: &TierLimit) -> Vec<TierLimit> {
+        let hyper_nodes = || self.cluster.hyper_nodes.iter().map(|(_, it)| it);
+        match limit {
+            TierLimit::Number(_) => {
+                let tiers: BTreeSet<u32> = hyper_nodes().map(|it| it.tier).collect();
+                tiers.into_iter().map(TierLimit::Number).collect()
+            }
+            TierLimit::Name(_) => {
+                let names = hyper_nodes().filter_map(|it| Some((it.tier, it.tier_name.clone()?)));
+                let names: BTreeSet<(u32, Arc<str>)> = names.collect();
+                names.into_iter().map(|(_, name)| TierLimit::Name(name)).collect()
+            }
+        }
+    }
+
+    fn with_topology(&self, text: String, field: Field, topology: NetworkTopology) -> Fix<'_> {
         Fix::new(text, move |cluster| {
-            self.with_group(cluster, |group| group.topology = Some(topology.clone()))
+            self.with_group(cluster, |group| {
+                if let Some(it) = field.of(group) {
+                    *it = Some(topology.clone());
+                }
+            })
         })
     }
 }

@@ -15,8 +15,8 @@ use phalanx_sim::{Manifests, Options, ReadOptions, Simulation, counting_clock};
 use crate::run::{folder, phalanx_in};
 use crate::scenarios::{Explain, cases, explain_of, name_of};
 
-/// What the head of the lines with changes begins with: "It would run", "It would be admitted".
-const HEAD: &str = "\nIt would ";
+/// What the head of the lines with changes begins with: "It would run", "It would be admitted", "These would run".
+const HEADS: [&str; 2] = ["\nIt would ", "\nThese would "];
 
 /// What is wrong with the answer of `explain`.
 fn wrong_answer(case: &Path, explain: &Explain) -> Vec<String> {
@@ -26,7 +26,8 @@ fn wrong_answer(case: &Path, explain: &Explain) -> Vec<String> {
     let conf = case.join("scheduler.conf").exists();
     args.extend(["--scheduler-conf", "scheduler.conf"].iter().filter(|_| conf));
     let ran = phalanx_in(case, &args, "");
-    let (told, changes) = ran.stdout.split_once(HEAD).unwrap_or((&ran.stdout, ""));
+    let (told, changes) =
+        HEADS.iter().find_map(|head| ran.stdout.split_once(head)).unwrap_or((&ran.stdout, ""));
     let changes: Vec<&str> = changes.lines().skip(1).map(str::trim).collect();
     let missing = explain.says.iter().filter(|text| !told.contains(text.as_str()));
     let mut wrong: Vec<String> = missing.map(|text| format!("  does not say {text:?}")).collect();
