@@ -20,10 +20,12 @@ pub const NODES_OF_GANG_MAX: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gangs {
-    /// Those with pods that wait, or that wait for admission.
+    /// Those that wait for their start, or for admission.
     pub waiting: u32,
-    /// Those whose pods all have nodes.
+    /// Those that have started.
     pub running: u32,
+    /// Of these, those with further pods that wait.
+    pub growing: u32,
     /// Those that are completed.
     pub finished: u32,
     /// Pods that wait.
@@ -107,9 +109,9 @@ pub struct Pods {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GangState {
-    /// It waits for admission, or some of its pods wait.
+    /// It waits for admission, or has fewer pods with nodes than it needs.
     Waiting,
-    /// All its pods have nodes.
+    /// It has started; further pods of it may wait.
     Running,
     /// It is completed.
     Finished,
@@ -144,9 +146,10 @@ impl GangState {
     fn of(job: &Job) -> Self {
         let ended = job.counts.of(Status::Succeeded) + job.counts.of(Status::Failed);
         let all_ended = ended > 0 && ended == job.counts.total();
+        let started = job.phase == Phase::Running && job.counts.ready() >= job.min_member.max(1);
         match job.phase {
             Phase::Completed => Self::Finished,
-            _ if job.is_pending() => Self::Waiting,
+            _ if job.is_pending() && !started => Self::Waiting,
             _ if all_ended => Self::Finished,
             _ => Self::Running,
         }
@@ -162,7 +165,10 @@ pub(crate) fn of(seen: Seen<'_>, state: &State) -> (Gangs, Reasons) {
         let of_job = GangState::of(job);
         match of_job {
             GangState::Waiting => gangs.waiting += 1,
-            GangState::Running => gangs.running += 1,
+            GangState::Running => {
+                gangs.running += 1;
+                gangs.growing += u32::from(report.waiting > 0);
+            }
             GangState::Finished => gangs.finished += 1,
         }
         gangs.pods_waiting += report.waiting;

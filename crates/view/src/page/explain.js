@@ -36,7 +36,7 @@ function whyMore(gang) {
   if (!isLive()) {
     const [namespace, name] = gang.name.split('/');
     const command = `phalanx explain ${gang.solo ? 'pod' : 'podgroup'} ${name} -n ${namespace} -f FILES`;
-    return gang.state === 'waiting' ? [['More', [['who holds what it lacks, and what would let it run: ', el('code', {}, command)]]]] : [];
+    return gang.waiting > 0 || gang.state === 'waiting' ? [['More', [['who holds what it lacks, and what would let it run: ', el('code', {}, command)]]]] : [];
   }
   if (told.key !== key || (!told.facts && !told.failed)) return [['More', [['asking the scheduler …']]]];
   if (told.failed) return [['More', [['not known: ' + told.failed]]]];
@@ -52,7 +52,8 @@ const GATES = {
 
 function ofJob({ place, queue, domain, why, remedies, members }) {
   const [first, rest] = [(at) => `number ${at.at} of ${at.of}`, (count) => count > 0 ? ` and ${count} more` : ''];
-  const head = members.waiting === 0 ? 'It would be admitted' : remedies.alone ? 'It would run, if no other job waited' : 'It would run';
+  const who = members.placed > 0 && members.missing === 0 ? 'These would run' : 'It would run';
+  const head = members.waiting === 0 ? 'It would be admitted' : remedies.alone ? who + ', if no other job waited' : who;
   const within = (held) => held.withinQueue ? ' in queue ' + held.withinQueue : '';
   const each = (list, resource, before = '') => list.map((it) => `${before}${it.name} ${people(resource, it.amount)}`);
   const foreign = (held) => held.foreign ? ['pods of other schedulers ' + people(held.resource, held.foreign)] : [];

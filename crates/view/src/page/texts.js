@@ -78,17 +78,18 @@ function moment(at, view) {
 
 /** What the page says first. */
 function headline(view) {
-  const { waiting, running, finished } = view.gangs;
+  const { waiting, running, growing, finished, podsWaiting } = view.gangs;
   if (waiting + running + finished === 0) return 'No gangs and no pods of this scheduler';
   const parts = [];
-  if (waiting > 0) parts.push(`${counted(waiting, 'gang')} (${counted(view.gangs.podsWaiting, 'pod')}) ${waiting === 1 ? 'waits' : 'wait'}`);
+  if (waiting > 0) parts.push(`${counted(waiting, 'gang')}${growing > 0 ? '' : ` (${counted(podsWaiting, 'pod')})`} ${waiting === 1 ? 'waits' : 'wait'}`);
   if (running > 0) parts.push(waiting > 0 ? running.toLocaleString('en') + (running === 1 ? ' runs' : ' run') : counted(running, 'gang runs', 'gangs run'));
+  if (growing > 0) parts.push(`further pods of ${counted(growing, 'gang')} wait`);
   if (finished > 0) {
     const ended = finished === 1 ? ' has finished' : ' have finished';
     parts.push(waiting + running > 0 ? finished.toLocaleString('en') + ended : counted(finished, 'gang') + ended);
   }
   if (view.evicted.total > 0) parts.push(counted(view.evicted.total, 'pod was', 'pods were') + ' evicted');
-  if (waiting === 0) parts.push('none waits');
+  if (waiting + growing === 0) parts.push('none waits');
   return parts.join(', ');
 }
 

@@ -2,7 +2,7 @@
 use phalanx_cluster::event::Time;
 use phalanx_testkit::random::{Script, script};
 use phalanx_testkit::{TestCluster, cases, helm};
-use phalanx_view::{GangState, History, Seen, View};
+use phalanx_view::{Gang, GangState, History, Seen, View};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
@@ -35,6 +35,10 @@ fn counts_are_of_all_jobs(test: &TestCluster, view: &View) -> TestCaseResult {
     prop_assert_eq!(gangs.pods_waiting, groups.iter().map(|group| group.waiting).sum::<u32>());
     let waiting = gangs.list.iter().filter(|gang| gang.state == GangState::Waiting).count();
     prop_assert_eq!(waiting as u32, gangs.waiting);
+    let grows = |gang: &&Gang| gang.state == GangState::Running && gang.pods.waiting > 0;
+    prop_assert_eq!(gangs.list.iter().filter(grows).count() as u32, gangs.growing);
+    let waits_whole = |gang: &Gang| gang.phase != "Running" || gang.pods.placed < gang.min.max(1);
+    prop_assert!(gangs.list.iter().all(|gang| gang.state != GangState::Waiting || waits_whole(gang)));
     prop_assert!(gangs.list.is_sorted_by_key(|gang| gang.state), "those that wait come first");
     Ok(())
 }
