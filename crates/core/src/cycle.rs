@@ -62,7 +62,7 @@ pub struct CycleOptions<'a> {
     /// Limits searches in time; without it only steps limit them.
     pub stopwatch: Option<&'a Arc<dyn Stopwatch>>,
     /// Told of the stages of the cycle.
-    pub trace: Option<&'a dyn Trace>,
+    pub trace: Option<&'a Arc<dyn Trace>>,
     /// When the cycle begins.
     pub now: Time,
 }
@@ -174,7 +174,7 @@ impl Scheduler {
         hand_out: &mut dyn FnMut(Vec<Decision>),
     ) -> Outcome {
         let Self { conf, state, extender, stopwatch, trace, limits } = self;
-        let (stopwatch, trace) = (stopwatch.as_ref(), trace.as_deref());
+        let (stopwatch, trace) = (stopwatch.as_ref(), trace.as_ref());
         let options = CycleOptions { conf, limits: *limits, extender, stopwatch, trace, now };
         cycle(cluster, state, options, hand_out)
     }

@@ -341,7 +341,7 @@ impl<'w> Session<'w> {
     /// Allocates devices to the claims of a task that is being bound. Returns what has to be written before the bind.
     pub(crate) fn give_devices(&mut self, task: TaskId) -> Vec<Prepare> {
         let wanted = self.cluster.tasks[task].claims.is_some();
-        if wanted && self.tiers.with(Flag::Predicate).any(Plugin::gives_devices) {
+        if wanted && self.tiers.give_devices(self.cluster, task) {
             return self.cluster.give_devices(task);
         }
         Vec::new()

@@ -268,7 +268,7 @@ pub struct SessionInputs<'a> {
     /// Measures the time that searches take; `None` where only steps count.
     pub stopwatch: Option<&'a Arc<dyn Stopwatch>>,
     /// Told of the stages of the cycle.
-    pub trace: Option<&'a dyn Trace>,
+    pub trace: Option<&'a Arc<dyn Trace>>,
 }
 
 /// The inputs of a first cycle without extenders.

@@ -96,6 +96,8 @@ pub struct Tiers {
     remote: Vec<usize>,
     /// The number of plugins that order jobs before broken gangs come before whole ones.
     before_repairs: usize,
+    /// Told of the questions to plugins.
+    followed: Option<Arc<dyn Trace>>,
 }
 
 /// Actions in which a job of higher rank evicts a job of lower rank of the same queue.
@@ -117,7 +119,8 @@ impl Tiers {
             trace.inspect(|trace| trace.ended(Stage::PluginOpened(def.name)));
             Some(TierPlugin { name: def.name, flags, plugin, profile })
         };
-        let mut tiers = Self::default();
+        let followed = trace.filter(|trace| trace.follows_questions()).cloned();
+        let mut tiers = Self { followed, ..Self::default() };
         for tier in &conf.tiers {
             tier.plugins.iter().filter_map(|row| open(row, row.flags, None)).for_each(|it| tiers.push(it));
             tiers.ends.push(tiers.plugins.len());
@@ -170,8 +173,7 @@ impl Tiers {
 
     /// The plugins for which a flag is on, or all plugins without a flag, in the order of scheduler.conf.
     pub fn with(&self, flag: impl Into<Option<Flag>>) -> impl Iterator<Item = &dyn Plugin> {
-        let flag = flag.into();
-        self.plugins.iter().filter(move |entry| entry.is_on(flag)).map(|entry| &*entry.plugin)
+        self.entries(flag.into()).map(|entry| &*entry.plugin)
     }
 
     /// All plugins, in the order of scheduler.conf.
@@ -179,8 +181,21 @@ impl Tiers {
         self.plugins.iter().map(|entry| &*entry.plugin)
     }
 
+    /// Asks a plugin. Questions that go by [`with`](Self::with) and [`every`](Self::every) are not followed.
+    fn ask<T>(&self, entry: &TierPlugin, ask: impl FnOnce(&dyn Plugin) -> T) -> T {
+        let Some(trace) = &self.followed else { return ask(&*entry.plugin) };
+        trace.asking();
+        let answer = ask(&*entry.plugin);
+        trace.answered(entry.name);
+        answer
+    }
+
+    fn entries(&self, flag: Option<Flag>) -> impl Iterator<Item = &TierPlugin> {
+        self.plugins.iter().filter(move |entry| entry.is_on(flag))
+    }
+
     /// Closes the plugins: the session ends.
-    pub fn close(&self, cluster: &Cluster, trace: Option<&dyn Trace>) {
+    pub fn close(&self, cluster: &Cluster, trace: Option<&Arc<dyn Trace>>) {
         for TierPlugin { name, plugin, .. } in &self.plugins {
             plugin.close(cluster);
             trace.inspect(|trace| trace.ended(Stage::PluginClosed(name)));
@@ -206,7 +221,8 @@ impl Tiers {
 impl Tiers {
     /// Rule *first*: the first answer that is not `Equal`.
     pub fn first(&self, flag: impl Into<Option<Flag>>, ask: impl Fn(&dyn Plugin) -> Ordering) -> Ordering {
-        self.with(flag).map(ask).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        let mut answers = self.entries(flag.into()).map(|entry| self.ask(entry, &ask));
+        answers.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
     /// Rule *vote*: no as soon as a plugin rejects; yes after the first tier in which a plugin permits, and also when
@@ -234,7 +250,7 @@ impl Tiers {
         for tier in self.tiers() {
             let mut permitted = false;
             for entry in tier.iter().filter(|entry| entry.flags.on(flag)) {
-                permitted |= ask(&*entry.plugin)?;
+                permitted |= self.ask(entry, &ask)?;
             }
             if permitted {
                 break;
@@ -262,13 +278,13 @@ impl Tiers {
             let mut left: Option<Vec<TaskId>> = None;
             for entry in plugins.iter().filter(|entry| entry.is_on(flag)) {
                 let asked = left.as_deref().unwrap_or(of);
-                if let Some(picked) = entry.plugin.evictable(cluster, eviction, asked) {
+                if let Some(picked) = self.ask(entry, |it| it.evictable(cluster, eviction, asked)) {
                     left = Some(intersection(asked, picked));
                 }
             }
             let Some(mut victims) = left else { continue };
             for entry in self.plugins.iter().filter(|entry| entry.guards_queues(flag)) {
-                if let Some(picked) = entry.plugin.evictable(cluster, eviction, &victims) {
+                if let Some(picked) = self.ask(entry, |it| it.evictable(cluster, eviction, &victims)) {
                     victims = intersection(&victims, picked);
                 }
             }
@@ -283,7 +299,7 @@ impl Tiers {
     /// an opinion, and each plugin of that tier, and each that guards queues, alone leaves a victim.
     pub fn any_victims(&self, cluster: &Cluster, eviction: Eviction, of: &[TaskId]) -> bool {
         let flag = eviction.flag();
-        let picks = |entry: &TierPlugin| entry.plugin.evictable(cluster, eviction, of);
+        let picks = |entry: &TierPlugin| self.ask(entry, |it| it.evictable(cluster, eviction, of));
         let leaves = |entry: &TierPlugin| picks(entry).map(|picked| !picked.is_empty());
         let all_leave = |tier: &[TierPlugin]| {
             let mut opinions = tier.iter().filter(|entry| entry.is_on(flag)).filter_map(leaves).peekable();
@@ -297,9 +313,9 @@ impl Tiers {
     pub fn all<E>(
         &self,
         flag: impl Into<Option<Flag>>,
-        ask: impl FnMut(&dyn Plugin) -> Result<(), E>,
+        mut ask: impl FnMut(&dyn Plugin) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.with(flag).try_for_each(ask)
+        self.entries(flag.into()).try_for_each(|entry| self.ask(entry, &mut ask))
     }
 
     /// Rule *all* by tiers: the first tier with an opinion decides, with yes if all opinions of the tier are yes; no
@@ -307,7 +323,7 @@ impl Tiers {
     pub fn all_of_first_tier(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Option<bool>) -> bool {
         for tier in self.tiers() {
             let on = tier.iter().filter(|entry| entry.flags.on(flag));
-            if let Some(all) = on.filter_map(|entry| ask(&*entry.plugin)).reduce(|a, b| a && b) {
+            if let Some(all) = on.filter_map(|entry| self.ask(entry, &ask)).reduce(|a, b| a && b) {
                 return all;
             }
         }
@@ -318,9 +334,9 @@ impl Tiers {
     pub fn any<T>(
         &self,
         flag: impl Into<Option<Flag>>,
-        ask: impl FnMut(&dyn Plugin) -> Option<T>,
+        mut ask: impl FnMut(&dyn Plugin) -> Option<T>,
     ) -> Option<T> {
-        self.with(flag).find_map(ask)
+        self.entries(flag.into()).find_map(|entry| self.ask(entry, &mut ask))
     }
 
     /// Rule *sum* by tiers: all tasks that the plugins of a tier name, each once, in the order of the plugins; the
@@ -329,7 +345,7 @@ impl Tiers {
         for tier in self.tiers() {
             let mut seen = rustc_hash::FxHashSet::default();
             let on = tier.iter().filter(|entry| entry.flags.on(flag));
-            let mut named: Vec<TaskId> = on.flat_map(|entry| ask(&*entry.plugin)).collect();
+            let mut named: Vec<TaskId> = on.flat_map(|entry| self.ask(entry, &ask)).collect();
             named.retain(|task| seen.insert(*task));
             if !named.is_empty() {
                 return named;
@@ -358,7 +374,7 @@ impl Tiers {
         let (ranking, others) = self.plugins.split_at(self.before_repairs);
         let first = |plugins: &[TierPlugin]| {
             let on = plugins.iter().filter(|entry| entry.flags.on(Flag::JobOrder));
-            let mut answers = on.map(|entry| entry.plugin.job_order(cluster, a, b));
+            let mut answers = on.map(|entry| self.ask(entry, |it| it.job_order(cluster, a, b)));
             answers.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
         };
         let whole = |job: JobId| !cluster.jobs[job].is_broken();
@@ -449,6 +465,11 @@ impl Tiers {
         let profile = self.profile_of(cluster, class);
         let on = self.plugins.iter().filter(move |entry| entry.is_on(Some(flag)));
         on.filter(move |entry| self.serves(entry, profile)).map(|entry| &*entry.plugin)
+    }
+
+    /// Whether the resource claims of a task are given devices when it is bound.
+    pub fn give_devices(&self, cluster: &Cluster, task: TaskId) -> bool {
+        self.on_nodes(cluster, cluster.tasks[task].class, Flag::Predicate).any(Plugin::gives_devices)
     }
 
     /// A task as placement sees it: its class and, where plugins have rules for single tasks, its scope.

@@ -18,8 +18,16 @@ pub enum Stage {
     PluginClosed(&'static str),
 }
 
-/// Told when a stage is over. Nothing comes back, so no decision depends on how long a stage takes.
+/// Told when a stage is over. Nothing comes back that decides, so no decision depends on how long a stage takes.
 pub trait Trace: Debug + Send + Sync {
     /// A stage is over, and the next one begins.
     fn ended(&self, stage: Stage);
+    /// Whether the questions to plugins are told in the cycle that begins.
+    fn follows_questions(&self) -> bool {
+        false
+    }
+    /// A plugin is asked.
+    fn asking(&self) {}
+    /// The plugin has answered.
+    fn answered(&self, _plugin: &'static str) {}
 }

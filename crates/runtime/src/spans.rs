@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 use tracing::{debug, warn};
 
 use crate::extender::Clients;
+use crate::telemetry::Step;
 
 /// Slow cycles that wait to be sent; the trace of a further one is lost.
 const WAITING_MAX: usize = 64;
@@ -32,7 +33,7 @@ pub struct SlowCycle {
     /// How many pods it decided to bind.
     pub pods: usize,
     /// Its stages, in order.
-    pub steps: Vec<(String, Duration)>,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// Where traces go. Nobody waits for a collector.
@@ -76,11 +77,15 @@ fn request(slow: &SlowCycle, id: u128) -> Value {
         "startTimeUnixNano": start.to_string(), "endTimeUnixNano": nanos(slow.ended).to_string(),
         "attributes": [number("phalanx.cycle", slow.cycle), number("phalanx.pods_bound", slow.pods as u64)],
     })];
-    for (index, (name, took)) in slow.steps.iter().enumerate() {
-        let end = start + took.as_nanos();
+    for (index, step) in slow.steps.iter().enumerate() {
+        let end = start + step.took.as_nanos();
+        let answers = step.answers.iter().map(|(plugin, took)| {
+            number(&format!("phalanx.plugin.{plugin}.microseconds"), took.as_micros() as u64)
+        });
         spans.push(json!({
-            "traceId": trace, "spanId": span(index + 1), "parentSpanId": span(0), "name": name, "kind": INTERNAL,
+            "traceId": trace, "spanId": span(index + 1), "parentSpanId": span(0), "name": step.name(), "kind": INTERNAL,
             "startTimeUnixNano": start.to_string(), "endTimeUnixNano": end.to_string(),
+            "attributes": answers.collect::<Vec<_>>(),
         }));
         start = end;
     }
@@ -103,12 +108,18 @@ fn nanos(time: SystemTime) -> u128 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use phalanx_framework::trace::Stage;
+
     use super::*;
 
     #[test]
     fn stages_are_spans_below_the_span_of_their_cycle_one_after_the_other() {
         let ms = Duration::from_millis;
-        let steps = vec![("begin".to_owned(), ms(100)), ("action allocate".to_owned(), ms(1400))];
+        let step = |stage, took| Step::new(stage, ms(took));
+        let answers = BTreeMap::from([("gang", ms(3))]);
+        let steps = vec![step(Stage::Begun, 100), Step { answers, ..step(Stage::Action("allocate"), 1400) }];
         let ended = UNIX_EPOCH + ms(10_000);
         let sent = request(&SlowCycle { cycle: 7, ended, took: ms(1500), pods: 3, steps }, 0xab);
         let spans = sent["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
@@ -119,6 +130,7 @@ mod tests {
         assert_eq!(field("endTimeUnixNano"), ["10000000000", "8600000000", "10000000000"]);
         let [cycle, ..] = &field("spanId")[..] else { panic!("no span") };
         assert_eq!(field("parentSpanId"), ["", cycle, cycle]);
+        assert_eq!(spans[2]["attributes"], json!([number("phalanx.plugin.gang.microseconds", 3000)]));
         assert!(spans.iter().all(|span| span["traceId"] == "000000000000000000000000000000ab"));
     }
 }

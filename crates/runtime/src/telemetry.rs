@@ -1,4 +1,5 @@
 //! What is measured of the scheduling thread: the stages of cycles, and what a scrape shows of queues and jobs.
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -27,12 +28,32 @@ struct StageClock(Mutex<Stages>);
 #[derive(Debug)]
 struct Stages {
     last: Instant,
-    steps: Vec<(Stage, Duration)>,
+    steps: Vec<Step>,
+    /// What plugins took in the stage that goes on.
+    answers: BTreeMap<&'static str, Duration>,
+    /// When the question that goes on began.
+    asked: Instant,
+    /// The cycle before was slow.
+    follows: bool,
+}
+
+/// A stage of a cycle.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// The stage.
+    pub(crate) stage: Stage,
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// How much of that plugins took to answer, where that was measured.
+    pub(crate) answers: BTreeMap<&'static str, Duration>,
 }
 
 impl Default for StageClock {
     fn default() -> Self {
-        Self(Mutex::new(Stages { last: Instant::now(), steps: Vec::new() }))
+        let now = Instant::now();
+        let stages =
+            Stages { last: now, steps: Vec::new(), answers: BTreeMap::new(), asked: now, follows: false };
+        Self(Mutex::new(stages))
     }
 }
 
@@ -53,7 +74,22 @@ impl Trace for StageClock {
     fn ended(&self, stage: Stage) {
         let (now, mut stages) = (Instant::now(), self.stages());
         let took = now - std::mem::replace(&mut stages.last, now);
-        stages.steps.push((stage, took));
+        let answers = std::mem::take(&mut stages.answers);
+        stages.steps.push(Step { answers, ..Step::new(stage, took) });
+    }
+
+    fn follows_questions(&self) -> bool {
+        self.stages().follows
+    }
+
+    fn asking(&self) {
+        self.stages().asked = Instant::now();
+    }
+
+    fn answered(&self, plugin: &'static str) {
+        let mut stages = self.stages();
+        let took = stages.asked.elapsed();
+        *stages.answers.entry(plugin).or_default() += took;
     }
 }
 
@@ -119,13 +155,14 @@ impl Telemetry {
         for (action, times) in &outcome.victim_searches {
             self.metrics.searched(action, *times);
         }
-        let stages = self.clock.stages();
+        let mut stages = self.clock.stages();
         self.metrics.cycle(took, &stages.steps);
-        if took >= self.slow.threshold {
+        stages.follows = took >= self.slow.threshold;
+        if stages.follows {
             warn!(cycle = outcome.cycle, ?took, stages = long(&stages.steps, took), "slow cycle");
             if let Some(spans) = &self.slow.spans {
-                let steps = stages.steps.iter().map(|(stage, took)| (name(*stage), *took)).collect();
                 let pods = self.bound.values().sum();
+                let steps = stages.steps.clone();
                 spans.send(SlowCycle { cycle: outcome.cycle, ended: SystemTime::now(), took, pods, steps });
             }
         }
@@ -204,37 +241,78 @@ fn scalar_resources(cluster: &Cluster) -> Vec<ScalarResource> {
     cluster.dims.iter().filter(|(dim, _)| has(*dim)).map(resource).collect()
 }
 
-/// The stages that took long, as text.
-fn long(steps: &[(Stage, Duration)], took: Duration) -> String {
-    let long = steps.iter().filter(|(_, stage)| *stage * SHORT >= took);
-    let text = |(stage, took): &(Stage, Duration)| format!("{} {took:.1?}", name(*stage));
-    long.map(text).collect::<Vec<_>>().join(", ")
+/// The stages that took long, as text, with the plugins that did.
+fn long(steps: &[Step], took: Duration) -> String {
+    let is_long = |part: Duration| part * SHORT >= took;
+    let text = |step: &Step| {
+        let answers = step.answers.iter().filter(|(_, part)| is_long(**part));
+        let answers: Vec<String> = answers.map(|(plugin, part)| format!("{plugin} {part:.1?}")).collect();
+        let of =
+            if answers.is_empty() { String::new() } else { format!(" (plugins {})", answers.join(", ")) };
+        format!("{} {:.1?}{of}", step.name(), step.took)
+    };
+    steps.iter().filter(|step| is_long(step.took)).map(text).collect::<Vec<_>>().join(", ")
 }
 
-fn name(stage: Stage) -> String {
-    match stage {
-        Stage::Begun => "begin".to_owned(),
-        Stage::PluginOpened(plugin) => format!("open plugin {plugin}"),
-        Stage::SessionOpened => "open session".to_owned(),
-        Stage::Action(action) => format!("action {action}"),
-        Stage::Statuses => "statuses".to_owned(),
-        Stage::PluginClosed(plugin) => format!("close plugin {plugin}"),
+impl Step {
+    pub(crate) fn new(stage: Stage, took: Duration) -> Self {
+        Self { stage, took, answers: BTreeMap::new() }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self.stage {
+            Stage::Begun => "begin".to_owned(),
+            Stage::PluginOpened(plugin) => format!("open plugin {plugin}"),
+            Stage::SessionOpened => "open session".to_owned(),
+            Stage::Action(action) => format!("action {action}"),
+            Stage::Statuses => "statuses".to_owned(),
+            Stage::PluginClosed(plugin) => format!("close plugin {plugin}"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use phalanx_cluster::ClusterOptions;
+
     use super::*;
 
+    const fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
     #[test]
-    fn a_slow_cycle_is_told_with_the_stages_that_took_long() {
-        let ms = Duration::from_millis;
+    fn a_slow_cycle_is_told_with_the_stages_and_plugins_that_took_long() {
+        let step = |stage, took| Step::new(stage, ms(took));
+        let answers = BTreeMap::from([("drf", ms(2)), ("gang", ms(400))]);
         let steps = [
-            (Stage::Begun, ms(1)),
-            (Stage::PluginOpened("drf"), ms(30)),
-            (Stage::Action("allocate"), ms(1250)),
-            (Stage::Statuses, ms(19)),
+            step(Stage::Begun, 1),
+            step(Stage::PluginOpened("drf"), 30),
+            Step { answers, ..step(Stage::Action("allocate"), 1250) },
+            step(Stage::Statuses, 19),
         ];
-        assert_eq!(long(&steps, ms(1300)), "open plugin drf 30.0ms, action allocate 1.2s");
+        let expected = "open plugin drf 30.0ms, action allocate 1.2s (plugins gang 400.0ms)";
+        assert_eq!(long(&steps, ms(1300)), expected);
+    }
+
+    #[test]
+    fn questions_to_plugins_are_measured_in_the_cycle_after_a_slow_one() {
+        let slow = SlowCycles { threshold: Duration::ZERO, spans: None };
+        let mut telemetry = Telemetry::new(Arc::default(), slow);
+        let (cluster, trace) = (Cluster::new(ClusterOptions::default()), telemetry.trace());
+        assert!(!trace.follows_questions());
+        telemetry.ended(&cluster, &Outcome::default(), Time(0), ms(1));
+        assert!(trace.follows_questions());
+        telemetry.begin();
+        trace.asking();
+        trace.answered("gang");
+        trace.ended(Stage::Action("allocate"));
+        trace.ended(Stage::Action("preempt"));
+        let asked: Vec<usize> =
+            telemetry.clock.stages().steps.iter().map(|step| step.answers.len()).collect();
+        assert_eq!(asked, [1, 0], "by action");
+        telemetry.slow.threshold = ms(2);
+        telemetry.ended(&cluster, &Outcome::default(), Time(0), ms(1));
+        assert!(!trace.follows_questions());
     }
 }

@@ -1,4 +1,5 @@
 //! What a cycle tells of its stages and searches, and the figures of queues.
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use phalanx_cluster::event::{PodGroupInfo, QueueInfo, Time};
@@ -9,13 +10,25 @@ use phalanx_framework::trace::{Stage, Trace};
 use phalanx_resource::DimId;
 use phalanx_testkit::{TestCluster, one_tier};
 
-/// Keeps the stages that it is told of.
+/// Keeps the stages that it is told of, and the plugins that answered.
 #[derive(Debug, Default)]
-struct Stages(Mutex<Vec<Stage>>);
+struct Stages {
+    ended: Mutex<Vec<Stage>>,
+    answered: Mutex<BTreeSet<&'static str>>,
+    follows_questions: bool,
+}
 
 impl Trace for Stages {
     fn ended(&self, stage: Stage) {
-        self.0.lock().expect("a test fails in one place").push(stage);
+        self.ended.lock().expect("a test fails in one place").push(stage);
+    }
+
+    fn follows_questions(&self) -> bool {
+        self.follows_questions
+    }
+
+    fn answered(&self, plugin: &'static str) {
+        self.answered.lock().expect("a test fails in one place").insert(plugin);
     }
 }
 
@@ -36,7 +49,24 @@ fn each_action_and_plugin_is_told_once_in_a_cycle_and_in_order() {
         Stage::PluginClosed("gang"),
         Stage::PluginClosed("drf"),
     ];
-    assert_eq!(*stages.0.lock().unwrap(), expected);
+    assert_eq!(*stages.ended.lock().unwrap(), expected);
+    assert!(stages.answered.lock().unwrap().is_empty());
+}
+
+#[test]
+fn plugins_that_answer_are_told_where_that_is_asked_for_and_answer_alike() {
+    let decided = |follows_questions| {
+        let stages = Arc::new(Stages { follows_questions, ..Stages::default() });
+        let mut test = TestCluster::with(one_tier(&["enqueue", "allocate"], &["gang", "drf", "predicates"]));
+        test.set_trace(stages.clone());
+        test.nodes(2, "cpu=4").gang(group("a", 2), 2, "cpu=3");
+        test.gang(group("b", 2), 2, "cpu=3");
+        let decisions = test.cycle().decisions;
+        (decisions, stages.answered.lock().unwrap().clone())
+    };
+    let (followed, plain) = (decided(true), decided(false));
+    assert_eq!(followed.0, plain.0);
+    assert_eq!((followed.1, plain.1), (BTreeSet::from(["drf", "gang", "predicates"]), BTreeSet::new()));
 }
 
 fn of_queue(queue: &QueueInfo, name: &str, min: u32, created: Time) -> PodGroupInfo {

@@ -12,6 +12,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets_range};
 
+use crate::telemetry::Step;
+
 use super::{Kind, Register, timing};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -107,15 +109,15 @@ impl CycleMetrics {
         registry.add("phalanx_victims_total", &self.victims);
     }
 
-    pub(super) fn ended(&self, took: Duration, steps: &[(Stage, Duration)]) {
+    pub(super) fn ended(&self, took: Duration, steps: &[Step]) {
         self.cycles.inc();
         self.latency.observe(timing(took));
         self.last.set(took.as_secs_f64());
-        let opened = steps.iter().position(|(stage, _)| *stage == Stage::SessionOpened);
+        let opened = steps.iter().position(|step| step.stage == Stage::SessionOpened);
         if let Some(opened) = opened {
-            self.open.observe(timing(steps[..=opened].iter().map(|(_, took)| *took).sum()));
+            self.open.observe(timing(steps[..=opened].iter().map(|step| step.took).sum()));
         }
-        for (stage, took) in steps {
+        for Step { stage, took, .. } in steps {
             self.observe(*stage, *took);
         }
     }

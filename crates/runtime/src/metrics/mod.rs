@@ -16,7 +16,6 @@ use std::time::Duration;
 use phalanx_cluster::event::Time;
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_core::{Activation, Pending};
-use phalanx_framework::trace::Stage;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -29,6 +28,7 @@ use crate::outbox::reply::Reply;
 use crate::outbox::request::Moment;
 use crate::outbox::{Depth, Job};
 use crate::reload::InForce;
+use crate::telemetry::Step;
 pub use controllers::ControllerMetrics;
 pub use figures::{ScalarResource, Snapshot, StartedJob, Waited};
 pub use table::{MetricDef, TABLE, Type};
@@ -142,7 +142,7 @@ impl Metrics {
     }
 
     /// A cycle ended; how long each of its stages took.
-    pub fn cycle(&self, took: Duration, steps: &[(Stage, Duration)]) {
+    pub(crate) fn cycle(&self, took: Duration, steps: &[Step]) {
         self.cycles.ended(took, steps);
     }
 

@@ -10,6 +10,7 @@ use phalanx_controllers::{Change, Object};
 use phalanx_core::decision::{Binding, Cause};
 use phalanx_core::report::figures::{Figures, QueueFigures, WaitingFigures};
 use phalanx_framework::plugin::QueueAttributes;
+use phalanx_framework::trace::Stage;
 use phalanx_resource::{Amounts, Ceilings, DimId};
 
 use super::*;
@@ -141,12 +142,12 @@ fn victims_are_counted_by_action_and_commit() {
 fn stages_of_a_cycle_are_measured_by_action_and_plugin() {
     let (metrics, ms) = (Metrics::default(), Duration::from_millis);
     let steps = [
-        (Stage::Begun, ms(1)),
-        (Stage::PluginOpened("drf"), ms(2)),
-        (Stage::SessionOpened, ms(4)),
-        (Stage::Action("allocate"), ms(8)),
-        (Stage::Statuses, ms(16)),
-        (Stage::PluginClosed("drf"), ms(32)),
+        Step::new(Stage::Begun, ms(1)),
+        Step::new(Stage::PluginOpened("drf"), ms(2)),
+        Step::new(Stage::SessionOpened, ms(4)),
+        Step::new(Stage::Action("allocate"), ms(8)),
+        Step::new(Stage::Statuses, ms(16)),
+        Step::new(Stage::PluginClosed("drf"), ms(32)),
     ];
     metrics.cycle(ms(63), &steps);
     let lines = [
@@ -207,7 +208,10 @@ fn names_that_tenants_make_up_do_not_make_series_without_end() {
 fn filled() -> Metrics {
     let (metrics, kind, key) = (Metrics::default(), "pods", Key::new("ns", "train"));
     let took = Duration::from_millis(1);
-    metrics.cycle(took, &[(Stage::PluginOpened("drf"), took), (Stage::Action("allocate"), took)]);
+    metrics.cycle(
+        took,
+        &[Step::new(Stage::PluginOpened("drf"), took), Step::new(Stage::Action("allocate"), took)],
+    );
     let cause = Cause { action: "preempt", by: Some(key.clone()), ..Cause::default() };
     metrics.decided(&[evict(&Arc::new(cause))]);
     metrics.searched("preempt", 1);
