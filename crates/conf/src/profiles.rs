@@ -10,8 +10,8 @@ const OF: &str = "a profile";
 const KEYS: [&str; 2] = ["schedulerName", "plugins"];
 
 /// Plugins that do nothing but filter and score nodes, so that they may differ from pod to pod.
-const PER_POD: [&str; 6] =
-    ["binpack", "fragmentation", "nodegroup", "nodeorder", "resource-strategy-fit", "usage"];
+const PER_POD: [&str; 7] =
+    ["binpack", "fragmentation", "nodegroup", "nodeorder", "predicates", "resource-strategy-fit", "usage"];
 
 impl Reader<'_> {
     pub(crate) fn profiles(&mut self, node: &Node) -> Vec<Profile> {

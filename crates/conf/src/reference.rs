@@ -46,7 +46,7 @@ A scheduler of several names (`--scheduler-name volcano,spread`) may filter and 
 pods of each. An entry of `profiles` has a `schedulerName` and `plugins`, as in a tier: each takes the place of that of
 the same name in the tiers, or comes beside the others, for pods with that `spec.schedulerName`. Of its flags
 `enablePredicate` and `enableNodeOrder` count. It may be one that does nothing but filter and score nodes: binpack,
-fragmentation, nodegroup, nodeorder, resource-strategy-fit or usage.
+fragmentation, nodegroup, nodeorder, predicates, resource-strategy-fit or usage.
 
 All else is for all pods: actions, admission, orders, shares of queues and evictions. So jobs of all names stand in one
 order, as in kube-scheduler, whose profiles must have the same queue sort. Pods of a gang may have different names.

@@ -465,7 +465,8 @@ fn plugins_and_actions_that_need_another_are_warned_of() {
 #[test]
 fn profiles_are_checked_too() {
     let of = |profile: &str| format!("{}profiles:\n- {profile}\n", with_plugin("gang", &[]));
-    let only = "one of binpack, fragmentation, nodegroup, nodeorder, resource-strategy-fit, usage";
+    let only =
+        "one of binpack, fragmentation, nodegroup, nodeorder, predicates, resource-strategy-fit, usage";
     for (profile, expected) in [
         ("schedulerName: spread\n  plugins: [{name: binpack}]", vec![]),
         (
