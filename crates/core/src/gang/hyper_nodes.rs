@@ -14,9 +14,10 @@ use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{HyperNodeId, Role, Status};
 use rustc_hash::FxHashSet;
 
+use super::backtracking::{self, Until};
 use super::greedy::Greedy;
 use super::sub_groups::{LackingSubGroup, WaitingSubGroups};
-use super::{Goal, Request, Served, TaskQueue, backtracking};
+use super::{Goal, Request, Served, TaskQueue};
 use crate::network::{self, ChosenNodes, Domain, Room, RoomOf, Together};
 use crate::plan;
 use crate::session::Session;
@@ -141,7 +142,9 @@ fn place_in(
     let near = session.cluster.jobs[placing.job].topology.is_some();
     let fill = Fill { job: placing.job, whole: false, near, wanted: rest.len() as u64 };
     let room = Room::new(session, &rest, RoomOf::FutureIdle);
+    let (all, starts) = (rest.clone(), !statement.session().job_ready(placing.job));
     if !fill.domain(statement, &room, domain, &mut rest)
+        && !(starts && search(statement, placing, &all, Until::GangIsWhole))
         && let Some(first) = rest.first()
     {
         let session = statement.session();
@@ -206,8 +209,8 @@ fn place_sub_group(
             choose(statement.session(), job, &domain, own);
             let fill = Fill { job, whole: true, near, wanted: members.len() as u64 };
             let mut left = members.clone();
-            let is_placed =
-                fill.domain(statement, &room, &domain, &mut left) || search(statement, placing, members);
+            let is_placed = fill.domain(statement, &room, &domain, &mut left)
+                || search(statement, placing, members, Until::AllArePlaced);
             let session = statement.session();
             if let (false, Some(first)) = (is_placed, left.first()) {
                 shortfall.note(left.len(), || not_placed(session, *first));
@@ -217,11 +220,11 @@ fn place_sub_group(
     })
 }
 
-/// Places unlike pods of a sub-group, where filling may have failed though there are places.
-fn search(statement: &mut Statement<'_, '_>, placing: Placing, members: &[TaskId]) -> bool {
+/// Places unlike pods, where filling may have failed though there are places.
+fn search(statement: &mut Statement<'_, '_>, placing: Placing, members: &[TaskId], until: Until) -> bool {
     let goal = if placing.room == RoomOf::Idle { Goal::Start } else { Goal::Reserve };
     backtracking::greedy_may_fail(statement.session().cluster, members)
-        && backtracking::place_all(statement, Request { job: placing.job, goal }, members)
+        && backtracking::place(statement, Request { job: placing.job, goal }, members, until)
 }
 
 /// The domains for the pods that a sub-group lacks, the best first; those with room for all of its pods that wait come

@@ -95,19 +95,24 @@ pub(crate) fn fill_for_reservation(
     fill(statement, Request { job, goal: Goal::Reserve }, members, Until::GangIsWhole, steps)
 }
 
-/// Places all of these tasks, whatever else the gang lacks, if there is any way to do so.
-pub(super) fn place_all(statement: &mut Statement<'_, '_>, request: Request, tasks: &[TaskId]) -> bool {
+/// Places these tasks, beside others that have places, if there is any way to do so.
+pub(super) fn place(
+    statement: &mut Statement<'_, '_>,
+    request: Request,
+    tasks: &[TaskId],
+    until: Until,
+) -> bool {
     let mut steps = statement.session().placement_budget.part(request.job);
-    let found =
-        statement.nested(|statement| fill(statement, request, tasks, Until::AllArePlaced, &mut steps));
+    let found = statement.nested(|statement| fill(statement, request, tasks, until, &mut steps));
     statement.session().placement_budget.give_back(&steps);
     found == Ok(true)
 }
 
 /// When a search may end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
+pub(super) enum Until {
     GangIsWhole,
+    /// Whatever else the gang lacks.
     AllArePlaced,
 }
 
