@@ -1,13 +1,15 @@
 //! Arguments of plugins and actions against their documentation.
+use std::collections::{BTreeMap, BTreeSet};
+
 use phalanx_cluster::duration::{LONGEST, is_too_long, parse_duration};
 use phalanx_framework::conf::{
-    Allowed, Arg, ArgKind, ArgSpec, Args, Otherwise, Rule, Value, parse_bool, quantity,
+    Allowed, Arg, ArgKind, ArgSpec, Args, Otherwise, Position, Rule, Value, parse_bool, quantity,
 };
 
 use crate::known::is_volcanos;
 use crate::near::{listed, one_of};
 use crate::problem::{Problems, quoted};
-use crate::yaml::{Content, Key, Node, resolve};
+use crate::yaml::{Content, Key, Node, compose, resolve};
 
 /// The arguments that count; `owner` is "plugin binpack" or the like.
 pub(crate) fn read(owner: &str, specs: &[ArgSpec], node: &Node, problems: &mut Problems) -> Args {
@@ -120,6 +122,51 @@ fn section(owner: &str, name: &str, specs: &[ArgSpec], node: &Node, problems: &m
 pub(crate) fn find<'a>(specs: &'a [ArgSpec], key: &str) -> Option<&'a ArgSpec> {
     let exact = specs.iter().find(|spec| spec.name == key);
     exact.or_else(|| specs.iter().find(|spec| spec.matches(key)))
+}
+
+/// What an argument does, so that equal values do the same: what was written, or else its default. What may be written
+/// in several ways is written in one.
+pub(crate) fn meaning(spec: &ArgSpec, written: Option<&Value>) -> Option<Value> {
+    let value = written.cloned().or_else(|| default_of(spec)).or(match spec.kind {
+        ArgKind::Names(_) => Some(Value::List(Vec::new())),
+        ArgKind::Section(_) => Some(Value::Map(BTreeMap::new())),
+        _ => None,
+    })?;
+    Some(match (spec.kind, &value) {
+        (ArgKind::Bool, Value::Text(text)) => parse_bool(text).map_or(value, Value::Bool),
+        (ArgKind::Float(_), Value::Int(number)) => Value::Float(*number as f64),
+        (ArgKind::Duration(_), Value::Text(text)) => parse_duration(text).map_or(value, Value::Int),
+        (ArgKind::Quantity, _) => {
+            quantity(&value).map_or(value, |quantity| Value::Text(quantity.milli().to_string()))
+        }
+        (ArgKind::Names(_), _) => {
+            let args = Args([(String::new(), Arg { value, at: Position::default() })].into());
+            Value::List(args.names("").into_iter().map(Value::Text).collect())
+        }
+        (ArgKind::Section(inner), Value::Map(entries)) => filled(inner, entries),
+        (ArgKind::Sections(inner), Value::List(items)) => {
+            let one = |item: &Value| match item {
+                Value::Map(entries) => filled(inner, entries),
+                other => other.clone(),
+            };
+            Value::List(items.iter().map(one).collect())
+        }
+        _ => value,
+    })
+}
+
+/// A mapping of arguments with their meanings, those that are not written too.
+fn filled(specs: &[ArgSpec], entries: &BTreeMap<String, Value>) -> Value {
+    let named = specs.iter().filter(|spec| !spec.name.ends_with('*')).map(|spec| spec.name);
+    let keys: BTreeSet<&str> = entries.keys().map(String::as_str).chain(named).collect();
+    let meant = |key: &str| Some((key.to_owned(), meaning(find(specs, key)?, entries.get(key))?));
+    Value::Map(keys.into_iter().filter_map(meant).collect())
+}
+
+/// The default, as it is read where it is written.
+pub(crate) fn default_of(spec: &ArgSpec) -> Option<Value> {
+    let documents = compose(spec.default, &mut Problems::default()).ok()?;
+    Some(documents.root?.value()).filter(|value| *value != Value::Null)
 }
 
 /// Whether a plugin that asks for this kind gets the value, by the rules of Volcano's getters.

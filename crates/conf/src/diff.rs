@@ -2,42 +2,55 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
-use phalanx_framework::conf::{Args, Conf, Flag, MetricsConf, PluginConf, Value};
+use phalanx_framework::conf::{ArgSpec, Args, Conf, Flag, MetricsConf, PluginConf, Value};
 
-use crate::metrics::may_be_shown;
+use crate::args::{default_of, find, meaning};
+use crate::known::{Doc, Known};
+use crate::metrics::{KEYS, may_be_shown};
 use crate::render::flow;
 
-/// One line for each difference; none when both do the same. Positions, comments and the order of keys do not count.
-pub fn diff(old: &Conf, new: &Conf) -> Vec<String> {
+/// One line for each difference; none when both do the same. Positions, comments, the order of keys and whether a default
+/// is written do not count.
+pub fn diff(old: &Conf, new: &Conf, known: &Known) -> Vec<String> {
     let mut out = Vec::new();
     if old.actions != new.actions {
         out.push(format!("actions: {} -> {}", old.actions.join(", "), new.actions.join(", ")));
     }
-    plugins(&mut out, "", &instances(old), &instances(new));
+    plugins(&mut out, "", known, &instances(old), &instances(new));
     order(&mut out, old, new);
     let of = |conf: &Conf| conf.profiles.iter().map(|it| it.scheduler_name.clone()).collect::<BTreeSet<_>>();
     for name in of(old).union(&of(new)) {
         let profile = format!("profile {name}, ");
-        plugins(&mut out, &profile, &of_profile(old, name), &of_profile(new, name));
+        plugins(&mut out, &profile, known, &of_profile(old, name), &of_profile(new, name));
     }
     let names: BTreeSet<&str> =
         old.configurations.iter().chain(&new.configurations).map(|c| c.name.as_str()).collect();
     for name in names {
-        arguments(&mut out, &format!("action {name}"), &old.action_args(name), &new.action_args(name));
+        let args = [old, new].map(|conf| conf.action_args(name));
+        arguments(&mut out, &format!("action {name}"), known.action(name), &args);
     }
     metrics(&mut out, &old.metrics, &new.metrics);
     out
 }
 
 fn metrics(out: &mut Vec<String>, old: &MetricsConf, new: &MetricsConf) {
-    let texts = |conf: &MetricsConf| {
-        let shown = conf.iter().filter(|(key, _)| may_be_shown(key));
-        shown.map(|(key, text)| (key.clone(), Value::Text(text.clone()))).collect()
+    let keys = old.keys().chain(new.keys()).collect::<BTreeSet<_>>();
+    let default = |key: &str| {
+        KEYS.iter().find(|known| known.name == key).map(|known| known.default).filter(|text| !text.is_empty())
     };
-    values(out, "metrics", &texts(old), &texts(new));
-    let hidden = old.keys().chain(new.keys()).filter(|key| !may_be_shown(key)).collect::<BTreeSet<_>>();
-    let changed = hidden.into_iter().filter(|key| old.get(*key) != new.get(*key));
-    out.extend(changed.map(|key| format!("metrics: {key} changed (not shown)")));
+    for key in keys {
+        let [was, is] = [old, new].map(|conf| conf.get(key).map(String::as_str));
+        if was.or(default(key)) == is.or(default(key)) {
+        } else if may_be_shown(key) {
+            let shown = |text: Option<&str>| {
+                let value = |text: &str| Value::Text(text.to_owned());
+                either(text.map(value).as_ref(), default(key).map(value))
+            };
+            out.push(format!("metrics: {key} {} -> {}", shown(was), shown(is)));
+        } else {
+            out.push(format!("metrics: {key} changed (not shown)"));
+        }
+    }
 }
 
 /// A plugin's name, and which of its instances it is.
@@ -77,6 +90,7 @@ fn of_profile<'a>(conf: &'a Conf, name: &str) -> Vec<(Instance<'a>, &'static str
 fn plugins<P: Display + PartialEq>(
     out: &mut Vec<String>,
     of: &str,
+    known: &Known,
     old: &[(Instance<'_>, P, &PluginConf)],
     new: &[(Instance<'_>, P, &PluginConf)],
 ) {
@@ -88,7 +102,8 @@ fn plugins<P: Display + PartialEq>(
                     out.push(format!("{owner}: {place} -> {new_place}"));
                 }
                 flags(out, &owner, plugin, new_plugin);
-                arguments(out, &owner, &plugin.args, &new_plugin.args);
+                let args = [plugin.args.clone(), new_plugin.args.clone()];
+                arguments(out, &owner, known.plugin(&plugin.name), &args);
             }
             None => out.push(format!("{owner}: {place} -> absent")),
         }
@@ -98,7 +113,8 @@ fn plugins<P: Display + PartialEq>(
             let owner = format!("{of}plugin {}", plugin.name);
             out.push(format!("{owner}: absent -> {place}"));
             flags(out, &owner, &PluginConf::default(), plugin);
-            arguments(out, &owner, &Args::default(), &plugin.args);
+            let args = [Args::default(), plugin.args.clone()];
+            arguments(out, &owner, known.plugin(&plugin.name), &args);
         }
     }
 }
@@ -133,26 +149,25 @@ fn order(out: &mut Vec<String>, old: &Conf, new: &Conf) {
     }
 }
 
-fn arguments(out: &mut Vec<String>, owner: &str, old: &Args, new: &Args) {
-    let plain = |args: &Args| args.0.iter().map(|(key, arg)| (key.clone(), arg.value.clone())).collect();
-    values(out, owner, &plain(old), &plain(new));
-}
-
-fn values(out: &mut Vec<String>, owner: &str, old: &BTreeMap<String, Value>, new: &BTreeMap<String, Value>) {
-    for key in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
-        let (was, is) = (old.get(key), new.get(key));
-        if !same(was, is) {
-            let shown = |value: Option<&Value>| value.map_or_else(|| "not set".to_owned(), flow);
+/// The differences of the arguments of a plugin or an action.
+fn arguments(out: &mut Vec<String>, owner: &str, doc: Option<Doc>, [old, new]: &[Args; 2]) {
+    let specs: &[ArgSpec] = doc.map_or(&[], |doc| doc.args);
+    for key in old.0.keys().chain(new.0.keys()).collect::<BTreeSet<_>>() {
+        let (spec, was, is) = (find(specs, key), old.get(key), new.get(key));
+        let means =
+            |written: Option<&Value>| spec.map_or_else(|| written.cloned(), |spec| meaning(spec, written));
+        if means(was) != means(is) {
+            let shown = |written| either(written, spec.and_then(default_of));
             out.push(format!("{owner}: {key} {} -> {}", shown(was), shown(is)));
         }
     }
 }
 
-/// `1` and `1.0` do the same: what takes a decimal takes an integer.
-fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
-    match (old, new) {
-        (Some(Value::Int(int)), Some(Value::Float(float)))
-        | (Some(Value::Float(float)), Some(Value::Int(int))) => *int as f64 == *float,
-        _ => old == new,
+/// What was written, or else the default.
+fn either(written: Option<&Value>, default: Option<Value>) -> String {
+    match (written, default) {
+        (Some(value), _) => flow(value),
+        (None, Some(default)) => format!("{} (default)", flow(&default)),
+        (None, None) => "not set".to_owned(),
     }
 }

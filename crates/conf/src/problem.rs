@@ -44,7 +44,12 @@ impl Problem {
     /// `FILE:LINE:COLUMN: what; expected what`, as every command and the log say it.
     pub fn in_file(&self, file: &str) -> String {
         let Position { line, column } = self.at;
-        format!("{file}:{line}:{column}: {}; expected {}", self.what, self.expected)
+        format!("{file}:{line}:{column}: {}", self.message())
+    }
+
+    /// `what; expected what`.
+    pub fn message(&self) -> String {
+        format!("{}; expected {}", self.what, self.expected)
     }
 
     pub(crate) fn error(at: Position, what: impl Into<String>, expected: impl Into<String>) -> Self {
@@ -56,7 +61,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Position { line, column } = self.at;
-        write!(f, "line {line}, column {column}: {}; expected {}", self.what, self.expected)
+        write!(f, "line {line}, column {column}: {}", self.message())
     }
 }
 
@@ -81,6 +86,10 @@ impl Problems {
 
     pub(crate) fn any_error(&self) -> bool {
         self.0.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    pub(crate) fn error_at(&self, at: Position) -> bool {
+        self.0.iter().any(|problem| problem.severity == Severity::Error && problem.at == at)
     }
 
     pub(crate) fn push(&mut self, problem: Problem) {

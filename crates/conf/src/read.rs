@@ -232,10 +232,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Reports a plugin that is configured twice: each instance would keep sums of its own.
+    /// Reports a plugin that is configured twice: each instance would keep sums of its own. One that is misspelt is no
+    /// second one.
     fn repeated(&mut self, tiers: &[Tier]) {
         let mut first = BTreeMap::new();
-        for plugin in tiers.iter().flat_map(|tier| &tier.plugins) {
+        let plugins = tiers.iter().flat_map(|tier| &tier.plugins);
+        let plugins: Vec<_> = plugins.filter(|plugin| !self.problems.error_at(plugin.at)).collect();
+        for plugin in plugins {
             if let Some(Position { line, .. }) = first.insert(plugin.name.as_str(), plugin.at) {
                 let what = format!("plugin {} again", plugin.name);
                 self.problems.warning(plugin.at, what, format!("each plugin once; one is in line {line}"));

@@ -2,15 +2,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::ValueEnum;
 use phalanx_conf::{Known, Parsed, Problem, Severity};
-use phalanx_framework::conf::Conf;
+use phalanx_framework::conf::{Conf, Position};
 use phalanx_sim::{Comparison, Detail, Options};
 use serde::Serialize;
 
-use crate::exit::{BadInput, Differ, counted, print, print_table};
+use crate::exit::{BadInput, Differ, counted, print};
 use crate::inputs::{self, ClusterArgs};
-use crate::remote::output::yaml;
+use crate::remote::output::Form;
 use crate::runs;
 
 /// Commands of `conf`.
@@ -23,6 +22,9 @@ pub(crate) enum Command {
         /// Warnings count as errors, and so does what is not supported
         #[arg(long)]
         strict: bool,
+        /// How to show the problems
+        #[arg(short, long, value_enum, default_value_t = Form::Text)]
+        output: Form,
     },
     /// Print what differs in meaning between two files, one difference a line; with -f or --live, also what they do.
     /// Exits with 0 whether they differ or not, unless --exit-code is given
@@ -41,6 +43,7 @@ pub(crate) enum Command {
 
 /// Flags of `diff`.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("files", |flag| flag.help("Say what both files do with this cluster: manifests in a file, a folder, or - for standard input; may be given several times")))]
 pub(crate) struct Diff {
     /// The first file
     old: PathBuf,
@@ -55,20 +58,8 @@ pub(crate) struct Diff {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// How to show what differs
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// The same with exact amounts, and all names
-    Wide,
-    /// One object for programs
-    Json,
-    /// The same object as YAML
-    Yaml,
+    #[arg(short, long, value_enum, default_value_t = Form::Text)]
+    output: Form,
 }
 
 /// What differs, as `-o json` prints it.
@@ -83,7 +74,7 @@ struct Differences {
 
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
-        Command::Check { file, strict } => check(file, *strict),
+        Command::Check { file, strict, output } => check(file, *strict, *output),
         Command::Diff(args) => diff(args),
         Command::Show { file, all } => {
             let conf = inputs::conf(file.as_deref())?;
@@ -99,17 +90,11 @@ pub(crate) fn run(command: &Command) -> Result<()> {
 
 fn diff(args: &Diff) -> Result<()> {
     let (old, new) = (inputs::conf(Some(&args.old))?, inputs::conf(Some(&args.new))?);
-    let conf = phalanx_conf::diff(&old, &new);
+    let conf = phalanx_conf::diff(&old, &new, &Known::builtin());
     let cluster = if args.live || args.cluster.has_files() { Some(run_both(args, old, new)?) } else { None };
     let differ = cluster.as_ref().map_or(!conf.is_empty(), |compared| !compared.is_empty());
     let differences = Differences { conf, cluster };
-    let json = || serde_json::to_string_pretty(&differences).map(|text| text + "\n");
-    match args.output {
-        Format::Text => print_table(&differences.text(args, Detail::Short)),
-        Format::Wide => print_table(&differences.text(args, Detail::Wide)),
-        Format::Json => print(&json()?),
-        Format::Yaml => print(&yaml(&json()?)?),
-    }?;
+    args.output.print(&differences, |detail| differences.text(args, detail))?;
     if differ && args.exit_code { Err(Differ.into()) } else { Ok(()) }
 }
 
@@ -134,14 +119,50 @@ impl Differences {
     }
 }
 
-fn check(file: &Path, strict: bool) -> Result<()> {
+/// What `conf check -o json` prints.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Checked {
+    /// Whether the file would take effect.
+    takes_effect: bool,
+    /// Its problems, by position.
+    findings: Vec<Finding>,
+}
+
+/// A problem of a file.
+#[derive(Debug, Serialize)]
+struct Finding {
+    file: String,
+    line: u32,
+    column: u32,
+    severity: &'static str,
+    message: String,
+}
+
+impl Finding {
+    fn of(file: &str, problem: &Problem) -> Self {
+        let severity = match problem.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Unsupported => "unsupported",
+        };
+        let Position { line, column } = problem.at;
+        Self { file: file.to_owned(), line, column, severity, message: problem.message() }
+    }
+}
+
+fn check(file: &Path, strict: bool, output: Form) -> Result<()> {
     let name = inputs::shown(file);
     let parsed = phalanx_conf::parse(&inputs::text(file)?, &Known::builtin());
     let Parsed { conf, problems } = if strict { parsed.strict() } else { parsed };
-    let lines = problems.iter().map(|problem| format!("{}: {}\n", problem.severity, problem.in_file(&name)));
-    print(&lines.collect::<String>())?;
-    if let Some(conf) = conf {
-        return print(&format!("{name}: {}\n", summary(&conf, &problems)));
+    let findings = problems.iter().map(|problem| Finding::of(&name, problem)).collect();
+    output.print(&Checked { takes_effect: conf.is_some(), findings }, |_| {
+        let line = |problem: &Problem| format!("{}: {}\n", problem.severity, problem.in_file(&name));
+        let summary = conf.as_ref().map(|conf| format!("{name}: {}\n", summary(conf, &problems)));
+        problems.iter().map(line).chain(summary).collect()
+    })?;
+    if conf.is_some() {
+        return Ok(());
     }
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
     let found = [counted(errors, "error")].into_iter().chain(harmless(&problems));

@@ -167,7 +167,7 @@ impl ConfFile {
     }
 
     fn adopt(&mut self, conf: &Conf) {
-        self.changes = diff(&self.conf, conf).join("; ");
+        self.changes = diff(&self.conf, conf, &self.rules.known).join("; ");
         let path = self.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
         self.in_force = InForce::now(&self.text);
         info!(path, sha256 = self.in_force.sha256, changes = self.changes, "scheduler.conf reloaded");

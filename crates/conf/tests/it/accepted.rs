@@ -1,7 +1,7 @@
 //! The meaning of valid files.
 use phalanx_framework::conf::{Flag, Position, Value};
 
-use super::{good, lines, read, with_plugin};
+use super::{good, known, lines, read, with_plugin};
 
 #[test]
 fn a_file_with_every_key_is_read() {
@@ -157,6 +157,6 @@ fn block_and_flow_style_mean_the_same() {
         "\u{feff}---\nactions: >-\n  allocate,\n  backfill\ntiers:\n  - plugins:\n      - enableJobOrder: no\n        name: 'gang'\n...\n",
         "%YAML 1.1\n---\nactions: allocate, backfill\r\ntiers:\r\n- plugins:\r\n  - {name: gang, enableJobOrder: FALSE}\r\n",
     ] {
-        assert_eq!(phalanx_conf::diff(&block, &good(text)), [""; 0], "{text}");
+        assert_eq!(phalanx_conf::diff(&block, &good(text), &known()), [""; 0], "{text}");
     }
 }

@@ -103,7 +103,7 @@ fn the_configuration_of_the_chart_has_binpack_and_no_preemption_by_gang_and_drf(
     let (default, helm) = (shipped("default.yaml").1, shipped("helm-default.yaml").1);
     let off = |name: &str| format!("plugin {name}: enablePreemptable true -> false");
     assert_eq!(
-        diff(&default, &helm),
+        diff(&default, &helm, &Known::builtin()),
         [off("gang"), off("drf"), "plugin binpack: absent -> tier 2".to_owned()]
     );
     assert!(!helm.tiers[0].plugins[1].flags.on(Flag::Preemptable));

@@ -113,7 +113,7 @@ proptest! {
         let parsed = read(&text);
         prop_assert_eq!(lines(&parsed), [""; 0], "{}", text);
         let again = without_positions(parsed.conf.expect("no problem"));
-        prop_assert_eq!(diff(&conf, &again), [""; 0]);
+        prop_assert_eq!(diff(&conf, &again, &known()), [""; 0]);
         prop_assert_eq!(again, conf);
     }
 }
@@ -129,7 +129,7 @@ fn a_password_is_shown_by_nothing() {
     let (old, new) = (with("hunter2"), with("hunter3"));
     let said = format!("{old:?} {new:?} {:?}", lines(&old));
     let (old, new) = (old.conf.expect("warnings only"), new.conf.expect("warnings only"));
-    let changes = diff(&old, &new);
+    let changes = diff(&old, &new, &known());
     let shown = render(&old);
     assert_eq!(
         changes,
@@ -155,7 +155,7 @@ tiers:
     );
     let text = render_with_defaults(&conf, &known());
     assert!(text.contains("\"binpack.resources.a/:\": 2"), "{text}");
-    assert_eq!(diff(&conf, &good(&text)), [""; 0]);
+    assert_eq!(diff(&conf, &good(&text), &known()), [""; 0]);
 }
 
 #[test]
@@ -210,15 +210,48 @@ profiles:
         "plugin binpack: tier 2 -> absent",
         "plugin usage: absent -> tier 2",
         "plugin usage: enabledVictim true -> false",
-        "plugin usage: usage.title not set -> x",
+        "plugin usage: usage.title none (default) -> x",
         "tier 1: order gang, drf -> drf, gang",
         "profile a, plugin binpack: enableNodeOrder true -> false",
-        "profile a, plugin binpack: binpack.weight 5 -> not set",
+        "profile a, plugin binpack: binpack.weight 5 -> 1 (default)",
         "profile b, plugin usage: absent -> present",
-        "action allocate: predicateErrorCacheEnable false -> not set",
-        "metrics: type not set -> prometheus",
+        "action allocate: predicateErrorCacheEnable false -> true (default)",
+        "metrics: type metrics_api (default) -> prometheus",
     ];
-    assert_eq!(diff(&old, &new), expected);
-    assert_eq!(diff(&new, &new), [""; 0]);
-    assert_eq!(diff(&new, &good(&render(&new))), [""; 0], "profiles read back too");
+    assert_eq!(diff(&old, &new, &known()), expected);
+    assert_eq!(diff(&new, &new, &known()), [""; 0]);
+    assert_eq!(diff(&new, &good(&render(&new)), &known()), [""; 0], "profiles read back too");
+}
+
+#[test]
+fn a_default_that_is_written_is_no_difference() {
+    let conf = |binpack: &str, overcommit: &str, sla: &str, usage: &str| {
+        let plugin =
+            |name: &str, arguments: &str| format!("  - {{name: {name}, arguments: {{{arguments}}}}}\n");
+        let plugins = [
+            plugin("binpack", binpack),
+            plugin("overcommit", overcommit),
+            plugin("sla", sla),
+            plugin("usage", usage),
+        ];
+        let head = "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: gang\n";
+        good(&(head.to_owned() + &plugins.concat()))
+    };
+    let short = conf("binpack.resources: a/b", "", "", "");
+    let long = conf(
+        "binpack.weight: 1, binpack.resources: [a/b], binpack.resources.a/b: 1",
+        "overcommit-factor: 1.2",
+        "",
+        "thresholds: {mem: 80, cpu: 80}, usage.title: none, estimator: {ratio: 0.7, be_cpu: 0.25}",
+    );
+    assert_eq!((diff(&short, &long, &known()), diff(&long, &short, &known())), (Vec::new(), Vec::new()));
+    let other =
+        conf("binpack.resources: a/b", "", "sla-waiting-time: 60s", "estimator: {ratio: 0.7, be_cpu: 1}");
+    let expected = [
+        "plugin sla: sla-waiting-time not set -> 60s",
+        "plugin usage: estimator not set -> {be_cpu: 1, ratio: 0.7}",
+    ];
+    assert_eq!(diff(&short, &other, &known()), expected);
+    let again = conf("binpack.resources: a/b", "", "sla-waiting-time: 1m", "estimator: {be_cpu: 1000m}");
+    assert_eq!(diff(&other, &again, &known()), [""; 0], "the same amounts");
 }

@@ -1,7 +1,11 @@
 //! `--output`: tables with more columns, JSON and YAML.
 use anyhow::Result;
 use clap::ValueEnum;
+use phalanx_sim::Detail;
+use serde::Serialize;
 use serde_json::{Value, json};
+
+use crate::exit::{print, print_table};
 
 /// How a list is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -49,6 +53,31 @@ impl Data {
         let items: Vec<Value> = objects.into_iter().map(readable).collect();
         let metadata = json!({"resourceVersion": ""});
         self.one(json!({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}))
+    }
+}
+
+/// How an answer is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// For people
+    Text,
+    /// The same with exact amounts, and all names
+    Wide,
+    /// One object for programs
+    Json,
+    /// The same object as YAML
+    Yaml,
+}
+
+impl Form {
+    /// Prints an answer: its object, or a text that tells so much.
+    pub(crate) fn print(self, answer: &impl Serialize, text: impl FnOnce(Detail) -> String) -> Result<()> {
+        match self {
+            Self::Text => print_table(&text(Detail::Short)),
+            Self::Wide => print_table(&text(Detail::Wide)),
+            Self::Json => print(&(serde_json::to_string_pretty(answer)? + "\n")),
+            Self::Yaml => print(&serde_yaml::to_string(&serde_json::to_value(answer)?)?),
+        }
     }
 }
 

@@ -92,6 +92,39 @@ fn missing_plugins_gang_and_predicates_are_warned_of() {
     assert!(!empty.stdout.contains("no plugin gang"), "that there is none at all is told: {empty:?}");
 }
 
+#[test]
+fn check_gives_a_program_each_finding_with_its_place() {
+    let folder = folder(&[("conf.yaml", BAD)]);
+    let ran = phalanx_in(folder.path(), &["conf", "check", "conf.yaml", "-o", "json"], "");
+    assert_eq!((ran.code, ran.stderr.as_str()), (2, "error: conf.yaml: 1 error, 2 warnings\n"));
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(json["takesEffect"], false);
+    let expected = serde_json::json!({"file": "conf.yaml", "line": 6, "column": 11, "severity": "warning",
+        "message": json["findings"][2]["message"]});
+    assert_eq!(json["findings"][2], expected, "{json:#}");
+    assert!(
+        expected["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("unknown plugin \"magic\", skipped; expected one of ")
+    );
+    assert_eq!(
+        (&json["findings"][0]["severity"], &json["findings"][0]["line"]),
+        (&"error".into(), &1.into())
+    );
+    let good = phalanx(&["conf", "check", "config/default.yaml", "-o", "yaml"]);
+    assert_eq!(good.text(), "findings: []\ntakesEffect: true\n");
+}
+
+#[test]
+fn a_misspelt_plugin_is_no_second_one() {
+    let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n  - name: gnag\n  - name: predicates\n";
+    let ran = phalanx_in(folder(&[]).path(), &["conf", "check", "-"], text);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(lines.len() == 1 && lines[0].ends_with("(did you mean \"gang\"?)"), "{ran:?}");
+    assert!(lines[0].starts_with("error: <stdin>:5:11: unknown plugin \"gnag\"; "), "{ran:?}");
+}
+
 /// The rest of the file is read as if the word were valid.
 #[test]
 fn one_mistyped_word_is_one_problem() {
@@ -120,6 +153,24 @@ fn diff_prints_differences_in_meaning() {
     assert!(ran.text().lines().any(|line| line.contains("binpack")), "{ran:?}");
     let same = &["conf", "diff", "config/default.yaml", "config/default.yaml", "--exit-code"];
     assert_eq!(phalanx(same).text(), "No difference in meaning\n");
+}
+
+#[test]
+fn diff_tells_nothing_of_a_default_that_is_written_and_names_one_that_is_not() {
+    let conf = |arguments: &str| {
+        format!(
+            "actions: allocate, backfill\ntiers:\n- plugins: [{{name: gang}}, {{name: predicates}}, {{name: binpack{arguments}}}]\n"
+        )
+    };
+    let files = [
+        ("short", conf("")),
+        ("long", conf(", arguments: {binpack.weight: 1}")),
+        ("other", conf(", arguments: {binpack.weight: 5}")),
+    ];
+    let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
+    let diff = |new: &str| phalanx_in(folder.path(), &["conf", "diff", "short", new], "").text().to_owned();
+    assert_eq!(diff("long"), "No difference in meaning\n");
+    assert_eq!(diff("other"), "plugin binpack: binpack.weight 1 (default) -> 5\n");
 }
 
 #[test]
