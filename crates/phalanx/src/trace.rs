@@ -138,6 +138,7 @@ fn generate(args: &GenerateArgs) -> Result<()> {
         priority: args.priority.clone(),
         requests: args.requests.iter().cloned().collect::<BTreeMap<_, _>>(),
     };
+    generator.check().map_err(|wrong| BadInput(format!("--{wrong}")))?;
     print_all(generator.arrivals())
 }
 

@@ -162,6 +162,12 @@ fn the_page_of_a_trace_needs_no_other_file_and_has_a_line_for_each_configuration
     {
         assert!(page.contains(part), "{part}");
     }
+    for part in ["Mean, peak (spread.conf)", "Mean, peak (pack.conf)", "cpu in fragments", "64Gi"] {
+        assert!(
+            page.contains(part) || part == "64Gi" && page.contains("128Gi"),
+            "as the table has it: {part}"
+        );
+    }
     for part in ["<script", "http:", "https:", "src=", "NaN"] {
         assert!(!page.contains(part), "{part}");
     }
@@ -209,6 +215,59 @@ fn openb_becomes_arrivals_and_a_cluster() {
     let fill = phalanx_in(folder.path(), &[&from[..], &["--fill", "1"]].concat(), "").text().to_owned();
     assert_eq!(fill.lines().count(), 4);
     assert!(!fill.contains("duration"), "{fill}");
+}
+
+#[test]
+fn jobs_that_never_start_are_told_with_their_reason_and_equal_reasons_once() {
+    let folder = cluster(&[
+        job("a", 0, 100, 4, &json!({})),
+        job("large", 10, 50, 9, &json!({})),
+        job("too-large", 20, 50, 9, &json!({"size": 2})),
+    ]);
+    let reason = "0/2 nodes are available: 2 Insufficient cpu.";
+    let lack = "least missing, on node n2: cpu 5 (no node that it may use is large enough)";
+    let conf = ["--scheduler-conf", "preempt.conf"];
+    let played = |form| played(&folder, &[&conf[..], &["-o", form]].concat());
+    let report = played("json").json();
+    let expected = json!([{"jobs": 2, "example": "large", "reason": reason, "lack": lack}]);
+    assert_eq!(report["runs"][0]["neverStarted"], expected);
+    let line = format!("2              preempt.conf  large    {reason} {lack}");
+    let table = played("table");
+    assert!(table.text().lines().any(|found| found == line), "{line}\n{table:?}");
+    let page = played("html").text().to_owned();
+    assert!(
+        page.contains(">Jobs that never started</h2>") && page.contains(&format!("{reason} {lack}")),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_no_job_of_a_trace_may_have_is_not_generated() {
+    for (flags, expected) in [
+        (["--requests", "cpu=abc"], "--requests.cpu: found \"abc\", expected a quantity of at least 0"),
+        (["--requests", "memory=-1"], "--requests.memory: found \"-1\", expected a quantity of at least 0"),
+        (["--size", "1=1,0=1"], "--size: found 0, expected from 1 to 100000"),
+        (
+            ["--queue", "A"],
+            "--queue: found \"A\", expected lower-case letters, digits, '-' and '.', at most 253",
+        ),
+    ] {
+        let ran = phalanx(&[&["trace", "generate"][..], &flags].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:?}");
+        assert_eq!(ran.stderr, format!("error: {expected}\n"));
+    }
+}
+
+#[test]
+fn amounts_of_memory_have_units() {
+    let job = |name: &str, memory: &str| json!({"name": name, "arrival": 0, "duration": 10, "requests": {"memory": memory}});
+    let folder = cluster(&[job("a", "17179869184"), job("b", "16Gi"), job("c", "1536Mi")]);
+    let pods = phalanx_in(folder.path(), &["trace", "pods", "jobs.jsonl", "--resource", "memory"], "");
+    let expected = "fragmentation.resource: memory\nfragmentation.pods:\n- {part: 2, requests: {memory: 16Gi}}\n\
+                    - {part: 1, requests: {memory: 1536Mi}}\n";
+    assert_eq!(pods.text(), expected);
+    let table = played(&folder, &["--resource", "memory"]).text().to_owned();
+    assert!(table.contains("default  built-in  33.5Gi") && !table.contains("0000"), "{table}");
 }
 
 #[test]

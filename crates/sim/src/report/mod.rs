@@ -129,7 +129,7 @@ pub struct GroupOutcome {
     /// Members by node, including those that succeeded.
     #[serde(skip)]
     pub nodes: BTreeMap<String, u32>,
-    /// Members of this scheduler without a node.
+    /// Members of this scheduler without a node, and those that its Job makes once it is admitted.
     #[serde(skip)]
     pub waiting: u32,
 }
@@ -273,7 +273,7 @@ pub struct Stats {
     pub cycles: u32,
     /// Nodes.
     pub nodes: usize,
-    /// Pods of this scheduler without a node.
+    /// Pods of this scheduler without a node, and those that controllers of Jobs make once these are admitted.
     pub pending: usize,
     /// Pods in the input, including those of other schedulers.
     pub pods: usize,
@@ -305,13 +305,13 @@ pub struct Usage {
     pub ratio: f64,
 }
 
-/// Waiting pods with the same kind of reason.
-struct Alike<'r> {
-    count: usize,
+/// Waiting pods, or jobs, with the same kind of reason.
+pub(crate) struct Alike<'r> {
+    pub(crate) count: usize,
     /// The first pod and its reason.
-    example: (&'r str, &'r str),
+    pub(crate) example: (&'r str, &'r str),
     /// What the nearest node lacks for the first pod; shown once, with the first of its reasons.
-    lack: Option<&'r Lack>,
+    pub(crate) lack: Option<&'r Lack>,
 }
 
 impl std::fmt::Display for Alike<'_> {
@@ -325,7 +325,7 @@ impl std::fmt::Display for Alike<'_> {
 }
 
 /// Waiting pods by their reasons, regardless of the numbers in them: the most frequent first.
-fn alike(pods: &BTreeMap<String, PodOutcome>) -> Vec<Alike<'_>> {
+pub(crate) fn alike(pods: &BTreeMap<String, PodOutcome>) -> Vec<Alike<'_>> {
     let mut kinds: BTreeMap<String, Alike<'_>> = BTreeMap::new();
     for (pod, outcome) in pods {
         for (at, reason) in outcome.reasons.iter().enumerate() {

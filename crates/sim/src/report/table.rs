@@ -6,7 +6,7 @@ use crate::printable::printable;
 use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, people, percent};
 
 /// The number of kinds of reasons that are listed for pods without a PodGroup.
-const REASONS_MAX: usize = 20;
+pub(crate) const REASONS_MAX: usize = 20;
 
 /// The legend of the queues.
 const SHARE: &str = "SHARE: allocated of deserved, of the resource of which this is the most. Below 100 % a queue that asks for more\n\
@@ -57,10 +57,12 @@ impl Report {
     /// The summary in one line.
     pub fn summary(&self) -> String {
         let stats = &self.stats;
+        let bound = match (stats.bound, stats.pending) {
+            (0, 0) => "no pod to bind".to_owned(),
+            (bound, waiting) => format!("{} bound, {waiting} waiting", counted(bound, "pod")),
+        };
         format!(
-            "{} bound, {} waiting, {} evicted on {}; {}, {} s of virtual time, {:.3} s in sessions",
-            counted(stats.bound, "pod"),
-            stats.pending,
+            "{bound}, {} evicted on {}; {}, {} s of virtual time, {:.3} s in sessions",
             self.evictions.len(),
             counted(stats.nodes, "node"),
             counted(stats.cycles as usize, "cycle"),

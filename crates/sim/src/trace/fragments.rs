@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_cluster::{Cluster, Node};
-use phalanx_resource::DimId;
+use phalanx_resource::{DimId, Dims};
 
 use super::arrival::{Labels, Trace};
 
@@ -17,9 +17,13 @@ impl Trace {
     /// first and at most so many kinds.
     pub fn typical_pods(&self, resource: &str, most: usize) -> String {
         let mut counts: BTreeMap<Vec<(Arc<str>, String)>, u64> = BTreeMap::new();
+        let mut dims = Dims::new();
         for job in &self.jobs {
             if job.requests.iter().any(|(name, amount)| **name == *resource && amount.milli() > 0) {
-                let requests = job.requests.iter().map(|(name, amount)| (name.clone(), amount.to_string()));
+                let requests = job.requests.iter().map(|(name, amount)| {
+                    let dim = dims.intern(name);
+                    (name.clone(), dims.format(dim, dims.amount(dim, *amount)))
+                });
                 *counts.entry(requests.collect()).or_default() += u64::from(job.size);
             }
         }

@@ -3,11 +3,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use phalanx_cache::{Invalid, Names};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, LogNormal, Uniform};
 use rand_pcg::Pcg64Mcg;
 
 use super::arrival::Arrival;
+use super::job::Maker;
 
 /// A distribution of seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,6 +99,11 @@ impl<T: Clone> Weighted<T> {
         Self(vec![(value, 1.0)])
     }
 
+    /// The values.
+    fn values(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|(value, _)| value)
+    }
+
     fn draw(&self, random: &mut impl Rng) -> Option<T> {
         let total: f64 = self.0.iter().map(|(_, weight)| weight).sum();
         let mut left = random.random_range(0.0..1.0) * total;
@@ -130,6 +137,21 @@ pub struct Generator {
 }
 
 impl Generator {
+    /// The first value that no job of a trace may have, by the rules for reading one.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut maker = Maker::new(&Names::default());
+        let sizes = self.size.values().map(|size| Arrival { size: *size, ..self.example() });
+        let queues =
+            self.queue.values().map(|queue| Arrival { queue: Some(queue.clone()), ..self.example() });
+        sizes.chain(queues).try_for_each(|arrival| maker.job(&arrival).map(drop))
+    }
+
+    /// A job with what all jobs have.
+    fn example(&self) -> Arrival {
+        let requests = self.requests.clone();
+        Arrival { name: "job".to_owned(), size: 1, requests, ..Arrival::default() }
+    }
+
     /// The jobs.
     pub fn arrivals(&self) -> impl Iterator<Item = Arrival> {
         let mut random = Pcg64Mcg::seed_from_u64(self.seed);

@@ -50,6 +50,12 @@ impl Job {
         }
     }
 
+    /// The key of its PodGroup, or of its pod.
+    pub(super) fn key(&self) -> Key {
+        let pod = || Key::new(&self.pod.info.pod.namespace, &self.name);
+        self.group_key().unwrap_or_else(pod)
+    }
+
     /// The key of its PodGroup.
     pub(super) fn group_key(&self) -> Option<Key> {
         self.group.as_ref().map(|group| group.key.clone())

@@ -22,4 +22,4 @@ pub use journal::{Recorded, RecordedJobs};
 pub use openb::{Openb, OpenbOptions, openb};
 pub use play::{Progress, play};
 pub use plays::MinMedianMax;
-pub use report::{Run, TraceReport};
+pub use report::{NeverStarted, Run, TraceReport};

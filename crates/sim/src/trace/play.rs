@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_cluster::event::{Event, PodPhase, Time};
+use phalanx_cluster::event::{Event, Key, PodPhase, Time};
 use phalanx_core::decision::Decision;
+use phalanx_core::report::GroupReport;
 use phalanx_framework::conf::Conf;
 
 use super::arrival::Trace;
@@ -14,11 +15,13 @@ use super::cards::Cards;
 use super::fragments::Typical;
 use super::job;
 use super::plays::FIGURES;
-use super::report::{Evictions, Fairness, FirstWait, Level, Run, TraceReport, Waits};
+use super::report::{Evictions, Fairness, FirstWait, Level, NeverStarted, Run, TraceReport, Waits};
 use super::samples::{self, Counts, Samples};
 use crate::api_server::ApiServer;
 use crate::arrivals::Arrivals;
 use crate::manifests::{Manifests, Object, builtin_queue};
+use crate::outcome;
+use crate::report::{PodOutcome, alike};
 use crate::simulation::{Options, Restless, Simulation, Watcher, counting_clock};
 
 /// How far a run has come.
@@ -278,6 +281,31 @@ impl Player<'_> {
         found.into_iter().map(|(key, (waits, never))| (key, Waits::of(waits, never))).collect()
     }
 
+    /// Why jobs never started, by kinds of reasons.
+    fn never_started(&self, simulation: &Simulation) -> Vec<NeverStarted> {
+        let report = simulation.core_report();
+        let told: BTreeMap<(bool, &Key), &GroupReport> =
+            report.groups.iter().map(|group| ((group.solo, &group.key), group)).collect();
+        let jobs = self.trace.jobs.iter().zip(&self.jobs).filter(|(_, state)| state.started.is_none());
+        let outcomes: BTreeMap<String, PodOutcome> = jobs
+            .map(|(job, _)| {
+                let told = told.get(&(job.size == 1, &job.key())).copied();
+                // What a gang waits for besides follows from its first reason.
+                let reason = told.and_then(|told| told.reasons.first());
+                let reason = reason.map_or("no reason is known", |reason| without_pod(&job.name, reason));
+                let reasons = vec![reason.to_owned()];
+                (job.name.clone(), PodOutcome { reasons, lack: told.and_then(outcome::lack) })
+            })
+            .collect();
+        let kinds = alike(&outcomes).into_iter().map(|kind| NeverStarted {
+            jobs: kind.count,
+            example: kind.example.0.to_owned(),
+            reason: kind.example.1.to_owned(),
+            lack: kind.lack.map(ToString::to_string),
+        });
+        kinds.collect()
+    }
+
     fn run(mut self, name: &str, resource: &Arc<str>, simulation: &Simulation) -> Run {
         let capacity = samples::capacity(simulation.cluster());
         let samples = std::mem::take(&mut self.samples.taken);
@@ -297,6 +325,7 @@ impl Player<'_> {
         let waits_by_size = self.waits(&|job| up_to(job.size)).into_iter().map(sized).collect();
         let waits_by_queue = self.waits(&by_queue).into_iter().collect();
         Run {
+            never_started: self.never_started(simulation),
             conf: name.to_owned(),
             started: self.started,
             finished: self.told.finished,
@@ -318,6 +347,12 @@ impl Player<'_> {
             jobs: self.trace.jobs.len(),
         }
     }
+}
+
+/// The reason of a gang may begin with the name of its first pod.
+fn without_pod<'r>(job: &str, reason: &'r str) -> &'r str {
+    let is_pod = |first: &str| first.strip_prefix(job).is_some_and(|rest| rest.starts_with('-'));
+    reason.split_once(": ").filter(|(first, _)| is_pod(first)).map_or(reason, |(_, rest)| rest)
 }
 
 fn seconds(time: Time) -> f64 {

@@ -48,6 +48,9 @@ pub struct Run {
     pub first_wait: Option<FirstWait>,
     /// Waiting of all jobs.
     pub waits: Waits,
+    /// Why jobs never started, the most frequent reason first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub never_started: Vec<NeverStarted>,
     /// Waiting by the size of jobs, the smallest first.
     #[serde(serialize_with = "as_map")]
     pub waits_by_size: Vec<(String, Waits)>,
@@ -86,6 +89,20 @@ pub struct Level {
     pub mean: f64,
     /// The largest sample.
     pub peak: f64,
+}
+
+/// Jobs that never started, for the same kind of reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NeverStarted {
+    /// How many jobs.
+    pub jobs: usize,
+    /// The first of them by name.
+    pub example: String,
+    /// Its reason.
+    pub reason: String,
+    /// What the nearest node lacks for it, if nodes lack room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lack: Option<String>,
 }
 
 /// The first job that had to wait.

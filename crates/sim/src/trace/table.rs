@@ -3,8 +3,11 @@ use std::sync::Arc;
 
 use super::cards::OnCards;
 use super::plays::{FIGURES, Figure};
-use super::report::{Run, TraceReport, Waits};
-use crate::report::table::columns;
+use super::report::{NeverStarted, Run, TraceReport, Waits};
+use crate::report::table::{REASONS_MAX, columns};
+
+/// The heads of the table of jobs that never started.
+pub(super) const NEVER_STARTED: [&str; 4] = ["NEVER STARTED", "CONF", "SUCH AS", "WHY"];
 
 impl TraceReport {
     /// The report as tables, in which runs stand side by side.
@@ -17,6 +20,7 @@ impl TraceReport {
             self.waits_table("QUEUE", &|run| run.waits_by_queue.clone()),
             self.queues_table(),
             self.first_waits(),
+            columns(&NEVER_STARTED, self.never_started_rows()),
             self.on_cards(),
         ];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -38,7 +42,7 @@ impl TraceReport {
 
     /// The work that was lost, of the resource.
     pub(super) fn lost(&self, run: &Run) -> String {
-        format!("{} h of {}", amount(run.lost_hours()), self.resource)
+        format!("{} h of {}", self.amount(run.lost_hours()), self.resource)
     }
 
     /// Over several traces and seeds: a row for each figure, a column for each configuration.
@@ -70,6 +74,12 @@ impl TraceReport {
     }
 
     fn utilisation_table(&self) -> String {
+        let (heads, rows) = self.utilisation();
+        columns(&heads.iter().map(String::as_str).collect::<Vec<_>>(), rows)
+    }
+
+    /// Heads and rows of how much was in use under each configuration.
+    pub(super) fn utilisation(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let mut heads = vec!["RESOURCE".to_owned(), "CAPACITY".to_owned()];
         heads.extend(self.runs.iter().map(|run| format!("MEAN, PEAK ({})", run.conf)));
         let row = |(name, whole): (&Arc<str>, &f64)| {
@@ -82,7 +92,20 @@ impl TraceReport {
         let mut fragments = vec![format!("{} in fragments", self.resource), String::new()];
         fragments.extend(self.runs.iter().map(|run| levels(run.fragments.mean, run.fragments.peak)));
         rows.push(fragments);
-        columns(&heads.iter().map(String::as_str).collect::<Vec<_>>(), rows)
+        (heads, rows)
+    }
+
+    /// Jobs that never started, with the most frequent reasons of each configuration.
+    pub(super) fn never_started_rows(&self) -> Vec<Vec<String>> {
+        let row = |run: &Run, of: &NeverStarted| {
+            let why = std::iter::once(of.reason.clone()).chain(of.lack.clone()).collect::<Vec<_>>().join(" ");
+            vec![of.jobs.to_string(), run.conf.clone(), of.example.clone(), why]
+        };
+        let rows = self
+            .runs
+            .iter()
+            .flat_map(|run| run.never_started.iter().take(REASONS_MAX).map(move |of| row(run, of)));
+        rows.collect()
     }
 
     fn waits_table(&self, head: &str, of: &dyn Fn(&Run) -> Vec<(String, Waits)>) -> String {
@@ -108,11 +131,12 @@ impl TraceReport {
     /// What queues had and deserved, and what they were short of.
     pub(super) fn queue_rows(&self) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
-        let figure = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), amount);
+        let figure =
+            |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), |figure| self.amount(figure));
         for name in self.runs.first().into_iter().flat_map(|run| run.queues.keys()) {
             for run in &self.runs {
                 let Some(queue) = run.queues.get(name) else { continue };
-                let had = amount(queue.allocated);
+                let had = self.amount(queue.allocated);
                 let figures = [had, figure(queue.deserved), figure(queue.short)];
                 rows.push([name.to_string(), run.conf.clone()].into_iter().chain(figures).collect());
             }
@@ -127,7 +151,7 @@ impl TraceReport {
     }
 
     /// How many pods are on parts of several cards, which a node could not give them.
-    fn on_cards(&self) -> String {
+    pub(super) fn on_cards(&self) -> String {
         let lines = self.runs.iter().filter_map(|run| {
             let OnCards { bound, split } = run.cards.filter(|cards| cards.split > 0)?;
             let resource = &self.resource;
@@ -137,6 +161,11 @@ impl TraceReport {
             ))
         });
         lines.collect()
+    }
+
+    /// An amount of the resource.
+    pub(super) fn amount(&self, figure: f64) -> String {
+        capacity(&self.resource, figure)
     }
 
     /// How full the cluster was when the first job had to wait.
@@ -150,8 +179,8 @@ impl TraceReport {
             first.arrived,
             self.jobs,
             duration(first.at),
-            amount(used),
-            amount(whole),
+            self.amount(used),
+            self.amount(whole),
             self.resource,
             percent(used / whole.max(f64::MIN_POSITIVE)),
         )

@@ -1,7 +1,7 @@
 //! The report on a trace as one page without other files.
 use std::sync::Arc;
 
-use phalanx_view::{Section, plain_page, plain_table as table};
+use phalanx_view::{Section, escape, plain_page, plain_table as table};
 
 use super::plot::{Line, plot};
 use super::report::{Run, TraceReport, Waits};
@@ -19,12 +19,13 @@ type WaitsOf = fn(&Run) -> Vec<(String, Waits)>;
 impl TraceReport {
     /// The report as a page without links to anything outside, in the look of the page of a cluster.
     pub fn to_html(&self) -> String {
-        let whole = amount(self.capacity.get(&self.resource).copied().unwrap_or_default());
+        let whole = self.amount(self.capacity.get(&self.resource).copied().unwrap_or_default());
         let title = format!("Phalanx trace: {} jobs on {whole} {}", self.jobs, self.resource);
         let parts = [
             ("runs", "Configurations", self.runs_html()),
             ("plays", "All plays: least, median, most", self.plays_html()),
-            ("use", "Use", self.utilisation_plots()),
+            ("never", "Jobs that never started", self.never_started_html()),
+            ("use", "Use", self.utilisation_html() + &self.utilisation_plots()),
             ("waiting", "Waiting", self.waiting_plot() + &self.waits_html()),
             ("queues", "Queues: what they have and deserve", self.queues_html() + &self.queue_plots()),
             ("fragments", "Fragments", self.fragments_plot()),
@@ -33,6 +34,25 @@ impl TraceReport {
         let sections = parts.into_iter().filter(|(_, _, body)| !body.is_empty());
         let sections = sections.map(|(id, title, body)| Section { id, title: title.to_owned(), body });
         plain_page(&title, STYLE, &sections.collect::<Vec<_>>())
+    }
+
+    fn never_started_html(&self) -> String {
+        let rows = self.never_started_rows();
+        if rows.is_empty() {
+            return String::new();
+        }
+        table(&["Jobs", "Configuration", "Such as", "Why"], rows.into_iter())
+    }
+
+    fn utilisation_html(&self) -> String {
+        let (mut heads, rows) = self.utilisation();
+        for (head, name) in heads.iter_mut().zip(["Resource", "Capacity"]) {
+            name.clone_into(head);
+        }
+        let heads: Vec<String> = heads.iter().map(|head| head.replace("MEAN, PEAK", "Mean, peak")).collect();
+        let cards = self.on_cards();
+        let cards: Vec<String> = cards.lines().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
+        table(&heads.iter().map(String::as_str).collect::<Vec<_>>(), rows.into_iter()) + &cards.concat()
     }
 
     fn plays_html(&self) -> String {
@@ -184,7 +204,7 @@ impl TraceReport {
                 name: format!("{}: deserved", line.name),
                 ..line
             }));
-            plot(&format!("{name}: {}", self.resource), &lines, &amount, &duration)
+            plot(&format!("{name}: {}", self.resource), &lines, &|figure| self.amount(figure), &duration)
         });
         let plots: String = plots.collect();
         let more = if left == 0 {
