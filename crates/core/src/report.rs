@@ -182,13 +182,16 @@ fn queue_lack(dims: &Dims, refusals: &[Refusal]) -> Option<QueueLack> {
 
 /// The lack of the refused pod whose nearest node lacks the most.
 fn lack(dims: &Dims, refusals: &[Refusal]) -> Option<Lack> {
-    let shortage = Shortage::farthest(refusals)?;
-    Some(Lack {
+    Shortage::farthest(refusals).map(|shortage| lack_of(dims, shortage))
+}
+
+fn lack_of(dims: &Dims, shortage: &Shortage) -> Lack {
+    Lack {
         node: shortage.node.clone(),
         missing: rendered(dims, &shortage.missing),
         too_large: shortage.is_beyond_all(),
         text: shortage.text(dims),
-    })
+    }
 }
 
 fn queues(cluster: &Cluster, conf: &Conf, now: Time) -> Vec<QueueReport> {

@@ -73,6 +73,7 @@ impl Question {
             placed: status(Status::is_ready),
             waiting: status(|status| matches!(status, Status::Pending | Status::Pipelined)),
             left_out: 0,
+            to_make: 0,
             foreign: pods.iter().filter(|task| cluster.tasks[**task].job.is_none()).count(),
         }
     }
@@ -136,7 +137,10 @@ fn job_facts(
     patience: &Patience<'_>,
 ) -> JobFacts {
     let (job, told) = (&snapshot.cluster.jobs[id], inspection.job(id));
-    let remedies = change::remedies(snapshot, id, &told, patience);
+    let lack = told.lack.clone().or_else(|| inspection.lack_beyond_all(id));
+    let found = change::remedies(snapshot, id, &GroupReport { lack, ..told.clone() }, patience);
+    let (remedies, admission) =
+        if told.waiting == 0 && found.tried { (Remedies::default(), Some(found)) } else { (found, None) };
     let reservation = inspection.reservation(id).map(|kept| Reservation {
         repair: kept.repair,
         since: timestamp(kept.since),
@@ -157,6 +161,7 @@ fn job_facts(
         reservation,
         expected_start: None,
         remedies,
+        admission,
     }
 }
 
@@ -171,6 +176,7 @@ fn members(told: &GroupReport) -> Members {
         waiting: told.waiting,
         nominated: told.nominated,
         min_member: told.min_member,
+        to_make: 0,
     }
 }
 

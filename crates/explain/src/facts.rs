@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use phalanx_cluster::event::Key;
 use phalanx_core::report;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,9 @@ pub struct OwnerFacts {
     pub waiting: usize,
     /// Those of other schedulers, as far as they are known.
     pub foreign: usize,
+    /// Those of its pods that do not exist yet.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub to_make: u32,
     /// How many of its PodGroups and pods without one that wait, or of all where none waits, are left out.
     pub left_out: usize,
 }
@@ -135,6 +139,10 @@ pub struct JobFacts {
     pub expected_start: Option<String>,
     /// The smallest changes that would let it run.
     pub remedies: Remedies,
+    /// Of a PodGroup that waits to be admitted and has no pods, as far as is known: the smallest changes with which it
+    /// would be admitted. Whether its pods would run then is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Remedies>,
 }
 
 /// Pods of a job.
@@ -155,6 +163,14 @@ pub struct Members {
     pub nominated: u32,
     /// `minMember`.
     pub min_member: u32,
+    /// Those that do not exist yet: the controller of its Job makes them once the PodGroup is admitted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub to_make: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Members {
@@ -389,6 +405,16 @@ pub struct Evicted {
 }
 
 impl Explanation {
+    /// Tells that pods of these PodGroups, one for each pod, do not exist yet.
+    pub fn tell_to_make(&mut self, groups: impl Iterator<Item = Key>) {
+        for group in groups.map(|group| group.to_string()) {
+            let told = self.jobs.iter_mut().filter(|job| !job.solo && job.name == group);
+            told.for_each(|job| job.members.to_make += 1);
+        }
+        let to_make = self.jobs.iter().map(|job| job.members.to_make).sum();
+        self.owner.iter_mut().for_each(|owner| owner.to_make = to_make);
+    }
+
     /// Leaves out the names of jobs of other namespaces, for somebody who may not list these.
     pub fn for_namespace(&mut self, namespace: &str) {
         let own = |name: &str| name.split_once('/').is_some_and(|(of, _)| of == namespace);
@@ -398,10 +424,12 @@ impl Explanation {
                 holders.jobs.retain(|held| own(&held.name));
                 holders.others += all - holders.jobs.len();
             }
-            let all = job.remedies.found.len();
-            job.remedies.found.retain(|it| it.namespaces.iter().all(|of| of == namespace));
-            // That none was found is no longer known.
-            job.remedies.tried &= job.remedies.found.len() == all;
+            for remedies in std::iter::once(&mut job.remedies).chain(&mut job.admission) {
+                let all = remedies.found.len();
+                remedies.found.retain(|it| it.namespaces.iter().all(|of| of == namespace));
+                // That none was found is no longer known.
+                remedies.tried &= remedies.found.len() == all;
+            }
         }
     }
 }

@@ -81,10 +81,11 @@ impl Explanation {
 
 /// `Deployment shop/web: 5 pods, 3 placed, 2 waiting`.
 fn owner(owner: &OwnerFacts) -> String {
-    let OwnerFacts { kind, name, pods, placed, waiting, foreign, .. } = owner;
+    let OwnerFacts { kind, name, pods, placed, waiting, to_make, foreign, .. } = owner;
     let noun = if *pods == 1 { "pod" } else { "pods" };
     let foreign = if *foreign > 0 { format!(", {foreign} of other schedulers") } else { String::new() };
-    format!("{kind} {name}: {pods} {noun}, {placed} placed, {waiting} waiting{foreign}")
+    let to_make = if *to_make > 0 { format!(", {to_make} not made yet") } else { String::new() };
+    format!("{kind} {name}: {pods} {noun}, {placed} placed, {waiting} waiting{to_make}{foreign}")
 }
 
 fn left_out(owner: &OwnerFacts) -> String {
@@ -146,6 +147,12 @@ fn job_lines(job: &JobFacts, names: usize) -> Vec<String> {
             members.pods, members.placed, members.missing, members.waiting, members.min_member
         ));
     }
+    if members.to_make > 0 {
+        lines.push(format!(
+            "  {} of them do not exist yet: the controller of its Job makes them once the PodGroup is admitted",
+            members.to_make
+        ));
+    }
     if members.nominated > 0 {
         lines.push(format!("  nominated: {} of them wait for room that is being freed", members.nominated));
     }
@@ -158,29 +165,29 @@ fn job_lines(job: &JobFacts, names: usize) -> Vec<String> {
     let grows = members.grow();
     let who = if grows { format!("{} of its pods wait", members.waiting) } else { "It waits".to_owned() };
     lines.extend(why(&who, &job.why, names));
-    let who = if grows { "These" } else { "It" };
-    let head = match (members.waiting, job.remedies.alone) {
-        (0, _) => "It would be admitted".to_owned(),
-        (_, true) => format!("{who} would run, if no other job waited,"),
-        (_, false) => format!("{who} would run"),
-    };
-    lines.extend(remedies(&head, &job.remedies));
+    if let Some(admission) = &job.admission {
+        lines.extend(remedies("It would be admitted", admission));
+        lines.push("Whether its pods would run then is not known: they do not exist yet".to_owned());
+    }
+    lines.extend(remedies(if grows { "These would run" } else { "It would run" }, &job.remedies));
     lines
 }
 
+/// Changes below what would come of them, such as `It would run`.
 fn remedies(head: &str, of: &Remedies) -> Vec<String> {
     let mut lines = Vec::new();
     if !of.found.is_empty() {
-        lines.push(head.to_owned());
+        let alone = if of.alone { ", if no other job waited," } else { "" };
+        lines.push(format!("{head}{alone}"));
         lines.extend(of.found.iter().map(|remedy| format!("  {remedy}")));
     }
     if of.unfinished {
-        lines.push("Not all changes that might let it run were tried: the time for that was over".to_owned());
+        lines.push("Not all changes that might help were tried: the time for that was over".to_owned());
     } else if of.tried && of.found.is_empty() {
-        lines.push(
-            "No change was found with which it would run: no single one, and no two or three together"
-                .to_owned(),
-        );
+        lines.push(format!(
+            "No change was found with which {}: no single one, and no two or three together",
+            head.to_lowercase()
+        ));
     }
     lines
 }

@@ -2,17 +2,31 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use phalanx_cluster::event::PodInfo;
+use phalanx_cluster::event::{Event, Key, PodInfo};
 use phalanx_explain::{Evicted, Explanation, Patience, Question, of_other_scheduler};
 
 use crate::simulation::Simulation;
+
+/// The PodGroup of a pod.
+fn group_of(event: &Event) -> Option<Key> {
+    let Event::Pod(pod) = event else { return None };
+    Some(Key::new(&pod.pod.namespace, pod.group.as_ref()?))
+}
 
 impl Simulation {
     /// What is told of an object; `None` if it does not exist.
     pub fn explain(&mut self, question: &Question) -> Option<Explanation> {
         self.deliver();
-        let snapshot = self.scheduler().snapshot(self.cluster());
+        let mut snapshot = self.scheduler().snapshot(self.cluster());
+        let to_make = self.pods_once_admitted();
+        for event in &to_make {
+            snapshot.cluster.apply(event.clone());
+        }
         let known = question.answer(&snapshot, &self.evictions(), &Patience::default());
+        let known = known.map(|mut known| {
+            known.tell_to_make(to_make.iter().filter_map(group_of));
+            known
+        });
         known.or_else(|| {
             let here = |pod: &&PodInfo| *pod.pod.namespace == *question.namespace && question.means(pod);
             let pod = self.api_server().pods().find(here)?;

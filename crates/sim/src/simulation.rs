@@ -266,7 +266,7 @@ impl Simulation {
             seconds: self.seconds(busiest.at),
             queues: outcome::queues(&busiest.queues),
         });
-        self.controllers.tell(&mut report);
+        self.controllers.tell(&mut report, self.now);
         self.tell_fragments(&core, &mut report);
         report.stats.cycles = self.cycles;
         report.stats.pods = self.pods;
@@ -375,6 +375,11 @@ impl Simulation {
         while let Some(event) = self.api_server.next_echo() {
             self.cluster.apply(event);
         }
+    }
+
+    /// The pods, with their claims, that Jobs make once their PodGroups are admitted.
+    pub(crate) fn pods_once_admitted(&mut self) -> Vec<Event> {
+        self.controllers.pods_once_admitted(self.now)
     }
 
     /// Objects that are still to come.

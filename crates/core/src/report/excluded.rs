@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use phalanx_cluster::diagnosis::{Refusal, Unfit};
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
-use phalanx_cluster::{Cluster, Status};
+use phalanx_cluster::{Cluster, Node, Status};
 use phalanx_framework::placement::NodeRanking;
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 use phalanx_resource::DimId;
 
-use super::{Gate, Inspection};
+use super::{Gate, Inspection, Lack};
 use crate::cycle::Scheduler;
 
 /// Nodes that one reason excludes.
@@ -51,6 +51,21 @@ impl Inspection<'_> {
         let task = first_without_node(cluster, job, self.refusals(job))
             .or_else(|| early.then(|| first_waiting(cluster, job)).flatten());
         task.map(|task| excluded_nodes(cluster, &self.tiers, task)).unwrap_or_default()
+    }
+
+    /// What the nearest node lacks for the first waiting pod of a job that was stopped before nodes were looked at, where
+    /// no node could hold the pod even if it were empty.
+    pub fn lack_beyond_all(&self, job: JobId) -> Option<Lack> {
+        let cluster = self.cluster();
+        let early = matches!(self.gate(job), Some(Gate::Enqueue | Gate::Quota));
+        let task = early.then(|| first_waiting(cluster, job)).flatten()?;
+        let holds = |node: &Node| node.exists && cluster.request_of(task).fits(&node.allocatable);
+        if cluster.nodes.iter().any(|(_, node)| holds(node)) {
+            return None;
+        }
+        let scoped = self.tiers.scoped_class(cluster, task);
+        let nearest = NodeRanking::new(0).explain(cluster, &self.tiers, scoped, None).nearest?;
+        Some(super::lack_of(&cluster.dims_told(job), &nearest))
     }
 }
 

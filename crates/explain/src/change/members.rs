@@ -2,11 +2,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cluster::event::{Dequeue, Event, PodInfo, PodLife, PodPhase, PodRef, QueueGate};
+use phalanx_cluster::event::{Dequeue, Event, PodGroupInfo, PodInfo, PodLife, PodPhase, PodRef, QueueGate};
 use phalanx_cluster::{Cluster, Job, JobKind, Status};
 
 use super::fix::{Choice, Fix};
 use super::{Waiting, such_as};
+
+fn is_of_job(group: &PodGroupInfo) -> bool {
+    group.controller.as_ref().is_some_and(|owner| &*owner.kind == "Job")
+}
 
 impl Waiting<'_> {
     /// Members with which the job would run, or fewer that it needs.
@@ -81,9 +85,9 @@ impl Waiting<'_> {
         Some(Fix::new(format!("without minSubGroups of subGroupPolicy {}", policy.name), edit))
     }
 
-    /// `minResources` beyond what the pods request.
+    /// `minResources` beyond what the pods request. Those of a Job are the sum of what its pods request.
     pub(super) fn no_minimum_of_resources(&self) -> Option<Fix<'_>> {
-        self.group.as_ref()?.min_resources.as_ref()?;
+        self.group.as_ref().filter(|group| !is_of_job(group))?.min_resources.as_ref()?;
         let edit = |cluster: &Cluster| self.with_group(cluster, |group| group.min_resources = None);
         Some(Fix::new("without minResources", edit))
     }

@@ -1,15 +1,16 @@
 //! Room: amounts that the queue lacks, jobs that finish, further nodes.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use phalanx_cluster::event::{Event, Key, NodeInfo, SliceInfo, SliceNodes};
-use phalanx_cluster::id::{NodeId, TaskId};
-use phalanx_cluster::{Cluster, Hold, JobKind};
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::{Cluster, Hold, JobKind, Task};
 use phalanx_resource::DimId;
 
 use super::fix::{Choice, Fix};
 use super::limits::{larger_queue, parsed};
 use super::{TRIALS_MAX, Waiting, key_of};
+use crate::owners;
 
 /// Fewer sorts of nodes, and jobs, are tried in large clusters, but so many in any.
 const TRIALS_MIN: usize = 4;
@@ -64,11 +65,27 @@ impl Waiting<'_> {
         Choice::Together(first, running.iter().take(RUNNING_MAX).map(finished).collect())
     }
 
-    /// What else runs, pods of other schedulers too.
+    /// Namespace, kind and name of what owns the pods of a job.
+    fn owners(&self, id: JobId) -> BTreeSet<(Arc<str>, String, String)> {
+        let pods = self.cluster.jobs[id].tasks.iter().map(|task| &self.cluster.tasks[*task]);
+        let of_pod = |pod: &Task| {
+            let namespace = pod.pod.namespace.clone();
+            let owners = owners::of(pod.details.controller.as_deref(), &pod.details.labels);
+            owners.into_iter().map(move |(kind, name)| (namespace.clone(), kind, name)).collect::<Vec<_>>()
+        };
+        pods.flat_map(of_pod).collect()
+    }
+
+    /// What else runs, pods of other schedulers too. Pods of one owner do not end for others of it.
     fn running(&self) -> Vec<Running> {
         let cluster = self.cluster;
         let runs = |task: &TaskId| matches!(cluster.tasks[*task].status.hold(), Hold::Used | Hold::Releasing);
-        let jobs = cluster.jobs.iter().filter(|(id, _)| *id != self.id).map(|(_, job)| Running {
+        let owners = self.owners(self.id);
+        let own = |id: JobId, key: &Key| {
+            id == self.id || key.namespace == self.job.key.namespace && !self.owners(id).is_disjoint(&owners)
+        };
+        let others = cluster.jobs.iter().filter(|(id, job)| !own(*id, &job.key));
+        let jobs = others.map(|(_, job)| Running {
             kind: job.kind,
             key: job.key.clone(),
             tasks: job.tasks.iter().copied().filter(runs).collect(),

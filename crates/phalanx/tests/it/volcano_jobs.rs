@@ -148,6 +148,18 @@ fn claims_that_a_job_makes_get_volumes() {
     assert!(ran.text().contains("2 pods bound, 0 waiting"), "{ran:?}");
 }
 
+/// The pods that its controller makes once it is admitted wait too.
+#[test]
+fn a_job_that_is_not_admitted_counts_as_waiting() {
+    let ran = simulate(&(node("n1", 1) + "---\n" + &job("minAvailable: 2,", "", "")), &[]);
+    assert!(ran.text().contains("\n0 pods bound, 2 waiting, "), "{ran:?}");
+    let row: Vec<&str> =
+        ran.text().lines().find(|line| line.contains(" Pending  2 ")).unwrap().split_whitespace().collect();
+    assert_eq!(row, ["default/j-job-j", "default", "Pending", "2", "0", "2"]);
+    let ran = simulate(&node("n1", 1), &[]);
+    assert!(ran.text().contains("\nno pod to bind, 0 evicted on 1 node; "), "{ran:?}");
+}
+
 #[test]
 fn a_flow_that_waits_says_for_what_and_a_job_is_explained_by_its_name() {
     let flow = "apiVersion: flow.volcano.sh/v1alpha1\nkind: JobFlow\nmetadata: {name: f}\nspec: {flows: [{name: a}]}\n";
@@ -156,7 +168,8 @@ fn a_flow_that_waits_says_for_what_and_a_job_is_explained_by_its_name() {
     let manifest = node("n1", 1) + "---\n" + &job("minAvailable: 2,", "", "");
     let folder = folder(&[("m.yaml", &manifest)]);
     let told = phalanx_in(folder.path(), &["explain", "job", "j", "-f", "m.yaml"], "");
-    let head = "Job default/j: 0 pods, 0 placed, 0 waiting\nPodGroup default/j-job-j: Pending\n";
+    let head =
+        "Job default/j: 2 pods, 0 placed, 2 waiting, 2 not made yet\nPodGroup default/j-job-j: Pending\n";
     assert!(told.text().starts_with(head), "{told:?}");
     assert_eq!(phalanx_in(folder.path(), &["explain", "job", "k", "-f", "m.yaml"], "").code, 2);
 }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use phalanx_api::batch::{Job, JobStatus};
+use phalanx_api::bus::Command;
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupStatus};
 use phalanx_cache::Names;
-use phalanx_cluster::event::{Key, PodPhase as Phase, Time};
+use phalanx_cluster::event::{Event, Key, PodPhase as Phase, Time};
 use phalanx_controllers::job::{JobPod, Observed, PodPhase, SshKey, is_finished, reconcile};
 use phalanx_controllers::{Change, Kind as Made, Note, Object as Changed, Outcome, Target};
 use serde_json::json;
@@ -187,44 +188,100 @@ impl Jobs {
         let Some(own) = self.jobs.get_mut(key) else { return Outcome::default() };
         own.observe(api_server, now);
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        let pods: Vec<JobPod> = own.pods.values().cloned().collect();
-        let ssh_key = SshKey { private: "simulated".to_owned(), public: "simulated".to_owned() };
-        let outcome = reconcile(
-            &Observed {
-                job: &own.job,
-                pods: &pods,
-                group: own.group.as_ref(),
-                commands: &commands.for_job(namespace, name),
-                made: &own.made,
-                claims: &self.claims,
-                priorities: &self.classes,
-                ssh_key: Some(&ssh_key),
-                scheduler_name: self.names.schedulers.first().map_or("volcano", String::as_str),
-                forwards: false,
-                failures: 0,
-            },
-            timestamp(now),
-        );
-        own.next = outcome.next;
+        let commands = commands.for_job(namespace, name);
+        let Some(own) = self.jobs.get(key) else { return Outcome::default() };
+        let outcome = self.reconciled(own, own.group.as_ref(), &commands, now);
+        if let Some(own) = self.jobs.get_mut(key) {
+            own.next = outcome.next;
+        }
         outcome
     }
 
+    /// What the controller does with a Job if its PodGroup is this one.
+    fn reconciled(
+        &self,
+        own: &VolcanoJob,
+        group: Option<&PodGroup>,
+        commands: &[Command],
+        now: Time,
+    ) -> Outcome {
+        let pods: Vec<JobPod> = own.pods.values().cloned().collect();
+        let ssh_key = SshKey { private: "simulated".to_owned(), public: "simulated".to_owned() };
+        let seen = Observed {
+            job: &own.job,
+            pods: &pods,
+            group,
+            commands,
+            made: &own.made,
+            claims: &self.claims,
+            priorities: &self.classes,
+            ssh_key: Some(&ssh_key),
+            scheduler_name: self.names.schedulers.first().map_or("volcano", String::as_str),
+            forwards: false,
+            failures: 0,
+        };
+        reconcile(&seen, timestamp(now))
+    }
+
+    /// The pods, with their claims, that Jobs without any make once their PodGroups are admitted.
+    pub(crate) fn pods_once_admitted(&mut self, now: Time) -> Vec<Event> {
+        let without_pods = self.jobs.values().filter(|own| own.pods.is_empty());
+        let made = without_pods.flat_map(|own| self.made_once_admitted(own, now));
+        let (made, count): (Vec<Pod>, u64) = (made.collect(), self.count);
+        let pods = made.into_iter().zip(count + 1..).filter_map(|(mut pod, number)| {
+            let simulated = self.read_pod(&mut pod, number, now)?;
+            let claims = simulated.pvcs.into_iter().map(Event::from);
+            Some(claims.chain([simulated.info.into()]).collect::<Vec<Event>>())
+        });
+        pods.flatten().collect()
+    }
+
+    /// How many pods these are, by PodGroup.
+    pub(crate) fn to_make(&self, now: Time) -> BTreeMap<Key, u32> {
+        let without_pods = self.jobs.values().filter(|own| own.pods.is_empty());
+        let count = |own: &VolcanoJob| {
+            let group = group_key(own.group.as_ref()?);
+            Some((group, self.made_once_admitted(own, now).len() as u32))
+        };
+        without_pods.filter_map(count).collect()
+    }
+
+    fn made_once_admitted(&self, own: &VolcanoJob, now: Time) -> Vec<Pod> {
+        let Some(mut group) = own.group.clone() else { return Vec::new() };
+        let phase = Some(PodGroupPhase::Inqueue);
+        group.status = Some(PodGroupStatus { phase, ..PodGroupStatus::default() });
+        let changes = self.reconciled(own, Some(&group), &[], now).changes.into_iter();
+        let pod = |change| match change {
+            Change::Create(Changed::Pod(pod)) => Some(*pod),
+            _ => None,
+        };
+        changes.filter_map(pod).collect()
+    }
+
+    /// A pod that the controller makes, as the API server has it; its UID and its time are filled in.
+    fn read_pod(&mut self, pod: &mut Pod, number: u64, now: Time) -> Option<SimulatedPod> {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        pod.metadata.uid = Some(format!("{name}/{number}"));
+        pod.metadata.creation_timestamp = Some(meta_time(now));
+        let read = self.converter.convert(Kind::Pod, &mut json!(*pod)).ok();
+        match self.admission.admitted(read) {
+            Some(Object::Pod(simulated)) => Some(*simulated),
+            _ => None,
+        }
+    }
+
     fn apply(&mut self, key: &str, change: Change, api_server: &mut ApiServer, now: Time) {
+        if let Change::Create(Changed::Pod(mut pod)) = change {
+            self.count += 1;
+            let made = self.read_pod(&mut pod, self.count, now);
+            if let (Some(own), Some(made)) = (self.jobs.get_mut(key), made) {
+                own.create_pod(&pod, made, api_server, now);
+            }
+            return;
+        }
         let Some(own) = self.jobs.get_mut(key) else { return };
         let seconds = (now.0 - self.begin.0) / 1_000;
         match change {
-            Change::Create(Changed::Pod(pod)) => {
-                self.count += 1;
-                let mut pod = *pod;
-                let name = pod.metadata.name.as_deref().unwrap_or_default();
-                pod.metadata.uid = Some(format!("{name}/{}", self.count));
-                pod.metadata.creation_timestamp = Some(meta_time(now));
-                let mut value = json!(pod);
-                let made = self.admission.admitted(self.converter.convert(Kind::Pod, &mut value).ok());
-                if let Some(Object::Pod(simulated)) = made {
-                    own.create_pod(&pod, *simulated, api_server, now);
-                }
-            }
             Change::Create(Changed::PodGroup(group)) | Change::Replace(Changed::PodGroup(group)) => {
                 let mut value = json!(*group);
                 value["metadata"]["creationTimestamp"] = json!(meta_time(now));

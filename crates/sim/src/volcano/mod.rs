@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use phalanx_cache::Names;
-use phalanx_cluster::event::Time;
+use phalanx_cluster::event::{Event, Time};
 
 use crate::admission::Admission;
 use crate::api_server::ApiServer;
@@ -118,8 +118,17 @@ impl Controllers {
         worked
     }
 
-    /// Adds what became of the objects.
-    pub(crate) fn tell(&self, report: &mut Report) {
+    /// The pods, with their claims, that Jobs without any make once their PodGroups are admitted.
+    pub(crate) fn pods_once_admitted(&mut self, now: Time) -> Vec<Event> {
+        self.jobs.pods_once_admitted(now)
+    }
+
+    /// Adds what became of the objects, and pods that wait to be made.
+    pub(crate) fn tell(&self, report: &mut Report, now: Time) {
+        for (group, pods) in self.jobs.to_make(now) {
+            report.stats.pending += pods as usize;
+            report.pod_groups.entry(group.to_string()).and_modify(|group| group.waiting += pods);
+        }
         report.jobs = self.jobs.outcomes();
         report.cron_jobs = self.crons.outcomes();
         report.job_flows = self.flows.outcomes();

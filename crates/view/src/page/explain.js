@@ -50,17 +50,17 @@ const GATES = {
   backOff: 'back-off', configuration: 'the configuration',
 };
 
-function ofJob({ place, queue, domain, why, remedies, members }) {
+function ofJob({ place, queue, domain, why, remedies, admission, members }) {
   const [first, rest] = [(at) => `number ${at.at} of ${at.of}`, (count) => count > 0 ? ` and ${count} more` : ''];
-  const who = members.placed > 0 && members.missing === 0 ? 'These would run' : 'It would run';
-  const head = members.waiting === 0 ? 'It would be admitted' : remedies.alone ? who + ', if no other job waited' : who;
+  const would = (what, of) => [what + (of.alone ? ', if no other job waited' : ''), of.found.map((remedy) => [remedy.text])];
   const within = (held) => held.withinQueue ? ' in queue ' + held.withinQueue : '';
   const each = (list, resource, before = '') => list.map((it) => `${before}${it.name} ${people(resource, it.amount)}`);
   const foreign = (held) => held.foreign ? ['pods of other schedulers ' + people(held.resource, held.foreign)] : [];
   return [
     ['Place', place ? [[`${first(place)} waiting in queue ${queue.name}`, queue.place && queue.place.of > 1 ? `; its queue is ${first(queue.place)}` : '']] : []],
     ['Stopped at', why.gate ? [[GATES[why.gate] || why.gate]] : []],
-    [head, remedies.found.map((remedy) => [remedy.text])],
+    ...(admission ? [would('It would be admitted', admission)] : []),
+    would(members.placed > 0 && members.missing === 0 ? 'These would run' : 'It would run', remedies),
     ['Held by', why.holders.map((held) => [`${held.resource}${within(held)}: `, [...each(held.queues, held.resource, 'queue '), ...foreign(held)].join(', '),
       held.jobs.length > 0 ? el('small', {}, ' (', each(held.jobs, held.resource).join(', '), rest(held.others), ')') : ''])],
     ['HyperNodes', (why.domains || []).slice(0, 5).map((it) => [link('hypernode', it.hyperNode), ` (tier ${it.tier}): room for ${it.fits} of ${it.wanted}` +
