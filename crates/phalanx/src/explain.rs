@@ -2,18 +2,17 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::{ArgGroup, ValueEnum};
 use phalanx_cluster::event::Key;
 use phalanx_explain::{Explanation, Question, Subject};
 use phalanx_runtime::api::client::Place;
 use phalanx_runtime::journal::{self, Happened, Line, Reader, history};
-use phalanx_sim::{Options, Simulation, counting_clock, expected_starts};
+use phalanx_sim::{Detail, Options, Simulation, counting_clock, expected_starts};
 
-use crate::exit::{BadInput, counted, print};
+use crate::exit::{BadInput, counted, print, tell};
 use crate::flag;
 use crate::inputs::{self, ClusterArgs, ConfArgs};
-use crate::remote;
-use crate::scheduler_api::{SchedulerArgs, VIEWER};
+use crate::remote::{self, output::Form};
+use crate::scheduler_api::{SchedulerArgs, VIEWER, not_live};
 
 /// The first cycle places all that fits; the second gives the reasons of what still waits.
 const CYCLES: u32 = 2;
@@ -23,7 +22,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("simulated").args(["files", "scheduler_conf"]).multiple(true).conflicts_with_all(["scheduler", "live"]))]
+#[command(mut_args(not_live))]
 pub(crate) struct Args {
     /// The kind of the object: podgroup, pod, job, or that of any object that owns PodGroups or pods, such as
     /// deployment or pytorchjob; or KIND/NAME
@@ -46,20 +45,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     scheduler: SchedulerArgs,
     /// How to show the answer
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// The same with the names of all nodes
-    Wide,
-    /// One object for programs
-    Json,
-    /// The same object as YAML
-    Yaml,
+    #[arg(short, long, value_enum, default_value_t = Form::Text)]
+    output: Form,
 }
 
 /// A kind, or a kind and a name.
@@ -104,11 +91,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(place) => live(args, &place)?,
         None => simulated(args)?,
     };
-    print(&match args.output {
-        Format::Text => answer.to_string(),
-        Format::Wide => answer.wide(),
-        Format::Json => serde_json::to_string_pretty(&answer)? + "\n",
-        Format::Yaml => serde_yaml::to_string(&answer)?,
+    args.output.print(&answer, |detail| match detail {
+        Detail::Short => answer.to_string(),
+        Detail::Wide => answer.wide(),
     })
 }
 
@@ -154,8 +139,10 @@ fn past(args: &Args, journal: &Path) -> Result<()> {
         }
     };
     let (mut told, mut times, mut found) = (Vec::new(), Vec::new(), false);
+    let mut begins_with_start = None;
     for line in Reader::new(journal) {
         let line = line.map_err(|error| BadInput(error.to_string()))?;
+        begins_with_start.get_or_insert(matches!(line, Line::Start(_)));
         if let Line::Cycle(cycle) = &line {
             times.truncate(1);
             times.push(cycle.time.clone());
@@ -176,6 +163,12 @@ fn past(args: &Args, journal: &Path) -> Result<()> {
         };
         let path = journal.display();
         return Err(BadInput(format!("{path}: nothing was decided about {kind} {key}; {when}")).into());
+    }
+    if let (Some(false), Some(first)) = (begins_with_start, times.first()) {
+        let path = journal.display();
+        tell(format_args!(
+            "note: {path}: it reaches back to {first} only; what was decided before is not told"
+        ));
     }
     print(&told.concat())
 }

@@ -58,10 +58,10 @@ impl Names {
 /// Manifests in files.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManifestArgs {
-    /// Manifests: a file, a folder (its *.yaml, *.yml and *.json, folders in it too), or - for standard input.
-    /// Objects without a creation time are created in the order of their documents; one bad object ends the run (exit
+    /// Manifests: a file, a folder (its *.yaml, *.yml and *.json, folders in it too), or - for standard input; may be
+    /// given several times. Objects without a creation time are created in the order of their documents; one bad object ends the run (exit
     /// code 2)
-    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR", required = true, num_args = 1..)]
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) names: Names,
@@ -77,8 +77,9 @@ impl ManifestArgs {
 /// Manifests in files, or the objects of a live cluster.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterArgs {
-    /// Manifests: a file, a folder, or - for standard input, as for simulate; without it, a copy of the live cluster
-    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR", num_args = 1..)]
+    /// Manifests: a file, a folder, or - for standard input, as for simulate; may be given several times. Without it, a
+    /// copy of the live cluster
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) connection: Connection,

@@ -3,6 +3,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use clap::Arg;
 use phalanx_runtime::api::client::{Asker, LeaseRef, Place, SchedulerClient};
 
 use crate::exit::{BadInput, plain};
@@ -28,6 +29,15 @@ pub(crate) struct SchedulerArgs {
     /// A file with the token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+}
+
+/// A flag of a command that asks a live scheduler, or simulates what files say.
+pub(crate) fn not_live(flag: Arg) -> Arg {
+    if flag.get_id() == "files" || flag.get_id() == "scheduler_conf" {
+        flag.conflicts_with_all(["scheduler", "live"])
+    } else {
+        flag
+    }
 }
 
 impl SchedulerArgs {

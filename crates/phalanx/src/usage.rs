@@ -49,7 +49,8 @@ fn line(error: &Error, top: &Command, args: &[OsString]) -> String {
         ErrorKind::UnknownArgument => format!(", expected what {help:?} lists"),
         _ => String::new(),
     };
-    let meant = suggested(error).or_else(|| with_equals(error, command, args));
+    let meant =
+        suggested(error).or_else(|| with_equals(error, command, args)).or_else(|| another_file(error, args));
     let hint = meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
     format!("{}{expected}{hint}", what(error))
 }
@@ -91,6 +92,14 @@ fn suggested(error: &Error) -> Option<String> {
         ContextValue::Strings(all) => all.first().cloned(),
         _ => None,
     })
+}
+
+/// A second value behind a `-f`, such as those that a shell makes of `*.yaml`.
+fn another_file(error: &Error, args: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidArg) else { return None };
+    let at = args.iter().position(|arg| arg == OsStr::new(value))?;
+    let flag = args.get(at.checked_sub(2)?)?.to_str()?;
+    ["-f", "--filename"].contains(&flag).then(|| format!("{flag} {value}, or a folder behind one {flag}"))
 }
 
 /// `--flag value` of a flag whose value is optional and follows an equals sign only.

@@ -2,7 +2,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{ArgGroup, ValueEnum};
+use clap::ValueEnum;
 use phalanx_framework::conf::Conf;
 use phalanx_runtime::api::client::Place;
 use phalanx_sim::{AddedNodes, Changes, Comparison, Detail, Manifests, Options, WhatIf};
@@ -12,11 +12,11 @@ use crate::flag;
 use crate::inputs::{self, ClusterArgs, ConfArgs};
 use crate::remote::{self, output::yaml};
 use crate::runs::{self, RunArgs};
-use crate::scheduler_api::{SchedulerArgs, VIEWER};
+use crate::scheduler_api::{SchedulerArgs, VIEWER, not_live};
 
 /// Flags of `whatif`.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("simulated").args(["files", "scheduler_conf"]).multiple(true).conflicts_with_all(["scheduler", "live"]))]
+#[command(mut_args(not_live))]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -99,7 +99,8 @@ fn simulated(args: &Args, changes: &Changes) -> Result<Comparison> {
         ..Options::default()
     };
     let [(conf, manifests), (new_conf, mut changed)] = read(args)?;
-    let drain = changed.change(changes).map_err(|missing| BadInput(missing.to_string()))?;
+    let drain = changed.change(changes, (&conf, &manifests), &options);
+    let drain = drain.map_err(|missing| BadInput(missing.to_string()))?;
     inputs::tell_unasked(&new_conf, &changed);
     let sides = [(conf, manifests), (new_conf.clone(), changed.clone())];
     let comparison = Comparison { drain, ..runs::compare(sides, &options, args.run.cycles)? };

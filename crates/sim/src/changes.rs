@@ -1,14 +1,19 @@
 //! Changes to a cluster before it is simulated: what if nodes were drained or added, or objects were others?
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_cluster::event::{NodeInfo, PodInfo, PodLife, PodPhase};
+use phalanx_cluster::event::{Key, NodeInfo, PodInfo, PodLife, PodPhase};
+use phalanx_framework::conf::Conf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::budget::{self, Blocked};
 use crate::manifests::{Manifests, Object};
+use crate::simulation::{Options, Simulation, counting_clock};
+
+/// Cycles that place all that has room: the second one what the first one has admitted.
+const PLACING_CYCLES: u32 = 2;
 
 /// Changes of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,14 +52,55 @@ pub struct Drain {
 pub struct NoSuchNode(pub String);
 
 impl Manifests {
-    /// Changes nodes. ResourceClaims and volumes of the pods of a drained node stay as they are.
-    pub fn change(&mut self, changes: &Changes) -> Result<Drain, NoSuchNode> {
+    /// Changes nodes. What is drained is the cluster as the scheduler makes it of these manifests before the change, by a
+    /// configuration. ResourceClaims and volumes of the pods of a drained node stay as they are.
+    pub fn change(
+        &mut self,
+        changes: &Changes,
+        (conf, before): (&Conf, &Manifests),
+        options: &Options,
+    ) -> Result<Drain, NoSuchNode> {
         for name in &changes.drained {
             self.node(name)?.unschedulable = true;
+        }
+        if !changes.drained.is_empty() {
+            self.place(conf, before, options);
         }
         let drain = self.drain(&changes.drained);
         changes.added.iter().try_for_each(|added| self.add_nodes(added))?;
         Ok(drain)
+    }
+
+    /// Pods that wait have the nodes that they get in the first cycles of a run of other manifests. Those with
+    /// ResourceClaims wait: their devices are not known here.
+    fn place(&mut self, conf: &Conf, before: &Manifests, options: &Options) {
+        let mut simulation = Simulation::new(before.clone(), conf.clone(), options);
+        simulation.run_cycles(PLACING_CYCLES, &mut counting_clock());
+        let placed = simulation.api_server();
+        let pods = before.objects.iter().filter_map(|object| match object {
+            Object::Pod(pod) => Some((&pod.info.pod.uid, &pod.info)),
+            _ => None,
+        });
+        let pods: BTreeMap<_, _> = pods.collect();
+        let mut groups = BTreeSet::new();
+        for object in &mut self.objects {
+            let Object::Pod(pod) = object else { continue };
+            let unchanged = pods.get(&pod.info.pod.uid).is_some_and(|info| **info == pod.info);
+            let waits = unchanged && pod.info.life.node.is_none() && pod.info.claims.is_none();
+            let found = placed.pod(&pod.info.pod.uid).filter(|_| waits).map(|found| &found.info);
+            if let Some(found) = found.filter(|found| found.life.node.is_some() && !found.life.deleting) {
+                (pod.info.gated, pod.info.queue_gate) = (found.gated, found.queue_gate);
+                pod.info.life = found.life.clone();
+                groups.extend(found.group.iter().map(|group| Key::new(&found.pod.namespace, group)));
+            }
+        }
+        for object in &mut self.objects {
+            if let Object::PodGroup(group) = object
+                && let Some(found) = placed.group(&group.key).filter(|found| groups.contains(&found.key))
+            {
+                group.status = found.status.clone();
+            }
+        }
     }
 
     fn drain(&mut self, nodes: &[String]) -> Drain {

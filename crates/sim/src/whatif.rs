@@ -53,9 +53,10 @@ impl WhatIf {
         let before = Manifests::known(&snapshot.cluster, snapshot.now, names);
         let mut after = before.clone();
         after.put(&self.with)?;
-        let drain = after.change(&self.nodes).map_err(|missing| missing.to_string())?;
         let default_queue = after.names.default_queue.as_str().into();
         let options = Options { default_queue, seed: self.seed, ..Options::default() };
+        let drain = after.change(&self.nodes, (&snapshot.conf, &before), &options);
+        let drain = drain.map_err(|missing| missing.to_string())?;
         let starts = || expected_starts(conf.clone(), after.clone(), &options);
         let starts = if after.has_run_times() { starts() } else { ExpectedStarts::default() };
         let mut run =

@@ -467,7 +467,7 @@ fn an_input_without_any_object_is_refused() {
     }
     let line = refused(&[], &["simulate", "-f", "-"]);
     assert_eq!(line, "error: <stdin>:1: found no object, expected manifests in YAML or JSON");
-    let line = refused(&[("a.yaml", ""), ("b.yaml", "")], &["simulate", "-f", "a.yaml", "b.yaml"]);
+    let line = refused(&[("a.yaml", ""), ("b.yaml", "")], &["simulate", "-f", "a.yaml", "-f", "b.yaml"]);
     assert!(line.starts_with("error: a.yaml:1: found no object in it and in 1 more file"), "{line}");
 }
 

@@ -106,6 +106,116 @@ fn remedies(manifest: &str) -> Vec<String> {
     lines.map(|line| line.trim().to_owned()).collect()
 }
 
+/// A Job, nodes that hold none of its pods, and a queue.
+fn job_without_pods(queue_cpu: u32, pod_cpu: u32) -> String {
+    let spec = format!("{{containers: [{{name: main, resources: {{requests: {{cpu: {pod_cpu}}}}}}}]}}");
+    node("n1", 3)
+        + &node("n2", 3)
+        + &queue("q", &format!("capability: {{cpu: {queue_cpu}}}"))
+        + "---\napiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: train}\n"
+        + &format!(
+            "spec: {{queue: q, minAvailable: 2, tasks: [{{name: t, replicas: 2, template: {{spec: {spec}}}}}]}}\n"
+        )
+}
+
+#[test]
+fn a_job_whose_pods_are_not_made_is_told_with_which_changes_they_would_run() {
+    for (queue_cpu, pod_cpu, expected) in [
+        (5, 3, "if queue q might hold cpu 1 more"),
+        // More nodes would let it be admitted, and its pods would fit none of them.
+        (9, 4, "with 2 nodes like n2 that had cpu 1 more"),
+    ] {
+        let folder = folder(&[("m.yaml", &job_without_pods(queue_cpu, pod_cpu))]);
+        let explain =
+            |form| phalanx_in(folder.path(), &["explain", "vcjob", "train", "-f", "m.yaml", "-o", form], "");
+        let text = explain("text");
+        let head = "Job default/train: 2 pods, 0 placed, 2 waiting, 2 not made yet\nPodGroup default/train-job-train: Pending\n";
+        assert!(text.text().starts_with(head), "{text:?}");
+        for part in [
+            "\n  2 of them do not exist yet: the controller of its Job makes them once the PodGroup is admitted\n",
+            "\n  stopped at: enqueue\n",
+            &format!("\nIt would run\n  {expected}\n"),
+        ] {
+            assert!(text.text().contains(part), "{part}: {text:?}");
+        }
+        assert!(!text.text().contains("be admitted\n") && !text.text().contains("minResources"), "{text:?}");
+        let job = &explain("json").json()["jobs"][0];
+        assert_eq!(
+            (&job["members"]["toMake"], &job["members"]["waiting"]),
+            (&2.into(), &2.into()),
+            "{job:#}"
+        );
+        assert_eq!(job["remedies"]["found"][0]["text"], expected, "{job:#}");
+        assert!(job["admission"].is_null(), "{job:#}");
+    }
+}
+
+#[test]
+fn of_pods_that_nobody_knows_admission_alone_is_told() {
+    let waits = group("g", 2).replace("minMember: 2", "minMember: 2, minResources: {cpu: 80}");
+    let folder = folder(&[("m.yaml", &(node("n1", 4) + &waits))]);
+    let explain =
+        |form| phalanx_in(folder.path(), &["explain", "podgroup", "g", "-f", "m.yaml", "-o", form], "");
+    let expected = "\nIt would be admitted\n  without minResources\nWhether its pods would run then is not known: they do not exist yet\n";
+    assert!(explain("text").text().ends_with(expected), "{:?}", explain("text"));
+    let files_first = phalanx_in(folder.path(), &["explain", "-f", "m.yaml", "podgroup", "g"], "");
+    assert_eq!(files_first.text(), explain("text").text(), "one file behind each -f");
+    let job = &explain("json").json()["jobs"][0];
+    assert_eq!(job["admission"]["found"][0]["text"], "without minResources", "{job:#}");
+    assert_eq!(
+        (&job["remedies"]["tried"], &job["remedies"]["found"]),
+        (&false.into(), &serde_json::json!([]))
+    );
+}
+
+/// Those of the owner that is asked about end for none of its others.
+#[test]
+fn pods_of_the_same_owner_are_not_told_to_finish() {
+    let web = |name: &str, node: &str| {
+        let pod = owned(name, 2, ("ReplicaSet", "web-7d9"), "pod-template-hash: 7d9");
+        if node.is_empty() {
+            pod
+        } else {
+            pod.replace("spec: {sched", &format!("spec: {{nodeName: {node}, sched"))
+        }
+    };
+    let manifest =
+        node("n1", 4) + &web("web-7d9-a", "n1") + &bound("other", 1, 2, "n1") + &web("web-7d9-b", "");
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let ran = phalanx_in(folder.path(), &["explain", "deployment/web", "-f", "m.yaml"], "");
+    let expected = "It would run\n  once PodGroup default/other has finished\n  with 1 more node like n1\n";
+    assert!(ran.text().ends_with(expected), "{ran:?}");
+}
+
+#[test]
+fn why_a_pod_is_on_its_node_is_told_by_the_scores_of_plugins() {
+    let conf = "actions: allocate, backfill\ntiers:\n- plugins: [{name: gang}, {name: predicates}, {name: binpack}, {name: nodeorder}]\n";
+    let manifest = node("n1", 8) + &node("n2", 4) + &node("n3", 1) + &pod("p", 2, "", "");
+    let folder = folder(&[("m.yaml", &manifest), ("c.conf", conf)]);
+    let args = ["explain", "pod/p", "-f", "m.yaml", "--scheduler-conf", "c.conf"];
+    let ran = phalanx_in(folder.path(), &args, "");
+    let expected = "Pod default/p: on node n2\n  nodes for it as they are now, not as they were when it was placed: \
+                    2 feasible nodes, by score; its node is number 1\n    n2 ";
+    assert!(ran.text().starts_with(expected), "{ran:?}");
+    let scores: Vec<&str> =
+        ran.text().lines().filter(|line| line.starts_with("    n")).map(str::trim).collect();
+    let parsed = |line: &str| {
+        let (node, rest) = line.split_once(' ').unwrap();
+        let (total, parts) = rest.split_once(" (").unwrap();
+        let score = |name: &str| -> f64 {
+            let part = parts.trim_end_matches(')').split(", ").find_map(|part| part.strip_prefix(name));
+            part.unwrap_or_else(|| panic!("{name}: {line}")).trim().parse().unwrap()
+        };
+        (node.to_owned(), total.parse::<f64>().unwrap(), score("binpack"), score("nodeorder"))
+    };
+    let rows: Vec<_> = scores.into_iter().map(parsed).collect();
+    assert_eq!(rows.iter().map(|row| row.0.as_str()).collect::<Vec<_>>(), ["n2", "n1"], "{rows:?}");
+    for (node, total, binpack, nodeorder) in &rows {
+        assert!((total - binpack - nodeorder).abs() < 0.2, "{node}: {rows:?}");
+    }
+    assert!(rows[0].1 >= rows[1].1 && rows[0].2 > rows[1].2, "the fuller node is better: {rows:?}");
+}
+
 /// Each change alone would help another job first.
 #[test]
 fn where_others_wait_too_changes_are_told_that_would_help_without_them() {

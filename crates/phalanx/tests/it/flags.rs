@@ -114,9 +114,21 @@ fn an_invalid_command_line_is_an_error_of_one_line() {
         (&["conf", "x"], format!("unrecognized subcommand 'x', {of_conf}")),
         (
             &["simulate"],
-            "the following required arguments were not provided: --filename <FILE|DIR>...".to_owned(),
+            "the following required arguments were not provided: --filename <FILE|DIR>".to_owned(),
         ),
-        (&["simulate", "-f"], "a value is required for '--filename <FILE|DIR>...' but none was supplied".to_owned()),
+        (&["simulate", "-f"], "a value is required for '--filename <FILE|DIR>' but none was supplied".to_owned()),
+        (
+            &["simulate", "-f", "a.yaml", "b.yaml", "c.yaml"],
+            "unexpected argument 'b.yaml' found, expected what \"phalanx simulate --help\" lists (did you mean -f b.yaml, or a folder behind one -f?)".to_owned(),
+        ),
+        (
+            &["explain", "pod", "a", "--live", "-f", "m"],
+            "the argument '--live[=<NAMESPACE/LEASE>]' cannot be used with '--filename <FILE|DIR>'".to_owned(),
+        ),
+        (
+            &["whatif", "--drain", "a", "--scheduler", "http://x", "--scheduler-conf", "c"],
+            "the argument '--scheduler <URL>' cannot be used with '--scheduler-conf <FILE>'".to_owned(),
+        ),
         (
             &["simulate", "-f", "m", "--cycle", "3"],
             "unexpected argument '--cycle' found, expected what \"phalanx simulate --help\" lists (did you mean --cycles?)".to_owned(),

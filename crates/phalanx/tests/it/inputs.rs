@@ -34,7 +34,7 @@ fn a_dash_reads_standard_input() {
 fn a_file_without_objects_gets_a_note() {
     let folder = folder(&[("n.yaml", &node("n1", 4)), ("empty.yaml", "# nothing\n---\n")]);
     let simulate = |stdin: &str, more: &[&str]| {
-        let args = [&["simulate", "-f", "n.yaml", "-", "-o", "json"], more].concat();
+        let args = [&["simulate", "-f", "n.yaml", "-f", "-", "-o", "json"], more].concat();
         let ran = phalanx_in(folder.path(), &args, stdin);
         assert_eq!(ran.json()["stats"]["nodes"], 1);
         ran.stderr
@@ -61,7 +61,7 @@ fn a_running_pod_without_a_node_is_reported() {
 #[test]
 fn standard_input_is_read_once() {
     let folder = folder(&[]);
-    let ran = phalanx_in(folder.path(), &["simulate", "-f", "-", "-", "-f", "-"], &node("n1", 4));
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "-", "-f", "-", "-f", "-"], &node("n1", 4));
     assert_eq!((ran.code, &*ran.stdout), (2, ""));
     assert_eq!(ran.stderr, "error: --filename: found - again, expected standard input once\n");
 }

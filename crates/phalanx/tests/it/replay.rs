@@ -164,6 +164,16 @@ fn what_follows_half_a_line_is_replayed_from_the_next_start_on() {
 }
 
 #[test]
+fn a_journal_whose_first_files_are_gone_says_how_far_it_reaches_back() {
+    let ran =
+        run(&text(&[cycle(decided())]), &["explain", "--journal", "journal", "-n", "ml", "pod", "train-0"]);
+    assert!(ran.text().contains("bound to node n1"), "{ran:?}");
+    let note =
+        "note: journal: it reaches back to 2026-11-22T14:03:10Z only; what was decided before is not told\n";
+    assert_eq!(ran.stderr, note);
+}
+
+#[test]
 fn explain_tells_what_a_journal_and_its_full_files_say_of_a_pod() {
     let evict = serde_json::json!({"evict": {"pod": {"namespace": "ml", "name": "train-0", "uid": "train-0"},
         "group": {"key": {"namespace": "ml", "name": "train"}, "uid": "u"},
@@ -183,6 +193,7 @@ fn explain_tells_what_a_journal_and_its_full_files_say_of_a_pod() {
              {time}evicted by action reclaim for web/serving: reclaimed (cycle 1)\n"
         )
     );
+    assert_eq!(explain(&["pod", "train-0"]).stderr, "", "it reaches back to a start");
     let group = explain(&["podgroup", "train"]);
     assert!(group.text().contains("2 pods bound to n1 (cycle 1)\n"), "{group:?}");
     assert!(group.text().contains("pod ml/train-0 evicted by action reclaim for web/serving"), "{group:?}");

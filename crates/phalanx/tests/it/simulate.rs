@@ -141,9 +141,9 @@ fn the_output_does_not_depend_on_the_order_of_files() {
     let folder =
         folder(&[("nodes.yaml", &nodes), ("gangs.yaml", &gangs), ("pods.yml", &pod("p", 1, "", ""))]);
     let orders = [
-        vec!["-f", "nodes.yaml", "gangs.yaml", "pods.yml"],
+        vec!["-f", "nodes.yaml", "-f", "gangs.yaml", "-f", "pods.yml"],
         vec!["-f", "pods.yml", "-f", "gangs.yaml", "-f", "nodes.yaml"],
-        vec!["-f", "gangs.yaml", "nodes.yaml", "pods.yml"],
+        vec!["-f", "gangs.yaml", "-f", "nodes.yaml", "-f", "pods.yml"],
     ];
     let run = |files: &[&str], seed: &str| {
         let args = [&["simulate", "-o", "json", "--seed", seed], files].concat();

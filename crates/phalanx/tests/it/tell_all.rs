@@ -23,7 +23,7 @@ fn problems_of_other_files_are_reported_beside_an_unreadable_file() {
         ("conf", "actions: alocate\ntiers: [{plugins: [{name: gang}]}]\n"),
     ];
     for command in [&["simulate"][..], &["explain", "pod", "p"]] {
-        let args = ["-f", "none.yaml", "gone", "a", "--scheduler-conf", "conf"];
+        let args = ["-f", "none.yaml", "-f", "gone", "-f", "a", "--scheduler-conf", "conf"];
         let expected = [
             "error: conf:1:10: ",
             "error: none.yaml: cannot be read: No such file or directory",

@@ -184,6 +184,54 @@ fn a_drain_tells_where_single_pods_go_which_pods_end_and_what_would_hold_it_up()
 }
 
 #[test]
+fn the_page_of_two_configurations_shows_where_single_pods_are() {
+    let conf = |scores: &str| {
+        format!(
+            "actions: allocate, backfill\ntiers:\n- plugins: [{{name: gang}}, {{name: predicates}}, {{name: {scores}}}]\n"
+        )
+    };
+    let manifest = node("n1", 4) + &node("n2", 4) + &pod("first", 1, "", "") + &pod("second", 1, "", "");
+    let confs = [("m.yaml", manifest), ("spread.conf", conf("nodeorder")), ("pack.conf", conf("binpack"))];
+    let folder = folder(&confs.each_ref().map(|(name, text)| (*name, text.as_str())));
+    let simulate = |form: &str| {
+        let confs = ["--scheduler-conf", "spread.conf", "--scheduler-conf", "pack.conf"];
+        phalanx_in(folder.path(), &[&["simulate", "-f", "m.yaml", "-o", form][..], &confs].concat(), "")
+    };
+    let (table, page) = (simulate("table"), simulate("html"));
+    let row: Vec<&str> = table.text().lines().nth(1).unwrap().split_whitespace().collect();
+    let [name, spread, pack] = row[..] else { panic!("{table:?}") };
+    assert_ne!(spread, pack, "{table:?}");
+    let cells = [(name, "Pod"), (spread, "spread.conf"), (pack, "pack.conf")];
+    for (cell, head) in cells {
+        assert!(page.text().contains(&format!("data-head=\"{head}\">{cell}</td>")), "{cell}: {page:?}");
+    }
+}
+
+/// Pods that have no node yet have one by the time of the drain, where there is room: others keep theirs.
+#[test]
+fn a_drain_begins_with_what_has_room_now() {
+    let labelled = |name: &str| {
+        node(name, 4)
+            .replace(&format!("{{name: {name}}}"), &format!("{{name: {name}, labels: {{at: {name}}}}}"))
+    };
+    let prefers = "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: \
+                   {matchExpressions: [{key: at, operator: In, values: [a]}]}}]}}";
+    // The first one is placed first, also on the other node.
+    let manifest = labelled("a") + &labelled("b") + &pod("first", 3, "", prefers) + &pod("second", 3, "", "");
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let whatif =
+        |form: &str| phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--drain", "a", "-o", form], "");
+    let json = whatif("json").json();
+    assert_eq!(json["pods"], json!({"default/first": {"before": "a", "after": null}}), "{json:#}");
+    let reason = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.";
+    let told = json["waitingReasons"]["default/first"][0].as_str().unwrap();
+    assert!(told.ends_with(reason), "{told}");
+    let text = whatif("table");
+    assert!(text.text().contains(&format!("\nIn AFTER default/first waits: {reason}\n")), "{text:?}");
+    assert!(text.text().contains("waits\n\nQUEUE ALLOCATED "), "a blank line between tables: {text:?}");
+}
+
+#[test]
 fn the_wide_table_names_all_nodes() {
     let nodes: String = (1..=6).map(|number| node(&format!("n{number}"), 1)).collect();
     let files = [("m.yaml", nodes + &group("g", 6)), ("new.yaml", members("g", 6, 1))];

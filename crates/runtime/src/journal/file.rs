@@ -210,6 +210,27 @@ mod tests {
         }
     }
 
+    /// Replay and captures begin with a start.
+    #[test]
+    fn a_warning_says_once_when_the_file_with_the_start_is_gone() {
+        for (inputs, max_backups, lines, expected) in
+            [(true, 1, 4, 0), (true, 1, 5, 1), (true, 1, 12, 1), (true, 0, 3, 1), (false, 1, 12, 0)]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("log");
+            let log = tracing_subscriber::fmt().with_writer(Arc::new(File::create(&path).unwrap())).finish();
+            tracing::subscriber::with_default(log, || {
+                let options = JournalOptions { inputs, ..options(folder.path(), max_backups) };
+                let mut file = Rotating::open(options).unwrap();
+                (0..lines).for_each(|_| file.write(b"abc").unwrap());
+            });
+            let told = fs::read_to_string(path).unwrap();
+            let warnings =
+                told.matches("the journal no longer reaches back to the start of this scheduler").count();
+            assert_eq!(warnings, expected, "{lines} lines, {max_backups} backups: {told}");
+        }
+    }
+
     #[test]
     fn a_line_after_half_a_line_begins_a_line_of_its_own() {
         let folder = tempfile::tempdir().unwrap();

@@ -7,8 +7,8 @@ use crate::changes::Drain;
 use crate::printable::printable;
 use crate::run_time::{ExpectedStart, ExpectedStarts};
 
-use super::table::{Detail, columns, each, spread};
-use super::{GroupOutcome, Report, amounts, people};
+use super::table::{Detail, REASONS_MAX, columns, each, spread};
+use super::{GroupOutcome, PodOutcome, Report, alike, amounts, people};
 
 /// The number of names in a line of names, unless all are asked for.
 const NAMES_MAX: usize = 5;
@@ -32,6 +32,9 @@ pub struct Comparison {
     pub drain: Drain,
     /// Pods without a PodGroup that wait in one of the runs only.
     pub waiting_pods: Sides<Vec<String>>,
+    /// Why pods without a PodGroup wait that do so in the second run only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waiting_reasons: BTreeMap<String, Vec<String>>,
     /// Pods that are evicted in one of the runs only, and for whom.
     pub evictions: Sides<BTreeMap<String, String>>,
     /// Allocated resources of queues where they differ.
@@ -120,6 +123,7 @@ impl Comparison {
             elsewhere,
             pods: single_pods(before, after),
             drain: Drain::default(),
+            waiting_reasons: waiting_reasons(before, after),
             waiting_pods: Sides::of(before, after, waiting_only),
             evictions: Sides::of(before, after, evicted_only),
             queues: queues(before, after),
@@ -152,31 +156,40 @@ impl Comparison {
     pub fn to_table(&self, names: [&str; 2], detail: Detail) -> String {
         let [first, second] = names;
         let most = if detail == Detail::Wide { usize::MAX } else { NAMES_MAX };
-        let mut text = self.group_table(names, detail) + &self.pod_table(names, detail);
-        text += &self.queue_table(names, detail);
-        text += &match detail {
+        let elsewhere = match detail {
             Detail::Short => named("PodGroups on other nodes", self.elsewhere.keys(), most),
             Detail::Wide => self.elsewhere_table(names),
         };
-        for (name, pods) in [(first, &self.waiting_pods.before), (second, &self.waiting_pods.after)] {
-            text += &named(&format!("Pods without a PodGroup that wait in {name} only"), pods.iter(), most);
-        }
-        text += &self.drained(most);
-        for (name, evicted) in [(first, &self.evictions.before), (second, &self.evictions.after)] {
-            let rows = evicted.iter().map(|(pod, why)| vec![pod.clone(), why.clone()]).collect();
-            text += &columns(&[&format!("EVICTED IN {name} ONLY"), "WHY"], rows);
-        }
-        text += &self.reasons(second);
-        for (kind, starts) in [("PodGroup", &self.expected_starts), ("Pod", &self.expected_pod_starts)] {
-            let line = |(name, start): (&String, &ExpectedStart)| {
-                printable(&format!("{kind} {name}: {start}")) + "\n"
-            };
-            text.extend(starts.iter().map(line));
-        }
-        if self.is_empty() {
-            text += "No difference in what is placed, waits or is evicted\n";
-        }
-        text + &format!("{first}: {}\n{second}: {}\n", self.summaries.before, self.summaries.after)
+        let evicted =
+            [(first, &self.evictions.before), (second, &self.evictions.after)].map(|(name, evicted)| {
+                let rows = evicted.iter().map(|(pod, why)| vec![pod.clone(), why.clone()]).collect();
+                columns(&[&format!("EVICTED IN {name} ONLY"), "WHY"], rows)
+            });
+        let waiting = [(first, &self.waiting_pods.before), (second, &self.waiting_pods.after)];
+        let waiting = waiting.map(|(name, pods)| {
+            named(&format!("Pods without a PodGroup that wait in {name} only"), pods.iter(), most)
+        });
+        let same =
+            if self.is_empty() { "No difference in what is placed, waits or is evicted\n" } else { "" };
+        let parts = [
+            self.group_table(names, detail),
+            self.pod_table(names, detail),
+            self.queue_table(names, detail),
+            elsewhere + &waiting.concat() + &self.drained(most),
+            evicted.into_iter().filter(|table| !table.is_empty()).collect::<Vec<_>>().join("\n"),
+            self.reasons(second),
+            self.expected(),
+            format!("{same}{first}: {}\n{second}: {}\n", self.summaries.before, self.summaries.after),
+        ];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn expected(&self) -> String {
+        let kinds = [("PodGroup", &self.expected_starts), ("Pod", &self.expected_pod_starts)];
+        let lines = kinds.into_iter().flat_map(|(kind, starts)| {
+            starts.iter().map(move |(name, start)| printable(&format!("{kind} {name}: {start}")) + "\n")
+        });
+        lines.collect()
     }
 
     fn group_table(&self, [first, second]: [&str; 2], detail: Detail) -> String {
@@ -210,20 +223,28 @@ impl Comparison {
         self.elsewhere.iter().map(row)
     }
 
-    /// Where pods without a PodGroup are.
-    fn pod_table(&self, [first, second]: [&str; 2], detail: Detail) -> String {
-        let most = if detail == Detail::Wide { usize::MAX } else { PODS_MAX };
+    /// Pods without a PodGroup: name, where it is in one run and in the other.
+    pub(super) fn single_pod_rows(&self) -> impl Iterator<Item = Vec<String>> {
         let at = |name: &String, node: &Option<String>, waiting: &Vec<String>| match node {
             Some(node) => node.clone(),
             None if waiting.contains(name) => "waits".to_owned(),
             None => "-".to_owned(),
         };
-        let row = |(name, sides): (&String, &Sides<Option<String>>)| {
-            let before = at(name, &sides.before, &self.waiting_pods.before);
-            vec![name.clone(), before, at(name, &sides.after, &self.waiting_pods.after)]
-        };
-        let rows = self.pods.iter().take(most).map(row).collect();
-        let more = self.pods.len().saturating_sub(most);
+        let waiting = self.waiting_pods.before.iter().chain(&self.waiting_pods.after);
+        let names: BTreeSet<&String> = self.pods.keys().chain(waiting).collect();
+        names.into_iter().map(move |name| {
+            let Sides { before, after } = self.pods.get(name).cloned().unwrap_or_default();
+            let before = at(name, &before, &self.waiting_pods.before);
+            vec![name.clone(), before, at(name, &after, &self.waiting_pods.after)]
+        })
+    }
+
+    /// Where pods without a PodGroup are.
+    fn pod_table(&self, [first, second]: [&str; 2], detail: Detail) -> String {
+        let most = if detail == Detail::Wide { usize::MAX } else { PODS_MAX };
+        let mut rows: Vec<Vec<String>> = self.single_pod_rows().collect();
+        let more = rows.len().saturating_sub(most);
+        rows.truncate(most);
         let more = if more > 0 { format!("... and {more} more pods (-o wide)\n") } else { String::new() };
         columns(&["POD WITHOUT A PODGROUP", first, second], rows) + &more
     }
@@ -241,19 +262,33 @@ impl Comparison {
         named(foreign, self.drain.foreign.iter(), most) + &blocked.collect::<String>()
     }
 
-    /// Why PodGroups wait in the second run that did not wait like this in the first.
+    /// Why PodGroups, and pods without one, wait in the second run that did not wait like this in the first.
     fn reasons(&self, second: &str) -> String {
         let waits = self.pod_groups.iter().filter(|(_, sides)| !sides.after.reasons.is_empty());
         let lines = waits.flat_map(|(name, sides)| {
             let head = format!("PodGroup {name} waits in {second}:");
             std::iter::once(head).chain(sides.after.reasons.iter().map(|reason| format!("  {reason}")))
         });
-        lines.map(|line| printable(&line) + "\n").collect()
+        let outcome = |(pod, reasons): (&String, &Vec<String>)| {
+            (pod.clone(), PodOutcome { reasons: reasons.clone(), lack: None })
+        };
+        let pods = self.waiting_reasons.iter().map(outcome).collect();
+        let kinds = alike(&pods);
+        let of_pods = kinds.iter().take(REASONS_MAX).map(|kind| format!("In {second} {kind}"));
+        lines.chain(of_pods).map(|line| printable(&line) + "\n").collect()
     }
 }
 
 fn waiting_only(one: &Report, other: &Report) -> Vec<String> {
     one.pods.keys().filter(|pod| !other.pods.contains_key(*pod)).cloned().collect()
+}
+
+fn waiting_reasons(before: &Report, after: &Report) -> BTreeMap<String, Vec<String>> {
+    let reasons = |pod: String| {
+        let reasons = after.pods.get(&pod)?.reasons.clone();
+        Some((pod, reasons)).filter(|(_, reasons)| !reasons.is_empty())
+    };
+    waiting_only(after, before).into_iter().filter_map(reasons).collect()
 }
 
 fn single_pods(before: &Report, after: &Report) -> BTreeMap<String, Sides<Option<String>>> {

@@ -4,6 +4,7 @@ use phalanx_view::{Section, escape, plain_page, plain_table};
 use super::comparison::{Comparison, GroupEnd, Sides};
 use super::people;
 use super::table::spread;
+use crate::run_time::ExpectedStart;
 
 /// The number of rows of a table; the rest is counted.
 const ROWS_MAX: usize = 500;
@@ -17,11 +18,7 @@ impl Comparison {
             ("groups", "PodGroups that come to another end".to_owned(), self.groups(names)),
             ("queues", "Queues: allocated".to_owned(), self.queue_rows(names)),
             ("evictions", "Pods that are evicted in one of them only".to_owned(), self.eviction_rows(names)),
-            (
-                "pods",
-                "Pods without a PodGroup that wait in one of them only".to_owned(),
-                self.pod_rows(names),
-            ),
+            ("pods", "Pods without a PodGroup".to_owned(), self.pod_rows(names)),
             ("elsewhere", "PodGroups on other nodes".to_owned(), self.elsewhere_page(names)),
             ("starts", format!("Expected starts in {second}"), self.starts()),
             ("runs", "The runs".to_owned(), self.runs(names)),
@@ -98,12 +95,13 @@ impl Comparison {
     }
 
     fn pod_rows(&self, [first, second]: [&str; 2]) -> String {
-        let of = |name: &str, pods: &[String]| {
-            pods.iter().map(|pod| vec![pod.clone(), name.to_owned()]).collect::<Vec<_>>()
+        let why = |cells: Vec<String>| {
+            let reasons = cells.first().and_then(|name| self.waiting_reasons.get(name));
+            let reasons = reasons.map(|reasons| reasons.join("; ")).unwrap_or_default();
+            cells.into_iter().chain([reasons]).collect()
         };
-        let all =
-            of(first, &self.waiting_pods.before).into_iter().chain(of(second, &self.waiting_pods.after));
-        rows(&["Pod", "Waits in"], all)
+        let head = format!("Why it waits in {second}");
+        rows(&["Pod", first, second, &head], self.single_pod_rows().map(why))
     }
 
     fn elsewhere_page(&self, [first, second]: [&str; 2]) -> String {
@@ -111,9 +109,12 @@ impl Comparison {
     }
 
     fn starts(&self) -> String {
-        let row =
-            |(name, start): (&String, &crate::run_time::ExpectedStart)| vec![name.clone(), start.to_string()];
-        rows(&["PodGroup", "Expected start"], self.expected_starts.iter().map(row))
+        let row = |kind: &str, (name, start): (&String, &ExpectedStart)| {
+            vec![format!("{kind} {name}"), start.to_string()]
+        };
+        let groups = self.expected_starts.iter().map(|of| row("PodGroup", of));
+        let pods = self.expected_pod_starts.iter().map(|of| row("Pod", of));
+        rows(&["Of", "Expected start"], groups.chain(pods))
     }
 
     fn runs(&self, [first, second]: [&str; 2]) -> String {
