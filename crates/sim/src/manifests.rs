@@ -78,7 +78,7 @@ pub enum Object {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "named after the kinds")]
 pub enum ControlledObject {
-    /// A Job without a status.
+    /// A Job without a status, or one that waits for admission.
     Job(Box<Job>),
     CronJob(Box<CronJob>),
     /// A JobFlow without a status.

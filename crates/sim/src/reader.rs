@@ -15,7 +15,7 @@ use crate::document::Document;
 use crate::gang;
 use crate::kind::{Controlled, Kind, Sort};
 use crate::list;
-use crate::manifests::{Entry, Object};
+use crate::manifests::{ControlledObject, Entry, Object};
 use crate::mend;
 use crate::names_check;
 use crate::notes::Notes;
@@ -49,6 +49,8 @@ pub(crate) struct Reader {
     faults: Vec<BadInput>,
     /// The place of each object of Volcano's controllers.
     controlled: BTreeMap<(Controlled, String), Spot>,
+    /// Jobs with a status that may wait for admission.
+    of_cluster: Vec<(String, Place)>,
     names: Names,
 }
 
@@ -93,6 +95,7 @@ impl Reader {
             default_class: None,
             faults: Vec::new(),
             controlled: BTreeMap::new(),
+            of_cluster: Vec::new(),
             names: names.clone(),
         }
     }
@@ -109,6 +112,12 @@ impl Reader {
 
     /// The objects and the notes, or all problems by file and line with the notes.
     pub(crate) fn finish(mut self) -> Result<Read, Refused> {
+        let left = volcano::keep_waiting(&mut self.entries);
+        for (key, place) in std::mem::take(&mut self.of_cluster) {
+            if left.contains(&key) {
+                self.leave_to_cluster(&place, Controlled::Job, &format!("Job {key}"));
+            }
+        }
         if self.faults.is_empty() {
             let known = |kind, name: &str| self.seen.contains_key(&(kind, name.to_owned()));
             let notes = self.notes.lines(Some(&known));
@@ -242,47 +251,60 @@ impl Reader {
 
     /// An object of Volcano's controllers, and what is wrong with it or its templates.
     fn controlled(&mut self, place: &Place, kind: Controlled, mut value: Value) {
-        let Identity { label, dated, mut wrong, key } = object::identify(&mut value, kind.name(), true);
-        if matches!(kind, Controlled::Job | Controlled::JobFlow)
-            && !value["status"]["state"]["phase"].is_null()
-        {
+        let identity = object::identify(&mut value, kind.name(), true);
+        let (label, key, dated) = (identity.label.clone(), identity.key.clone(), identity.dated);
+        let of_cluster = matches!(kind, Controlled::Job | Controlled::JobFlow)
+            && !value["status"]["state"]["phase"].is_null();
+        if of_cluster && (kind == Controlled::JobFlow || !volcano::may_wait(&value["status"])) {
             return self.leave_to_cluster(place, kind, &label);
         }
-        let spot = Spot::of(place);
-        let before = self.controlled.insert((kind, key.clone()), spot);
+        match self.read_controlled(place, kind, &value, identity) {
+            Ok(object) => {
+                self.entries.push(Entry { object: Object::Controlled(object), dated });
+                self.of_cluster.extend(of_cluster.then(|| (key, place.clone())));
+            }
+            // What an API server has taken is no fault of the input.
+            Err(_) if of_cluster => self.leave_to_cluster(place, kind, &label),
+            Err((place, wrong)) => self.tell(&place, &label, wrong),
+        }
+    }
+
+    fn read_controlled(
+        &mut self,
+        place: &Place,
+        kind: Controlled,
+        value: &Value,
+        Identity { label, mut wrong, key, .. }: Identity,
+    ) -> Result<ControlledObject, (Place, Vec<Invalid>)> {
+        let before = self.controlled.insert((kind, key.clone()), Spot::of(place));
         if let Some(first) = before.filter(|_| !key.is_empty()) {
             let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
             wrong.push(Invalid { field: "metadata.name".to_owned(), problem });
         }
         // A Command names an object whose UID is not known yet.
         if kind != Controlled::Command {
-            wrong.extend(self.schemas.check_controlled(kind, &value).problems(kind.name()));
+            wrong.extend(self.schemas.check_controlled(kind, value).problems(kind.name()));
         }
-        let read = wrong.is_empty().then(|| volcano::read(kind, &value, &self.names));
+        let read = wrong.is_empty().then(|| volcano::read(kind, value, &self.names));
         let object = read.and_then(|read| read.map_err(|one| wrong.push(one)).ok());
         if wrong.is_empty() {
-            wrong.extend(self.schemas.broken_rules(kind, &value));
+            wrong.extend(self.schemas.broken_rules(kind, value));
         }
-        for (path, pod) in volcano::samples(kind, &value) {
+        for (path, pod) in volcano::samples(kind, value) {
             let template = place.inner(&path);
-            if let Err(more) = self.examine(&template, Kind::Pod, &label, pod, Vec::new()) {
-                self.tell(&template, &label, more);
-                return;
-            }
+            self.examine(&template, Kind::Pod, &label, pod, Vec::new()).map_err(|more| (template, more))?;
         }
-        let numa = volcano::numa_policies(kind, &value).into_iter().filter(|_| wrong.is_empty());
+        let numa = volcano::numa_policies(kind, value).into_iter().filter(|_| wrong.is_empty());
         for path in numa {
             let problem =
                 "not supported, ignored: the tasks of the job are placed without regard to NUMA nodes";
             self.notes.odd(Kind::Pod, &path, problem, |problem| place.fault(&label, &path, problem));
         }
-        match object.filter(|_| wrong.is_empty()) {
-            Some(object) => self.entries.push(Entry { object: Object::Controlled(object), dated }),
-            None => self.tell(place, &label, wrong),
-        }
+        object.filter(|_| wrong.is_empty()).ok_or_else(|| (place.clone(), wrong))
     }
 
-    /// An object with a status comes from a cluster, with what its controller made.
+    /// An object with a status comes from a cluster, with what its controller made. Only Jobs that wait for admission go
+    /// on from there.
     fn leave_to_cluster(&mut self, place: &Place, kind: Controlled, label: &str) {
         let problem = if kind == Controlled::Job {
             "found a status: the job's pods and PodGroup are read, and its controller is not simulated"

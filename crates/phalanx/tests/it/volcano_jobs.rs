@@ -160,6 +160,32 @@ fn a_job_that_is_not_admitted_counts_as_waiting() {
     assert!(ran.text().contains("\nno pod to bind, 0 evicted on 1 node; "), "{ran:?}");
 }
 
+/// Its controller goes on from there: a copy of a cluster has the Job, and no pods of it.
+#[test]
+fn a_job_of_a_copy_that_is_not_admitted_gets_its_pods_when_it_is() {
+    let of_cluster = job("minAvailable: 2,", "", "").replace("{name: j}", "{name: j, uid: 6c1c}")
+        + "status: {state: {phase: Pending}, minAvailable: 2}\n---\n";
+    let owner = "[{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: j, uid: 6c1c, controller: true}]";
+    let group = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nspec: {minMember: 2, minResources: {cpu: 2}}\n\
+                 status: {phase: Pending}\n"
+        .to_owned()
+        + &format!("metadata: {{name: j-6c1c, ownerReferences: {owner}}}\n---\n");
+    let manifest = node("n1", 1) + "---\n" + &of_cluster + &group;
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let ran = phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--add-nodes", "n1=1", "-o", "json"], "");
+    assert_eq!(ran.stderr, "");
+    let ends = &ran.json()["podGroups"]["default/j-6c1c"];
+    assert_eq!((&ends["before"]["waiting"], &ends["after"]["placed"]), (&2.into(), &2.into()), "{ends:#}");
+    let told = phalanx_in(folder.path(), &["explain", "job", "j", "-f", "m.yaml"], "");
+    assert!(told.text().ends_with("It would run\n  with 1 more node like n1\n"), "{told:?}");
+    // With a pod, it was admitted.
+    let pod = crate::run::pod("j-t-0", 1, "scheduling.k8s.io/group-name: j-6c1c", "")
+        .replace("annotations:", &format!("ownerReferences: {owner}, annotations:"));
+    let ran = simulate(&(manifest + &pod), &[]);
+    assert!(ran.stderr.contains("Job default/j: status: found a status: "), "{ran:?}");
+    assert!(ran.text().contains("\n0 pods bound, 1 waiting, "), "{ran:?}");
+}
+
 #[test]
 fn a_flow_that_waits_says_for_what_and_a_job_is_explained_by_its_name() {
     let flow = "apiVersion: flow.volcano.sh/v1alpha1\nkind: JobFlow\nmetadata: {name: f}\nspec: {flows: [{name: a}]}\n";

@@ -1,7 +1,7 @@
 //! Jobs and what belongs to them.
 //!
 //! A Job of the manifests that has a status comes from a cluster, with its pods and its PodGroup: these are read as
-//! they are, and the Job is left alone.
+//! they are, and the Job is left alone, unless it waits for admission.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -83,7 +83,10 @@ impl Jobs {
 
     pub(crate) fn add(&mut self, mut job: Job) {
         let key = key(&job.metadata);
-        job.metadata.uid = job.metadata.name.as_deref().map(simulated_uid);
+        // The PodGroup of a Job of a cluster has its name from the UID.
+        if job.status.is_none() {
+            job.metadata.uid = job.metadata.name.as_deref().map(simulated_uid);
+        }
         // Claims of the job are there: a claim that is missing is told of its pods.
         self.claims.extend(job.spec.volumes.iter().filter_map(|volume| volume.volume_claim_name.clone()));
         self.expired.remove(&key);
@@ -282,6 +285,10 @@ impl Jobs {
         let Some(own) = self.jobs.get_mut(key) else { return };
         let seconds = (now.0 - self.begin.0) / 1_000;
         match change {
+            // That of a Job of a cluster.
+            Change::Create(Changed::PodGroup(group)) if api_server.group(&group_key(&group)).is_some() => {
+                own.group = Some(*group);
+            }
             Change::Create(Changed::PodGroup(group)) | Change::Replace(Changed::PodGroup(group)) => {
                 let mut value = json!(*group);
                 value["metadata"]["creationTimestamp"] = json!(meta_time(now));

@@ -7,6 +7,7 @@ mod flow;
 mod job;
 mod queue;
 mod read;
+mod waiting;
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ use job::Jobs;
 use queue::Queues;
 
 pub(crate) use read::{numa_policies, read, samples};
+pub(crate) use waiting::{keep_waiting, may_wait};
 
 /// Objects that take more reconciliations than this at one time would never come to rest.
 const RECONCILIATIONS_MAX: u32 = 100;
