@@ -76,7 +76,7 @@ impl Inspection<'_> {
             None => cluster.domains_around(&placed, None),
         };
         let wanted = u64::from(it.min_member.saturating_sub(it.counts.ready()).max(1));
-        Some(Asked { tasks: it.tasks.iter().copied().collect(), allowed, wanted })
+        Some(Asked { tasks: it.tasks.clone(), allowed, wanted })
     }
 
     /// Of the sub-group that the reason names.
@@ -102,7 +102,7 @@ impl Inspection<'_> {
         allowed.retain(is_inside);
         let held = tasks.iter().filter(|task| cluster.tasks[**task].status.is_allocated()).count();
         let wanted = u64::from(policy.size).saturating_sub(held as u64).max(1);
-        Some(Asked { tasks: tasks, allowed, wanted })
+        Some(Asked { tasks, allowed, wanted })
     }
 
     fn rejected(&self, job: JobId, asked: &Asked) -> Vec<RejectedDomain> {
