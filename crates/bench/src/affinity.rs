@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use clap::Args;
 use phalanx_cluster::event::{
-    Constraints, Event, NodeInfo, Operator, PodInfo, PodLife, PodPhase, PodRules, PodSelector, PodTerm,
-    Requirement, Spread, Time,
+    Constraints, Event, NodeInfo, Operator, PodInfo, PodLife, PodPhase, PodRef, PodRules, PodSelector,
+    PodTerm, Requirement, Spread, Time,
 };
 use phalanx_cluster::label::Selector;
 use phalanx_cluster::{Cluster, ClusterOptions};
@@ -154,8 +154,8 @@ fn running(options: &Options, rule: Rule) -> impl Iterator<Item = Event> {
     let pods = move |node: usize| std::iter::repeat_n(node, random.random_range(0..UNEVEN));
     (0..nodes).flat_map(pods).enumerate().map(|(at, node)| {
         let mut info: PodInfo = generate::solo(at);
-        info.pod.name = format!("running-{at}").into();
-        info.pod.uid = info.pod.name.clone();
+        let name: Arc<str> = format!("running-{at}").into();
+        info.pod = Arc::new(PodRef { uid: Arc::clone(&name), name, ..PodRef::clone(&info.pod) });
         info.labels = std::iter::once(("app".into(), app(0).into())).collect();
         let node = Some(format!("node-{node:06}").into());
         info.life = PodLife { phase: PodPhase::Running, node, ..info.life };
@@ -204,9 +204,7 @@ fn cycle(options: &Options, name: &str, rule: Rule) -> Result<f64> {
         cluster.apply(event);
     }
     let mut scheduler = Scheduler::new(helm_conf()?, 0);
-    let mut run = || scheduler.run(&mut cluster, Time(0));
-    let (seconds, outcome) =
-        if options.processor_time { machine::used(run) } else { machine::measured(&mut run) };
+    let (seconds, outcome) = machine::timed(options.processor_time, || scheduler.run(&mut cluster, Time(0)));
     let places = places(options, rule, &outcome.decisions);
     let placed: usize = places.values().map(Vec::len).sum();
     ensure!(placed == options.pods, "{name}: {placed} of {} pods were placed", options.pods);

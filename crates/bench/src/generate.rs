@@ -165,7 +165,7 @@ fn pod_info(
 ) -> PodInfo {
     let name: Arc<str> = format!("{group}-{index}").into();
     PodInfo {
-        pod: PodRef { namespace: namespace.clone(), name: name.clone(), uid: name },
+        pod: PodRef { namespace: namespace.clone(), name: name.clone(), uid: name }.into(),
         controller: None,
         run_limit: None,
         created,
@@ -181,7 +181,7 @@ fn pod_info(
         preemptable: None,
         gated: false,
         queue_gate: phalanx_cluster::event::QueueGate::None,
-        requests: PodRequests { containers: vec![requests], ..PodRequests::default() },
+        requests: PodRequests { containers: vec![requests], ..PodRequests::default() }.into(),
         constraints,
         labels: phalanx_cluster::label::Labels::default(),
         claims: None,

@@ -1,20 +1,21 @@
-//! Equal strings and equal constraints are held once.
+//! Equal strings, constraints and requests are held once.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use phalanx_cluster::event::{Constraints, ControllerRef};
+use phalanx_cluster::event::{Constraints, ControllerRef, PodRequests};
 use phalanx_cluster::label::Labels;
 use rustc_hash::FxHashSet;
 
-/// Shares values that many objects have in common: namespaces, labels, resource names, and the constraints of pods made
-/// from one template. Unused values are dropped from time to time.
+/// Shares values that many objects have in common: namespaces, labels, resource names, and the constraints and requests
+/// of pods made from one template. Unused values are dropped from time to time.
 #[derive(Debug, Default)]
 pub struct Interner {
     strings: Shared<str>,
     constraints: Shared<Constraints>,
+    requests: Shared<PodRequests>,
     labels: Shared<[(Arc<str>, Arc<str>)]>,
     controllers: Shared<ControllerRef>,
 }
@@ -28,6 +29,11 @@ impl Interner {
     /// The one copy of a pod's constraints.
     pub fn constraints(&mut self, constraints: Constraints) -> Arc<Constraints> {
         self.constraints.get(&constraints).unwrap_or_else(|| self.constraints.keep(Arc::new(constraints)))
+    }
+
+    /// The one copy of a pod's requests.
+    pub(crate) fn requests(&mut self, requests: PodRequests) -> Arc<PodRequests> {
+        self.requests.get(&requests).unwrap_or_else(|| self.requests.keep(Arc::new(requests)))
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn reduce(
     let group = group.as_deref();
     let queue = marks.annotation(names::QUEUE_NAME_ANNOTATION);
     Ok(PodInfo {
-        pod: PodRef { namespace: key.namespace, name: key.name, uid },
+        pod: PodRef { namespace: key.namespace, name: key.name, uid }.into(),
         created: created(metadata),
         life: life(pod, interner),
         ours,
@@ -58,7 +58,7 @@ pub(crate) fn reduce(
         preemptable: marks.preemptable(),
         gated: !spec.scheduling_gates.is_empty(),
         queue_gate: queue_gate(pod, &marks),
-        requests: requests::requests(pod, interner)?,
+        requests: requests::of_pod(pod, interner)?,
         constraints: constraints_of(pod, identity, names, interner).at("spec")?,
         annotations: annotations(&marks, group, interner),
         labels: metadata.labels.as_ref().map(|labels| interner.labels(labels)).unwrap_or_default(),

@@ -1,5 +1,7 @@
 //! The requests of a pod, with the defaults of the API server.
 
+use std::sync::Arc;
+
 use phalanx_cluster::event::{PodRequests, Resources};
 use phalanx_resource::{Quantity, QuantityError};
 
@@ -17,7 +19,7 @@ pub(crate) fn entry(
     name: &str,
     parsed: Result<Quantity, QuantityError>,
     interner: &mut Interner,
-) -> Result<(std::sync::Arc<str>, Quantity), Invalid> {
+) -> Result<(Arc<str>, Quantity), Invalid> {
     let quantity = parsed.map_err(|error| Invalid::new(error.to_string())).at(name)?;
     if quantity.is_negative() {
         return Err(Invalid::new(format!("{quantity} is negative, expected 0 or more"))).at(name);
@@ -27,7 +29,7 @@ pub(crate) fn entry(
 
 /// The requests of a pod by container; limits stand in for missing requests, and a container that
 /// is being resized counts with the most it may have.
-pub(crate) fn requests(pod: &slim::Pod, interner: &mut Interner) -> Result<PodRequests, Invalid> {
+pub(crate) fn of_pod(pod: &slim::Pod, interner: &mut Interner) -> Result<Arc<PodRequests>, Invalid> {
     let slim::Pod { spec, status, .. } = pod;
     let mut requests = PodRequests {
         overhead: resources(&spec.overhead, interner).at("spec.overhead")?,
@@ -50,7 +52,7 @@ pub(crate) fn requests(pod: &slim::Pod, interner: &mut Interner) -> Result<PodRe
     for (i, container) in spec.containers.iter().enumerate() {
         requests.limits.extend(limits(container, interner).item(i).at("spec.containers")?);
     }
-    Ok(requests)
+    Ok(interner.requests(requests))
 }
 
 /// The measured limits of a container; `None` for a container without limits.

@@ -283,7 +283,7 @@ mod tests {
         assert!(!(0..count).any(|at| cluster.apply(in_own_role(at).into())), "an echo changes nothing");
         for round in 1..4 {
             for at in 0..count {
-                cluster.apply(Event::PodGone(in_own_role(at).pod.uid));
+                cluster.apply(Event::PodGone(in_own_role(at).pod.uid.clone()));
                 cluster
                     .apply(PodInfo { role: format!("role-{round}-{at}").into(), ..in_own_role(at) }.into());
             }

@@ -2,12 +2,13 @@
 use std::sync::Arc;
 
 use phalanx_resource::DimId;
+use rustc_hash::FxHashMap;
 
 use crate::event::{
     ClaimInfo, Event, GroupLimits, Key, NamespaceInfo, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodLife,
-    PodPhase, PodRef, PodRequests, PvcInfo, QueueInfo, QuotaInfo, Resources, SliceInfo, SliceNodes,
+    PodPhase, PodRequests, PvcInfo, QueueInfo, QuotaInfo, Resources, SliceInfo, SliceNodes,
 };
-use crate::id::{JobId, NodeId, QueueId, TaskId};
+use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use crate::label::Labels;
 use crate::usage::MEASURED;
 use crate::{Cluster, Hold, Job, JobKind, NamespaceQuota, Node, PodDetails, Status, Task};
@@ -65,6 +66,10 @@ impl Cluster {
 
     /// The Pod of a task. Its requests are those of one container that requests as much.
     pub fn pod_info(&self, id: TaskId) -> PodInfo {
+        self.pod_with(id, self.requests(id))
+    }
+
+    fn pod_with(&self, id: TaskId, requests: Arc<PodRequests>) -> PodInfo {
         let task = &self.tasks[id];
         let job = task.job.map(|job| &self.jobs[job]);
         let of = |kind| job.filter(|job| job.kind == kind);
@@ -80,7 +85,7 @@ impl Cluster {
             ..
         } = task.details.clone();
         PodInfo {
-            pod: PodRef::clone(&task.pod),
+            pod: Arc::clone(&task.pod),
             created,
             life: self.life(task),
             ours: job.is_some(),
@@ -94,7 +99,7 @@ impl Cluster {
             preemptable,
             gated: task.gated,
             queue_gate: task.written.queue_gate,
-            requests: self.requests(id),
+            requests,
             constraints: self.class_of(id).constraints.clone(),
             claims: task.claims.as_ref().map(|linked| linked.named().clone()),
             annotations,
@@ -126,7 +131,7 @@ impl Cluster {
         }
     }
 
-    fn requests(&self, id: TaskId) -> PodRequests {
+    fn requests(&self, id: TaskId) -> Arc<PodRequests> {
         let class = self.class_of(id);
         if let Some(asked) = &class.unoffered {
             return asked.requests().clone();
@@ -136,7 +141,7 @@ impl Cluster {
             limits.set(dim, limits.get(dim).saturating_add(burst));
         }
         let of = |amounts: &phalanx_resource::Amounts| vec![self.list(amounts.iter())];
-        PodRequests { containers: of(&class.request), limits: of(&limits), ..PodRequests::default() }
+        PodRequests { containers: of(&class.request), limits: of(&limits), ..PodRequests::default() }.into()
     }
 
     /// The PodGroup of a job; `None` for a pod without one, and while it does not exist.
@@ -206,7 +211,11 @@ impl Cluster {
         all.extend(self.pdb_infos().map(Event::from));
         all.extend(self.jobs.ids().filter_map(|id| self.group_info(id)).map(Event::from));
         let pods = self.tasks.iter().filter(|(_, task)| task.is_pod());
-        all.extend(pods.map(|(id, _)| self.pod_info(id).into()));
+        let mut shared: FxHashMap<(ClassId, [i64; 2]), Arc<PodRequests>> = FxHashMap::default();
+        all.extend(pods.map(|(id, task)| {
+            let requests = shared.entry((task.class, task.burst)).or_insert_with(|| self.requests(id));
+            self.pod_with(id, Arc::clone(requests)).into()
+        }));
         // Which pods the figures include is settled when they come.
         let usage = |(_, node): (NodeId, &Node)| Some(Event::from(node.usage.as_ref()?.measured(&node.name)));
         all.extend(nodes().filter_map(usage));

@@ -41,7 +41,7 @@ pub fn group(name: &str, min_member: u32) -> PodGroupInfo {
 /// A pending pod of ours without a group.
 pub fn pod(name: &str, requests: &str) -> PodInfo {
     PodInfo {
-        pod: PodRef { namespace: "ns".into(), name: name.into(), uid: name.into() },
+        pod: PodRef { namespace: "ns".into(), name: name.into(), uid: name.into() }.into(),
         created: Time(0),
         life: PodLife::default(),
         ours: true,
@@ -55,7 +55,7 @@ pub fn pod(name: &str, requests: &str) -> PodInfo {
         preemptable: None,
         gated: false,
         queue_gate: crate::event::QueueGate::None,
-        requests: PodRequests { containers: vec![resources(requests)], ..PodRequests::default() },
+        requests: PodRequests { containers: vec![resources(requests)], ..PodRequests::default() }.into(),
         constraints: Arc::new(Constraints::default()),
         labels: std::iter::empty().collect(),
         annotations: Annotations::default(),

@@ -37,12 +37,12 @@ const NO_CLASS: &str = "deviceclass/(none that exists)";
 pub struct Unoffered {
     /// Their names, sorted.
     names: Box<[Arc<str>]>,
-    requests: PodRequests,
+    requests: Arc<PodRequests>,
 }
 
 impl Unoffered {
     /// What the containers request.
-    pub(crate) fn requests(&self) -> &PodRequests {
+    pub(crate) fn requests(&self) -> &Arc<PodRequests> {
         &self.requests
     }
 
@@ -92,7 +92,10 @@ fn is_pod_level(name: &str) -> bool {
 
 impl Cluster {
     /// What a pod requests in all.
-    pub(crate) fn request_of_pod(&mut self, requests: &PodRequests) -> (Amounts, Option<Arc<Unoffered>>) {
+    pub(crate) fn request_of_pod(
+        &mut self,
+        requests: &Arc<PodRequests>,
+    ) -> (Amounts, Option<Arc<Unoffered>>) {
         let mut asked = Asked::new(&self.dims);
         let mut part = |list: &Resources| asked.amounts(list, |_| true);
         let parts = PodResources {

@@ -51,6 +51,8 @@ fn is_critical(task: &Task) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use phalanx_cluster::event::PodInfo;
     use phalanx_framework::plugin::EvictionKind;
@@ -61,7 +63,7 @@ mod tests {
         let with_class =
             |name: &str, class: &str| PodInfo { priority_class: Some(class.into()), ..pod(name, "cpu=1") };
         let mut system = pod("dns", "cpu=1");
-        system.pod.namespace = "kube-system".into();
+        Arc::make_mut(&mut system.pod).namespace = "kube-system".into();
         let cluster = cluster_of([
             with_class("a", "system-cluster-critical"),
             with_class("b", "system-node-critical"),

@@ -330,7 +330,7 @@ mod tests {
         };
         let with_limit = |text: &str| {
             let mut info = pod("p", "cpu=2");
-            info.requests.limits = vec![resources(text)];
+            Arc::make_mut(&mut info.requests).limits = vec![resources(text)];
             at(Some(Time(999)), info)
         };
         let new = || vec![at(Some(Time(999)), pod("p", "cpu=2"))];

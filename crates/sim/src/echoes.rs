@@ -1,9 +1,10 @@
 //! Events on their way to the watches of the scheduler.
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use phalanx_cluster::event::Event;
+use rustc_hash::FxHashMap;
 
 use crate::api_server::SimulatedPod;
 
@@ -40,7 +41,7 @@ pub(crate) struct Held {
 }
 
 /// Pods by UID.
-pub(crate) type Pods = BTreeMap<Arc<str>, Held>;
+pub(crate) type Pods = FxHashMap<Arc<str>, Held>;
 
 impl Deref for Held {
     type Target = SimulatedPod;

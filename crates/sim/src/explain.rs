@@ -29,7 +29,7 @@ impl Simulation {
         });
         known.or_else(|| {
             let here = |pod: &&PodInfo| *pod.pod.namespace == *question.namespace && question.means(pod);
-            let pod = self.api_server().pods().find(here)?;
+            let pod = self.api_server().pods().filter(here).min_by(|a, b| a.pod.uid.cmp(&b.pod.uid))?;
             Some(of_other_scheduler(&snapshot, pod.clone(), self.scheduler_name()))
         })
     }

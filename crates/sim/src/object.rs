@@ -8,7 +8,7 @@ use phalanx_api::names::{COOLDOWN_TIME, EXIT_CODES, JOB_RETRY_COUNT, RUN_SECONDS
 use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, is_name, slim};
-use phalanx_cluster::event::{Event, NodeUsage, PodInfo, PodPhase, PodRef, PodRequests, PvcInfo, Time};
+use phalanx_cluster::event::{Event, NodeUsage, PodInfo, PodPhase, PodRef, PvcInfo, Time};
 use serde_json::{Value, json};
 
 use crate::api_server::SimulatedPod;
@@ -278,7 +278,7 @@ impl Converter {
     /// The claims that a controller creates for a pod's ephemeral volumes.
     fn pvcs_of(&mut self, pod: &Value, info: &PodInfo) -> Result<Vec<PvcInfo>, Invalid> {
         let volumes = pod["spec"]["volumes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let PodRef { namespace, name, uid } = &info.pod;
+        let PodRef { namespace, name, uid } = &*info.pod;
         let claim = |volume: &Value| {
             let spec = volume.pointer("/ephemeral/volumeClaimTemplate/spec")?;
             let name = format!("{name}-{}", volume["name"].as_str().unwrap_or_default());
@@ -296,8 +296,7 @@ impl Converter {
         }
         self.remarks = phalanx_cache::remarks_of_pod(&pod);
         self.remarks.extend(nowhere(&pod));
-        let mut info = phalanx_cache::pod(&pod, &self.names, &mut self.interner)?;
-        fit(&mut info.requests);
+        let info = phalanx_cache::pod(&pod, &self.names, &mut self.interner)?;
         self.remarks.extend(ageless(&pod, &info));
         let checks = [pod_check::check, pod_whole_check::check, names_check::pod];
         sound(checks.into_iter().flat_map(|check| check(&pod.spec)).collect())?;
@@ -391,16 +390,6 @@ fn exit_code(pod: &slim::Pod) -> Result<i32, Invalid> {
     })?;
     let retry = text(JOB_RETRY_COUNT).and_then(|retry| retry.parse::<usize>().ok()).unwrap_or(0);
     Ok(codes.get(retry).or(codes.last()).copied().unwrap_or(0))
-}
-
-/// Takes no more memory than requests need: a million pods are held.
-fn fit(requests: &mut PodRequests) {
-    let PodRequests { containers, init, overhead, pod_level, limits } = requests;
-    let lists = containers.iter_mut().chain(limits.iter_mut()).chain(init.iter_mut().map(|(list, _)| list));
-    lists.chain([overhead]).chain(pod_level).for_each(Vec::shrink_to_fit);
-    containers.shrink_to_fit();
-    limits.shrink_to_fit();
-    init.shrink_to_fit();
 }
 
 fn grace_ms(pod: &Value) -> Result<i64, Invalid> {

@@ -1,13 +1,14 @@
 //! Makes the report from the scheduler's reasons, the Cluster and the API server.
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cluster::event::{PodInfo, PodPhase};
+use phalanx_cluster::event::{Key, PodInfo, PodPhase};
 use phalanx_cluster::id::NodeId;
 use phalanx_cluster::{Cluster, Node};
 use phalanx_core::decision::Cause;
 use phalanx_core::report::{GroupReport, QueueReport, Report as CoreReport};
 use phalanx_resource::Quantity;
+use rustc_hash::FxHashMap;
 
 use crate::api_server::ApiServer;
 use crate::report::{
@@ -16,7 +17,8 @@ use crate::report::{
 };
 
 pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServer) -> Report {
-    let mut pod_groups = groups(core, api_server);
+    let pods = Pods::of(api_server);
+    let mut pod_groups = groups(core, api_server, &pods);
     let hyper_nodes = hyper_nodes(cluster, &mut pod_groups);
     let bindings = api_server.bindings();
     Report {
@@ -28,17 +30,17 @@ pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServe
         jobs: BTreeMap::new(),
         cron_jobs: BTreeMap::new(),
         job_flows: BTreeMap::new(),
-        pods: single_pods(core, api_server),
-        singles: singles(api_server),
+        pods: single_pods(core, &pods),
+        singles: singles(&pods),
         queues: queues(&core.queues),
         busiest: None,
         stats: Stats {
             bound: bindings.len(),
             nodes: cluster.nodes.iter().filter(|(_, node)| node.exists).count(),
-            pending: api_server.pods().filter(|pod| waits(pod)).count(),
+            pending: pods.pending,
             ..Stats::default()
         },
-        nodes: nodes(cluster, api_server),
+        nodes: nodes(cluster, &pods),
         bindings,
     }
 }
@@ -52,19 +54,65 @@ fn waits(pod: &PodInfo) -> bool {
     pod.ours && pod.life.node.is_none() && pod.life.phase == PodPhase::Pending && !pod.life.deleting
 }
 
-/// `namespace/name` of the PodGroup that a pod names.
-fn group_of(pod: &PodInfo) -> Option<String> {
-    Some(format!("{}/{}", pod.pod.namespace, pod.group.as_ref()?))
+/// The PodGroup that a pod names.
+fn group_of(pod: &PodInfo) -> Option<Key> {
+    Some(Key { namespace: pod.pod.namespace.clone(), name: pod.group.clone()? })
 }
 
-fn groups(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, GroupOutcome> {
-    let told: BTreeMap<String, &GroupReport> =
-        core.groups.iter().filter(|group| !group.solo).map(|group| (group.key.to_string(), group)).collect();
-    let mut groups: BTreeMap<String, GroupOutcome> = api_server
+/// What is told of pods, found in one pass over all of them.
+#[derive(Default)]
+struct Pods<'a> {
+    /// By PodGroup that exists.
+    members: FxHashMap<&'a Key, Members<'a>>,
+    /// Those that name no PodGroup, or one that does not exist.
+    singles: Vec<&'a PodInfo>,
+    /// Their number by node, without those that failed.
+    by_node: FxHashMap<&'a str, u32>,
+    /// The number of those that wait.
+    pending: usize,
+}
+
+/// The pods of a PodGroup.
+#[derive(Default)]
+struct Members<'a> {
+    /// Those with a node, by node.
+    nodes: BTreeMap<&'a str, u32>,
+    /// Those that wait.
+    waiting: u32,
+}
+
+impl<'a> Pods<'a> {
+    fn of(api_server: &'a ApiServer) -> Self {
+        let members = api_server.groups().map(|group| (&group.key, Members::default()));
+        let mut pods = Self { members: members.collect(), ..Self::default() };
+        api_server.pods().for_each(|pod| pods.add(pod));
+        pods
+    }
+
+    fn add(&mut self, pod: &'a PodInfo) {
+        let node = pod.life.node.as_deref().filter(|_| pod.life.phase != PodPhase::Failed);
+        if let Some(node) = node {
+            *self.by_node.entry(node).or_default() += 1;
+        }
+        self.pending += usize::from(waits(pod));
+        match group_of(pod).and_then(|group| self.members.get_mut(&group)) {
+            Some(group) => {
+                node.into_iter().for_each(|node| *group.nodes.entry(node).or_default() += 1);
+                group.waiting += u32::from(waits(pod));
+            }
+            None => self.singles.push(pod),
+        }
+    }
+}
+
+fn groups(core: &CoreReport, api_server: &ApiServer, pods: &Pods<'_>) -> BTreeMap<String, GroupOutcome> {
+    let told: FxHashMap<&Key, &GroupReport> =
+        core.groups.iter().filter(|group| !group.solo).map(|group| (&group.key, group)).collect();
+    api_server
         .groups()
         .map(|group| {
-            let name = group.key.to_string();
-            let told = told.get(&name);
+            let told = told.get(&group.key);
+            let members = &pods.members[&group.key];
             let outcome = GroupOutcome {
                 phase: told.map_or(group.status.phase, |told| told.phase).as_str().to_owned(),
                 reasons: told.map(|told| told.reasons.clone()).unwrap_or_default(),
@@ -72,21 +120,13 @@ fn groups(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, GroupOu
                 lack: told.and_then(|told| lack(told)),
                 queue: group.queue.to_string(),
                 min_member: group.min_member,
+                nodes: members.nodes.iter().map(|(node, count)| ((*node).to_owned(), *count)).collect(),
+                waiting: members.waiting,
                 ..GroupOutcome::default()
             };
-            (name, outcome)
+            (group.key.to_string(), outcome)
         })
-        .collect();
-    for pod in api_server.pods() {
-        if let Some(group) = group_of(pod).and_then(|name| groups.get_mut(&name)) {
-            match &pod.life.node {
-                Some(_) if pod.life.phase == PodPhase::Failed => {}
-                Some(node) => *group.nodes.entry(node.to_string()).or_default() += 1,
-                None => group.waiting += u32::from(waits(pod)),
-            }
-        }
-    }
-    groups
+        .collect()
 }
 
 /// HyperNodes, and the one of each group.
@@ -122,29 +162,27 @@ fn hyper_nodes(
 }
 
 /// Waiting pods without a PodGroup object: they name none, or it is missing.
-fn single_pods(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, PodOutcome> {
-    let groups: BTreeSet<String> = api_server.groups().map(|group| group.key.to_string()).collect();
+fn single_pods(core: &CoreReport, pods: &Pods<'_>) -> BTreeMap<String, PodOutcome> {
     let told = core.groups.iter().filter(|group| !group.reasons.is_empty() || group.lack.is_some());
-    let reasons: BTreeMap<(bool, String), &GroupReport> =
-        told.map(|group| ((group.solo, group.key.to_string()), group)).collect();
-    api_server
-        .pods()
-        .filter(|pod| waits(pod) && group_of(pod).is_none_or(|group| !groups.contains(&group)))
+    let reasons: FxHashMap<(bool, &Key), &GroupReport> =
+        told.map(|group| ((group.solo, &group.key), group)).collect();
+    let waiting = pods.singles.iter().filter(|pod| waits(pod));
+    waiting
         .map(|pod| {
-            let job = group_of(pod).map_or_else(|| (true, pod.pod.to_string()), |group| (false, group));
-            let told =
-                reasons.get(&job).map(|told| PodOutcome { reasons: told.reasons.clone(), lack: lack(told) });
+            let own = || Key { namespace: pod.pod.namespace.clone(), name: pod.pod.name.clone() };
+            let (solo, job) = group_of(pod).map_or_else(|| (true, own()), |group| (false, group));
+            let told = reasons
+                .get(&(solo, &job))
+                .map(|told| PodOutcome { reasons: told.reasons.clone(), lack: lack(told) });
             (pod.pod.to_string(), told.unwrap_or_default())
         })
         .collect()
 }
 
 /// The nodes of pods of ours without a PodGroup object, those that ended too.
-fn singles(api_server: &ApiServer) -> BTreeMap<String, String> {
-    let groups: BTreeSet<String> = api_server.groups().map(|group| group.key.to_string()).collect();
-    let single = |pod: &&PodInfo| pod.ours && group_of(pod).is_none_or(|group| !groups.contains(&group));
-    let node = |pod: &PodInfo| Some((pod.pod.to_string(), pod.life.node.as_ref()?.to_string()));
-    api_server.pods().filter(single).filter_map(node).collect()
+fn singles(pods: &Pods<'_>) -> BTreeMap<String, String> {
+    let node = |pod: &&PodInfo| Some((pod.pod.to_string(), pod.life.node.as_ref()?.to_string()));
+    pods.singles.iter().filter(|pod| pod.ours).filter_map(node).collect()
 }
 
 pub(crate) fn lack(told: &GroupReport) -> Option<Lack> {
@@ -185,20 +223,13 @@ fn share(allocated: &BTreeMap<String, String>, deserved: &BTreeMap<String, Strin
     ratios.reduce(f64::max)
 }
 
-fn nodes(cluster: &Cluster, api_server: &ApiServer) -> BTreeMap<String, NodeOutcome> {
-    let mut nodes: BTreeMap<String, NodeOutcome> = cluster
-        .nodes
-        .iter()
-        .filter(|(_, node)| node.exists)
-        .map(|(_, node)| (node.name.to_string(), NodeOutcome { pods: 0, resources: usage(cluster, node) }))
-        .collect();
-    let placed = api_server.pods().filter(|pod| pod.life.phase != PodPhase::Failed);
-    for node in placed.filter_map(|pod| pod.life.node.as_deref()) {
-        if let Some(node) = nodes.get_mut(node) {
-            node.pods += 1;
-        }
-    }
-    nodes
+fn nodes(cluster: &Cluster, pods: &Pods<'_>) -> BTreeMap<String, NodeOutcome> {
+    let outcome = |node: &Node| NodeOutcome {
+        pods: pods.by_node.get(&*node.name).copied().unwrap_or_default(),
+        resources: usage(cluster, node),
+    };
+    let nodes = cluster.nodes.iter().filter(|(_, node)| node.exists);
+    nodes.map(|(_, node)| (node.name.to_string(), outcome(node))).collect()
 }
 
 fn usage(cluster: &Cluster, node: &Node) -> Vec<Usage> {

@@ -39,7 +39,7 @@ pub(crate) struct Reader {
     entries: Vec<Entry>,
     /// The first place of each object, by kind and name; pods by UID too.
     seen: BTreeMap<(Kind, String), Spot>,
-    uids: BTreeMap<Arc<str>, PodRef>,
+    uids: BTreeMap<Arc<str>, Arc<PodRef>>,
     schemas: Schemas,
     notes: Notes,
     /// Pods that wait for another scheduler, by its name.
@@ -205,12 +205,12 @@ impl Reader {
     /// Ends at the first pod with a problem: the other pods have the same problem.
     fn workload(&mut self, place: &Place, kind: &str, workload: Workload, mut owner: Value) {
         let Identity { label, wrong, .. } = object::identify(&mut owner, kind, true);
-        let maker = Maker {
+        let maker = Arc::new(Maker {
             label: label.as_str().into(),
             name: owner["metadata"]["name"].as_str().unwrap_or_default().into(),
             keeps_names: kind == "StatefulSet",
             later: workload::later(workload, &owner),
-        };
+        });
         for Invalid { field, problem } in workload::odd(workload, kind, &owner) {
             let key = format!("{kind} {field}");
             self.notes.odd(Kind::Pod, &key, problem, |problem| place.fault(&label, &field, problem));

@@ -82,12 +82,14 @@ impl Makers {
         let mut new = pod.clone();
         let info = &mut new.info;
         let old = info.pod.clone();
+        let mut name = old.name.clone();
         if !maker.keeps_names {
-            info.pod.name = format!("{}-{number}", maker.name).into();
+            name = format!("{}-{number}", maker.name).into();
             info.index =
                 info.index.map(|index| if ends_with(&old.name, index) { number as u32 } else { index });
         }
-        info.pod = PodRef { uid: format!("{}/{number}", old.uid).into(), ..info.pod.clone() };
+        let uid = format!("{}/{number}", old.uid).into();
+        info.pod = PodRef { uid, name, namespace: old.namespace.clone() }.into();
         (info.created, info.life.phase, info.life.deleting) = (now, PodPhase::Pending, false);
         (info.life.node, info.life.nominated, info.life.scheduled, info.life.unscheduled_message) =
             (None, None, None, None);

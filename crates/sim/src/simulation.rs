@@ -224,6 +224,8 @@ impl Simulation {
             watcher.passes(self, then);
             self.now = then;
             wakes += u32::from(!decided && step.is_none());
+            // Before pods change again, or the state of each would have to be kept until the next cycle.
+            self.deliver_watched(watcher);
             self.api_server.run_kubelets(self.now);
             (idle, wakes, turns) = if self.steps() == steps { (idle + 1, wakes, turns) } else { (0, 0, 0) };
             steps = self.steps();
@@ -261,13 +263,23 @@ impl Simulation {
     /// The report so far.
     pub fn report(&self) -> Report {
         let core = self.core_report();
-        let mut report = outcome::report(&core, &self.cluster, &self.api_server);
-        report.busiest = self.busiest_if_idle(&core).map(|busiest| BusiestQueues {
+        let mut report = self.outcome(&core);
+        self.tell_fragments(&core, &mut report);
+        report
+    }
+
+    /// The same without what is free of resources that nodes lack, for comparisons.
+    pub(crate) fn report_to_compare(&self) -> Report {
+        self.outcome(&self.core_report())
+    }
+
+    fn outcome(&self, core: &CoreReport) -> Report {
+        let mut report = outcome::report(core, &self.cluster, &self.api_server);
+        report.busiest = self.busiest_if_idle(core).map(|busiest| BusiestQueues {
             seconds: self.seconds(busiest.at),
             queues: outcome::queues(&busiest.queues),
         });
         self.controllers.tell(&mut report, self.now);
-        self.tell_fragments(&core, &mut report);
         report.stats.cycles = self.cycles;
         report.stats.pods = self.pods;
         report.stats.session_seconds = self.session_seconds;
@@ -382,6 +394,16 @@ impl Simulation {
         self.controllers.pods_once_admitted(self.now)
     }
 
+    fn deliver_watched(&mut self, watcher: &mut dyn Watcher) {
+        while let Some(event) = self.api_server.next_echo() {
+            if watcher.wants_busiest() {
+                self.past.before(&event, &self.scheduler, &self.cluster);
+            }
+            watcher.sees(&event, &mut self.api_server, self.now);
+            self.cluster.apply(event);
+        }
+    }
+
     /// Objects that are still to come.
     pub(crate) fn set_arrivals(&mut self, arrivals: Arrivals) {
         self.arrivals = arrivals;
@@ -399,13 +421,7 @@ impl Simulation {
     fn watched_cycle(&mut self, clock: &mut dyn FnMut() -> f64, watcher: &mut dyn Watcher) -> bool {
         self.arrive();
         let worked = self.controllers.run(&mut self.api_server, self.now);
-        while let Some(event) = self.api_server.next_echo() {
-            if watcher.wants_busiest() {
-                self.past.before(&event, &self.scheduler, &self.cluster);
-            }
-            watcher.sees(&event, &mut self.api_server, self.now);
-            self.cluster.apply(event);
-        }
+        self.deliver_watched(watcher);
         let begun = clock();
         let outcome = self.scheduler.run(&mut self.cluster, self.now);
         self.session_seconds += clock() - begun;

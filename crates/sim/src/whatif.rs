@@ -77,7 +77,7 @@ impl WhatIf {
             Some(cycles) => simulation.run_cycles(cycles, clock),
             None => simulation.run_to_rest(clock)?,
         }
-        Ok(simulation.report())
+        Ok(simulation.report_to_compare())
     }
 }
 

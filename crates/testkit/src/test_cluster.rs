@@ -325,7 +325,7 @@ impl TestCluster {
     /// Deletes the pod.
     pub fn gone(&mut self, pod: &str) -> &mut Self {
         let pod = self.pods.remove(pod).expect("a pod of this name");
-        self.add(Event::PodGone(pod.pod.uid))
+        self.add(Event::PodGone(pod.pod.uid.clone()))
     }
 
     /// PodGroups and pods without one, in words.

@@ -142,13 +142,13 @@ impl Like {
             Like::Equal | Like::NotAdmitted | Like::Preempt => {}
             Like::Elastic => {
                 if pod.life.node.is_some() {
-                    pod.requests.containers = vec![resources(&[(DRIVER, "1")])];
+                    Arc::make_mut(&mut pod.requests).containers = vec![resources(&[(DRIVER, "1")])];
                 }
             }
             Like::Unlike | Like::PreemptUnlike => {
                 let memory = format!("{}Ki", 4_000_000 + at);
                 let request = resources(&[("cpu", &cores.to_string()), ("memory", &memory)]);
-                pod.requests.containers = vec![request];
+                Arc::make_mut(&mut pod.requests).containers = vec![request];
             }
             Like::Claims | Like::Unbound => {
                 let class = if self == Like::Claims { "waits" } else { "immediate" };
@@ -169,7 +169,7 @@ impl Like {
                 pod.labels = [(APP.into(), app.into())].into_iter().collect();
             }
             Like::BestEffort => {
-                pod.requests.containers.clear();
+                Arc::make_mut(&mut pod.requests).containers.clear();
                 if never {
                     constraints.node_selector = vec![("nowhere".into(), "".into())];
                 }

@@ -1,10 +1,12 @@
 //! Requests of containers.
 
+use std::sync::Arc;
+
 use phalanx_cluster::event::PodRequests;
 
 use crate::{pod, pod_spec, shown, try_pod};
 
-fn requests(spec: &str) -> PodRequests {
+fn requests(spec: &str) -> Arc<PodRequests> {
     pod(&pod_spec(spec)).requests
 }
 

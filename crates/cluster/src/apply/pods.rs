@@ -114,7 +114,7 @@ impl Cluster {
         let job_slot = job.map_or(0, |job| self.jobs[job].tasks.len() as u32);
         let burst = self.burst(info, class);
         let task = self.tasks.insert(Task {
-            pod: Arc::new(info.pod.clone()),
+            pod: Arc::clone(&info.pod),
             job,
             class,
             status: Status::Pending,

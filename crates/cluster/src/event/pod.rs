@@ -91,7 +91,7 @@ pub struct PodRequests {
 #[serde(rename_all = "camelCase")]
 pub struct PodInfo {
     /// Its name.
-    pub pod: PodRef,
+    pub pod: Arc<PodRef>,
     /// Creation.
     pub created: Time,
     /// Where the pod is in its life.
@@ -119,7 +119,7 @@ pub struct PodInfo {
     /// The gate that holds the pod until its queue has room.
     pub queue_gate: QueueGate,
     /// Requests.
-    pub requests: PodRequests,
+    pub requests: Arc<PodRequests>,
     /// Constraints.
     pub constraints: Arc<Constraints>,
     /// ResourceClaims; `None` for a pod without any.

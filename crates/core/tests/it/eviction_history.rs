@@ -276,7 +276,8 @@ pub(crate) fn again(test: &mut TestCluster, made: &mut BTreeMap<String, u32>, po
         life: PodLife { node: None, phase: PodPhase::Pending, nominated: None, deleting: false, ..pod.life },
         ..pod
     };
-    (next.pod.name, next.pod.uid) = (name.clone(), name);
+    let of = std::sync::Arc::make_mut(&mut next.pod);
+    (of.name, of.uid) = (name.clone(), name);
     test.add(next);
 }
 

@@ -216,7 +216,8 @@ proptest! {
                 made += 1;
                 let name: std::sync::Arc<str> = format!("{}-{made}", pod.group.as_deref().unwrap_or("solo")).into();
                 let mut next = PodInfo { index: Some(made), life: PodLife { node: None, phase: PodPhase::Pending, nominated: None, ..pod.life }, ..pod };
-                (next.pod.name, next.pod.uid) = (name.clone(), name);
+                let of = std::sync::Arc::make_mut(&mut next.pod);
+                (of.name, of.uid) = (name.clone(), name);
                 test.add(next);
             }
         }

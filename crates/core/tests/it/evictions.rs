@@ -137,7 +137,7 @@ fn protected_pods_are_not_evicted() {
     type Change = fn(&mut PodInfo);
     let protected: [(&str, Change); 5] = [
         ("annotation", |pod| pod.preemptable = Some(false)),
-        ("kube-system", |pod| pod.pod.namespace = "kube-system".into()),
+        ("kube-system", |pod| Arc::make_mut(&mut pod.pod).namespace = "kube-system".into()),
         ("critical", |pod| pod.priority_class = Some("system-node-critical".into())),
         ("leaving", |pod| pod.life.deleting = true),
         ("another scheduler's", |pod| (pod.ours, pod.group) = (false, None)),

@@ -1,4 +1,6 @@
 //! Pods that `shuffle` moves, and the places that are kept for their successors.
+use std::sync::Arc;
+
 use phalanx_cluster::event::{Event, Measure, NodeInfo, NodeUsage, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::RetryLimits;
 use phalanx_framework::conf::{ActionConf, Conf, PluginConf, Tier, Value};
@@ -171,7 +173,7 @@ fn the_successor_of_a_pod_without_labels_has_the_same_name() {
     test.gone("db-0").add(pod("other", "cpu=2"));
     assert!(test.run().bound.is_empty());
     let mut next = pod("db-0", "cpu=2");
-    next.pod.uid = "second".into();
+    Arc::make_mut(&mut next.pod).uid = "second".into();
     test.add(next);
     assert_eq!(test.run().names(), ["db-0"]);
 }

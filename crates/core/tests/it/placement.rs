@@ -197,7 +197,7 @@ fn pod_of(kind: usize, look: usize, name: &str) -> PodInfo {
     };
     let mut pod = pod(name, requests[kind % PLAIN]);
     let (namespace, labels) = around::look(look);
-    pod.pod.namespace = namespace.into();
+    Arc::make_mut(&mut pod.pod).namespace = namespace.into();
     PodInfo { constraints: Arc::new(constraints), labels, ..pod }
 }
 

@@ -63,7 +63,7 @@ impl Waiting<'_> {
     fn made(like: &PodInfo, role: &Arc<str>, count: u32) -> impl Iterator<Item = Event> {
         (1..=count).map(move |number| {
             let name: Arc<str> = format!("{}-added-{role}-{number}", like.pod.name).into();
-            let pod = PodRef { uid: name.clone(), name, namespace: like.pod.namespace.clone() };
+            let pod = PodRef { uid: name.clone(), name, namespace: like.pod.namespace.clone() }.into();
             let (role, life) = (role.clone(), PodLife::default());
             Event::from(PodInfo { pod, role, life, gated: false, index: None, ..like.clone() })
         })

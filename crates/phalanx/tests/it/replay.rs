@@ -27,7 +27,7 @@ fn start(inputs: bool) -> Line<Value> {
 
 fn pod(name: &str) -> PodInfo {
     PodInfo {
-        pod: PodRef { namespace: "ml".into(), name: name.into(), uid: name.into() },
+        pod: PodRef { namespace: "ml".into(), name: name.into(), uid: name.into() }.into(),
         created: Time(1),
         life: PodLife::default(),
         ours: true,
@@ -44,7 +44,8 @@ fn pod(name: &str) -> PodInfo {
         requests: PodRequests {
             containers: vec![vec![("cpu".into(), "1".parse().unwrap())]],
             ..PodRequests::default()
-        },
+        }
+        .into(),
         constraints: Arc::default(),
         claims: None,
         annotations: std::iter::empty().collect(),

@@ -68,7 +68,7 @@ fn cluster() -> (Cluster, Scheduler) {
     old.key = Key::new("other", "old");
     cluster.apply(old.into());
     let mut pod = running(member("old", 0, "cpu=3"), "n1");
-    pod.pod.namespace = "other".into();
+    Arc::make_mut(&mut pod.pod).namespace = "other".into();
     cluster.apply(pod.into());
     cluster.apply(group("new", 1).into());
     cluster.apply(member("new", 0, "cpu=2").into());

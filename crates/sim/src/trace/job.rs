@@ -73,7 +73,7 @@ impl Job {
                 self.name.as_str().into()
             };
             let uid = format!("{UID}{place}.{member}").into();
-            pod.info.pod = PodRef { namespace: pod.info.pod.namespace.clone(), name, uid };
+            pod.info.pod = PodRef { namespace: pod.info.pod.namespace.clone(), name, uid }.into();
             pod.info.index = self.group.is_some().then_some(member);
             pod.info.created = now;
             Object::Pod(Box::new(pod))
@@ -133,7 +133,7 @@ impl Maker {
                 pvcs: Vec::new(),
                 grace_ms: 0,
                 templates: Vec::new(),
-                maker: Some(maker),
+                maker: Some(maker.into()),
             },
         })
     }

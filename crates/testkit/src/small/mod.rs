@@ -4,8 +4,8 @@ mod brute_force;
 use std::sync::Arc;
 
 use phalanx_cluster::event::{
-    Constraints, NodeInfo, Operator, PodGroupInfo, PodInfo, PodRules, PodSelector, PodTerm, Requirement,
-    Spread,
+    Constraints, NodeInfo, Operator, PodGroupInfo, PodInfo, PodRef, PodRules, PodSelector, PodTerm,
+    Requirement, Spread,
 };
 use phalanx_cluster::label::Selector;
 use phalanx_framework::conf::Conf;
@@ -216,8 +216,8 @@ impl Held {
     fn info(&self) -> PodInfo {
         let mut pod =
             running(member(&format!("g{}", self.gang), 0, &text(self.asks)), &format!("n{}", self.node));
-        pod.pod.name = self.name.as_str().into();
-        pod.pod.uid = self.name.as_str().into();
+        let name: Arc<str> = self.name.as_str().into();
+        pod.pod = Arc::new(PodRef { uid: Arc::clone(&name), name, ..PodRef::clone(&pod.pod) });
         pod.labels = labels(&self.rules.colours, "colour").collect();
         pod.constraints = Arc::new(Constraints { pod_rules: self.rules.info(), ..Constraints::default() });
         pod

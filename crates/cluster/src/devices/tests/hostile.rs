@@ -112,8 +112,9 @@ fn thousands_of_claims_that_get_their_turn_at_once_hold_nobody_up() {
 fn in_namespace(namespace: &str, mut claim: ClaimInfo, mut pod: PodInfo) -> (ClaimInfo, PodInfo) {
     claim.key.namespace = namespace.into();
     claim.uid = format!("{namespace}/{}", claim.key.name).into();
-    pod.pod.namespace = namespace.into();
-    pod.pod.uid = format!("{namespace}/{}", pod.pod.name).into();
+    let name = Arc::make_mut(&mut pod.pod);
+    name.namespace = namespace.into();
+    name.uid = format!("{namespace}/{}", name.name).into();
     (claim, pod)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use phalanx_cluster::event::{
     AccessModes, ClaimAllocation, ClaimInfo, ClaimRequest, Constraints, CsiNodeInfo, DeviceClassInfo,
     DeviceInfo, DeviceName, DeviceValue, Event, GivenDevice, Key, NodeInfo, NodeTerm, Operator, PodClaim,
-    PodGroupInfo, PodInfo, PodVolume, PvcInfo, Requirement, SliceInfo, SliceNodes, StorageClassInfo,
+    PodGroupInfo, PodInfo, PodRef, PodVolume, PvcInfo, Requirement, SliceInfo, SliceNodes, StorageClassInfo,
     VolumeInfo,
 };
 use phalanx_framework::conf::{Conf, Flag};
@@ -550,8 +550,8 @@ impl Held {
     fn info(&self) -> PodInfo {
         let cores = format!("cpu={}", self.wish.cores);
         let mut pod = running(member(&format!("g{}", self.gang), 0, &cores), &format!("n{}", self.node));
-        pod.pod.name = self.name.as_str().into();
-        pod.pod.uid = self.name.as_str().into();
+        let name: Arc<str> = self.name.as_str().into();
+        pod.pod = Arc::new(PodRef { uid: Arc::clone(&name), name, ..PodRef::clone(&pod.pod) });
         pod.preemptable = (!self.preemptable).then_some(false);
         self.wish.give_to(pod)
     }
