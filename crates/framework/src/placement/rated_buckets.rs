@@ -74,8 +74,20 @@ pub(super) struct GroupHeaps {
     links: Links<Rating>,
     /// By slot, the group in whose heap it is; [`NIL`] for a bucket that is not feasible.
     group_of: Vec<u32>,
-    /// By group, the slot on top.
-    tops: Vec<u32>,
+    /// By group.
+    tops: Vec<Top>,
+}
+
+/// The bucket on top of a heap. Its rating is here too: all tops are compared for each pod.
+#[derive(Clone, Copy, Debug)]
+struct Top {
+    rating: Rating,
+    /// [`NIL`] for an empty heap.
+    slot: u32,
+}
+
+impl Top {
+    const NONE: Top = Top { rating: Rating::NONE, slot: NIL };
 }
 
 impl GroupHeaps {
@@ -100,26 +112,30 @@ impl GroupHeaps {
         }
         let before = std::mem::replace(&mut self.group_of[slot], group);
         if before != NIL {
-            let top = &mut self.tops[before as usize];
-            *top = self.links.remove(*top, slot as u32);
+            let top = self.links.remove(self.tops[before as usize].slot, slot as u32);
+            self.set_top(before, top);
         }
         self.links.0[slot].key = rating;
         if group != NIL {
             if self.tops.len() <= group as usize {
-                self.tops.resize(group as usize + 1, NIL);
+                self.tops.resize(group as usize + 1, Top::NONE);
             }
-            let top = &mut self.tops[group as usize];
-            *top = self.links.meld(*top, slot as u32);
+            let top = self.links.meld(self.tops[group as usize].slot, slot as u32);
+            self.set_top(group, top);
         }
     }
 
+    fn set_top(&mut self, group: u32, slot: u32) {
+        let rating = self.links.key(slot).unwrap_or(Rating::NONE);
+        self.tops[group as usize] = Top { rating, slot };
+    }
+
     fn best(&self, score_of: impl Fn(u32) -> i64) -> Option<(usize, Rating)> {
-        let rating = |(top, group): (&u32, u32)| {
-            let rating = self.links.key(*top)?;
-            Some((Rating { score: rating.score + score_of(group), ..rating }, *top as usize))
+        let tops = self.tops.iter().zip(0..).filter(|(top, _)| top.slot != NIL);
+        let rated = |(Top { rating, slot }, group): (&Top, u32)| {
+            (Rating { score: rating.score + score_of(group), ..*rating }, *slot)
         };
-        let best = self.tops.iter().zip(0..).filter_map(rating).max();
-        best.map(|(rating, slot)| (slot, rating))
+        tops.map(rated).max().map(|(rating, slot)| (slot as usize, rating))
     }
 }
 

@@ -13,7 +13,7 @@ use super::domains::DomainIndex;
 use super::heap::NIL;
 use super::rating::{AttributeVerdict, in_millionths};
 use super::{Fit, Limits};
-use crate::plugin::NodeRules;
+use crate::plugin::{NodeRules, TopologyScorer};
 use phalanx_cluster::id::{NodeId, TermId, TopologyId};
 use phalanx_cluster::{Class, Cluster, Tally, TermChange};
 
@@ -60,10 +60,45 @@ struct DomainGroup {
     /// One of its attribute sets.
     example: u32,
     verdict: TopologyVerdict,
-    /// By scorer: the score before it is normalised.
-    raw: Vec<f64>,
-    /// The sum of the scores, in millionths.
-    score: i64,
+}
+
+/// The scores of all groups, in lists by group: they are normalised anew for each pod.
+#[derive(Debug, Default)]
+struct GroupScores {
+    /// By scorer: the scores before they are normalised. [`f64::NAN`] for a group without attribute sets.
+    raw: Vec<Vec<f64>>,
+    /// Memory for the scores of one scorer while they are normalised.
+    normalised: Vec<f64>,
+    /// The sums of the scores, in millionths.
+    sums: Vec<i64>,
+}
+
+impl GroupScores {
+    fn set(&mut self, scorer: usize, group: usize, score: f64) {
+        let raw = &mut self.raw[scorer];
+        if raw.len() <= group {
+            raw.resize(group + 1, f64::NAN);
+        }
+        raw[group] = score;
+    }
+
+    fn remove(&mut self, group: usize) {
+        self.raw.iter_mut().filter_map(|raw| raw.get_mut(group)).for_each(|score| *score = f64::NAN);
+    }
+
+    /// Normalises the scores over all groups.
+    fn normalise(&mut self, scorers: &[Box<dyn TopologyScorer>], groups: usize) {
+        let Self { raw, normalised, sums } = self;
+        sums.clear();
+        sums.resize(groups, 0);
+        for (scorer, raw) in scorers.iter().zip(raw) {
+            normalised.clone_from(raw);
+            scorer.normalise(normalised);
+            for (sum, score) in sums.iter_mut().zip(&*normalised) {
+                *sum += in_millionths(*score);
+            }
+        }
+    }
 }
 
 /// What the rules by topology domain say of all attribute sets.
@@ -74,6 +109,7 @@ pub(super) struct TopologyVerdicts {
     groups: Vec<DomainGroup>,
     free: Vec<u32>,
     by_marks: FxHashMap<Arc<[Mark]>, u32>,
+    scores: GroupScores,
     /// By attribute set; [`NIL`] for those whose nodes do not pass the filters by attributes. Empty without rules.
     group_of: Vec<u32>,
     cursor: u64,
@@ -127,7 +163,7 @@ impl TopologyVerdicts {
 
     /// The score of a group, in millionths; 0 for [`NIL`].
     pub(super) fn score_of(&self, group: u32) -> i64 {
-        self.groups.get(group as usize).map_or(0, |group| group.score)
+        self.scores.sums.get(group as usize).copied().unwrap_or(0)
     }
 
     /// Groups all attribute sets, and asks the rules about all groups.
@@ -148,6 +184,7 @@ impl TopologyVerdicts {
         self.terms.sort_unstable();
         self.terms.dedup();
         self.group_of.resize(verdicts.len(), NIL);
+        self.scores.raw = vec![Vec::new(); rules.topology_scorers.len()];
         let mut marks = Vec::new();
         for (attribute_set, verdict) in (0..).zip(verdicts) {
             if let (Some(Ok(_)), Some(node)) = (verdict, buckets.example(attribute_set)) {
@@ -158,7 +195,7 @@ impl TopologyVerdicts {
         for group in 0..self.groups.len() {
             self.ask(input, group);
         }
-        self.score(input);
+        self.scores.normalise(&rules.topology_scorers, self.groups.len());
     }
 
     /// Catches up with the pods that are counted in topology domains.
@@ -242,8 +279,10 @@ impl TopologyVerdicts {
                 asked.extend(self.join(attribute_set, &marks));
             }
         }
-        let (new, groups) = (asked.len(), 0..self.groups.len());
-        asked.extend(groups.filter(|group| touched.has(&self.groups[*group])));
+        let new = asked.len();
+        if touched.everywhere || !touched.large.is_empty() {
+            asked.extend((0..self.groups.len()).filter(|group| touched.has(&self.groups[*group])));
+        }
         let mut flipped = Vec::new();
         for (at, group) in asked.iter().copied().enumerate() {
             if self.ask(input, group) && at >= new {
@@ -251,7 +290,7 @@ impl TopologyVerdicts {
             }
         }
         if !asked.is_empty() || !moved.is_empty() {
-            self.score(input);
+            self.scores.normalise(&input.rules.topology_scorers, self.groups.len());
         }
         self.changed(&flipped, &moved)
     }
@@ -322,8 +361,6 @@ impl TopologyVerdicts {
             attribute_sets: 0,
             example: NIL,
             verdict: TopologyVerdict::NO_OPINION,
-            raw: Vec::new(),
-            score: 0,
         };
         let id = self.free.pop().unwrap_or(self.groups.len() as u32);
         self.by_marks.insert(group.marks.clone(), id);
@@ -341,6 +378,7 @@ impl TopologyVerdicts {
         group.attribute_sets -= 1;
         if group.attribute_sets == 0 {
             self.by_marks.remove(&group.marks);
+            self.scores.remove(id as usize);
             self.free.push(id);
         } else if group.example == attribute_set {
             let other = self.group_of.iter().position(|other| *other == id);
@@ -351,29 +389,14 @@ impl TopologyVerdicts {
     /// Asks the rules about a group. Returns whether an answer of a filter changed.
     fn ask(&mut self, input: &RankingInput<'_>, group: usize) -> bool {
         let RankingInput { cluster, rules, buckets, .. } = input;
-        let group = &mut self.groups[group];
+        let (at, group) = (group, &mut self.groups[group]);
         let Some(node) = buckets.example(group.example) else { return false };
         let passes = |fit| rules.topology_filters.iter().all(|filter| filter(cluster, node, fit).is_ok());
         let now = TopologyVerdict { idle: passes(Fit::Idle), future_idle: passes(Fit::FutureIdle) };
-        group.raw.clear();
-        group.raw.extend(rules.topology_scorers.iter().map(|scorer| scorer.score(cluster, node)));
+        for (number, scorer) in rules.topology_scorers.iter().enumerate() {
+            self.scores.set(number, at, scorer.score(cluster, node));
+        }
         std::mem::replace(&mut group.verdict, now) != now
-    }
-
-    /// Normalises the scores over all groups.
-    fn score(&mut self, input: &RankingInput<'_>) {
-        let live = |group: &&mut DomainGroup| group.attribute_sets > 0;
-        let mut groups: Vec<&mut DomainGroup> = self.groups.iter_mut().filter(live).collect();
-        for group in &mut groups {
-            group.score = 0;
-        }
-        for (at, scorer) in input.rules.topology_scorers.iter().enumerate() {
-            let mut scores: Vec<f64> = groups.iter().map(|group| group.raw[at]).collect();
-            scorer.normalise(&mut scores);
-            for (group, score) in groups.iter_mut().zip(scores) {
-                group.score += in_millionths(score);
-            }
-        }
     }
 }
 

@@ -73,7 +73,7 @@ pub trait TopologyScorer: Send + Sync {
     /// The raw score, in any unit.
     fn score(&self, cluster: &Cluster, node: NodeId) -> f64;
     /// Brings raw scores to 0..=100 and multiplies them by the weight. The result must not depend on how many nodes
-    /// have a score.
+    /// have a score. [`f64::NAN`] is no score, and what becomes of it does not matter.
     fn normalise(&self, scores: &mut [f64]);
 }
 

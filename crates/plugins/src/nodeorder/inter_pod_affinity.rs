@@ -4,6 +4,7 @@
 use super::MAX_SCORE;
 use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{ClassId, NodeId};
+use phalanx_framework::placement::floor;
 use phalanx_framework::plugin::TopologyScorer;
 
 /// kube-scheduler's InterPodAffinity score.
@@ -32,7 +33,7 @@ impl TopologyScorer for InterPodAffinityScorer {
         let range = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
         for score in scores {
             let of_range =
-                if range > 0.0 { (MAX_SCORE as f64 * ((*score - least) / range)).floor() } else { 0.0 };
+                if range > 0.0 { floor(MAX_SCORE as f64 * ((*score - least) / range)) } else { 0.0 };
             *score = of_range * self.weight as f64;
         }
     }

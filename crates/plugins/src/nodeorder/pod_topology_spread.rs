@@ -4,6 +4,7 @@
 use super::MAX_SCORE;
 use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{ClassId, NodeId};
+use phalanx_framework::placement::floor;
 use phalanx_framework::plugin::TopologyScorer;
 
 /// kube-scheduler's PodTopologySpread score.
@@ -36,7 +37,7 @@ impl TopologyScorer for PodTopologySpreadScorer {
             let share = match *score {
                 NO_LABEL => 0.0,
                 _ if most == 0.0 => full,
-                score => (full * (most + least - score) / most).floor(),
+                score => floor(full * (most + least - score) / most),
             };
             *score = share * self.weight as f64;
         }
