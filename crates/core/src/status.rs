@@ -104,7 +104,10 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
     let texts: Vec<String> = refusals.iter().map(text).collect();
     let head = match job.kind {
         JobKind::Solo => String::new(),
-        JobKind::Group => format!("{}/{} tasks in gang unschedulable: ", job.waiting(), job.counts.total()),
+        JobKind::Group => {
+            let [waiting, all] = [job.waiting(), job.counts.total()].map(|count| count.to_string());
+            [&waiting, "/", &*all, " tasks in gang unschedulable: "].concat()
+        }
     };
     let message = (!texts.is_empty()).then(|| message_of(&(head + &texts.join("; ")), lack.as_deref()));
     Verdict { gang, message, reason, texts }
@@ -320,7 +323,9 @@ impl<'a> StatusWrite<'a> {
     }
 
     fn make(&self, conditions: &[Condition], clock: &mut ConditionClock) -> Vec<Condition> {
-        let mut conditions = conditions.to_vec();
+        let known = conditions;
+        let mut conditions = Vec::with_capacity(known.len() + 1);
+        conditions.extend_from_slice(known);
         if let Some(spec) = &self.put {
             match conditions.iter_mut().find(|old| *old.kind == *spec.kind) {
                 Some(old) if spec.is(old) => {}

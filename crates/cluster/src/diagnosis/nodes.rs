@@ -241,7 +241,8 @@ impl FitError {
         let others =
             most.map(|(_, nodes)| format!("{nodes} Insufficient {} other resources", others.count()));
         short.truncate(RESOURCES_MAX);
-        short.into_iter().map(|(text, nodes)| format!("{nodes} {text}")).chain(others).collect()
+        let each = short.into_iter().map(|(text, nodes)| [&nodes.to_string(), " ", &*text].concat());
+        each.chain(others).collect()
     }
 
     /// The taints of the most nodes by name, and the number of nodes with other taints.
