@@ -27,6 +27,8 @@ mod machine;
 mod network;
 mod preempt;
 mod refusal;
+#[cfg(feature = "simulate")]
+mod simulate;
 mod supply;
 #[path = "../../phalanx/src/usage.rs"]
 mod usage;
@@ -74,6 +76,9 @@ enum Bench {
     Events(events::Options),
     /// A cycle for one new pod in a cluster full of running ones.
     Idle(idle::Options),
+    /// A simulation of many pods, from manifests to the report.
+    #[cfg(feature = "simulate")]
+    Simulate(simulate::Options),
     /// What the page shows of a full cluster with gangs that wait.
     View(view::Options),
     /// What a journal adds to the thread of the cycle.
@@ -163,6 +168,8 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Network(options) => network::run(&options)?,
         Bench::NetworkLoad(options) => network::load::run(&options)?,
         Bench::NetworkBest(options) => network::best::run(&options)?,
+        #[cfg(feature = "simulate")]
+        Bench::Simulate(options) => simulate::run(&options)?,
         Bench::View(options) => view::run(&options)?,
         #[cfg(feature = "journal")]
         Bench::Journal(options) => journal::run(&options)?,
