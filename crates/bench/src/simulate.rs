@@ -38,7 +38,7 @@ impl Cluster {
 }
 
 impl Source for Cluster {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "cluster.yaml"
     }
 

@@ -97,7 +97,9 @@ impl<'a> Pods<'a> {
         self.pending += usize::from(waits(pod));
         match group_of(pod).and_then(|group| self.members.get_mut(&group)) {
             Some(group) => {
-                node.into_iter().for_each(|node| *group.nodes.entry(node).or_default() += 1);
+                if let Some(node) = node {
+                    *group.nodes.entry(node).or_default() += 1;
+                }
                 group.waiting += u32::from(waits(pod));
             }
             None => self.singles.push(pod),
