@@ -16,9 +16,11 @@
 pub mod chart;
 pub mod crds;
 pub mod fake;
+pub mod link;
 pub mod phalanx;
 pub mod plane;
 pub mod wait;
 
+pub use link::Link;
 pub use phalanx::Phalanx;
 pub use plane::{Daemon, Plane, PlaneOptions};

@@ -107,6 +107,9 @@ fn play(seeds: &Range<u64>, bug: Option<Planted>, until_found: bool) -> Result<S
             let first = next.fetch_add(TOGETHER, Ordering::Relaxed);
             for seed in (first..first.saturating_add(TOGETHER)).take_while(|seed| *seed < seeds.end) {
                 one(seed, bug, &mut sum)?;
+                if until_found && !sum.violations.is_empty() {
+                    break;
+                }
             }
             if first >= seeds.end || (until_found && !sum.violations.is_empty()) {
                 next.store(seeds.end, Ordering::Relaxed);

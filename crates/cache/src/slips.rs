@@ -20,7 +20,8 @@ pub(crate) fn of_pod(spec: &slim::PodSpec) -> Vec<Invalid> {
     found.extend(spread.map(|(at, _)| no_selector(format!("spec.topologySpreadConstraints[{at}]"))));
     for (list, containers) in [("containers", &spec.containers), ("initContainers", &spec.init_containers)] {
         for (at, container) in containers.iter().enumerate() {
-            found.extend(parts_of_bytes(&format!("spec.{list}[{at}].resources"), &container.resources));
+            let place = || format!("spec.{list}[{at}].resources");
+            found.extend(parts_of_bytes(place, &container.resources));
         }
     }
     found.extend(shares_of_cards(spec));
@@ -36,10 +37,11 @@ fn shares_of_cards(spec: &slim::PodSpec) -> Option<Invalid> {
         let slim::Resources { requests, limits } = &container.resources;
         let both = [("requests", requests), ("limits", limits)];
         let names = both.into_iter().flat_map(|(of, amounts)| amounts.keys().map(move |name| (of, name)));
-        names.map(move |(of, name)| (name, format!("spec.{list}[{at}].resources.{of}.{name}")))
+        names.map(move |(of, name)| (list, at, of, name))
     });
-    let mut asked = asked.filter(|(name, _)| is_of_cards(name));
-    let (name, field) = asked.next().filter(|_| spec.node_name.is_none())?;
+    let mut asked = asked.filter(|(.., name)| is_of_cards(name));
+    let (list, at, of, name) = asked.next().filter(|_| spec.node_name.is_none())?;
+    let field = format!("spec.{list}[{at}].resources.{of}.{name}");
     let problem = format!(
         "{name} counts as an amount of the node only: the cards are not looked at, and perhaps no single card has room for the pod"
     );
@@ -78,7 +80,7 @@ fn no_selector(place: String) -> Invalid {
 }
 
 /// `m` is a thousandth, not a million.
-fn parts_of_bytes(place: &str, of: &slim::Resources) -> Vec<Invalid> {
+fn parts_of_bytes(place: impl Fn() -> String, of: &slim::Resources) -> Vec<Invalid> {
     let lists = [("requests", &of.requests), ("limits", &of.limits)];
     let amounts = lists.iter().flat_map(|(list, amounts)| amounts.iter().map(move |it| (list, it)));
     let bytes = |name: &str| matches!(name, "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
@@ -87,7 +89,7 @@ fn parts_of_bytes(place: &str, of: &slim::Resources) -> Vec<Invalid> {
             amount.0.as_ref().ok().filter(|amount| bytes(name) && amount.units() != amount.units_floor())?;
         let problem =
             format!("found {amount}, not a whole number of bytes, expected one such as 100M or 100Mi");
-        Some(Invalid { field: format!("{place}.{list}.{name}"), problem })
+        Some(Invalid { field: format!("{}.{list}.{name}", place()), problem })
     });
     told.collect()
 }

@@ -8,6 +8,7 @@ use phalanx_api::batch::{CronJob, Job};
 use phalanx_api::flow::{JobFlow, JobTemplate};
 use phalanx_api::topology::HyperNode;
 use phalanx_api::v1beta1::{PodGroup, Queue};
+use serde::Serialize;
 
 /// What reconciling an object came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,7 +64,8 @@ pub struct Note {
 }
 
 /// An object that a controller writes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 #[expect(missing_docs, reason = "each is named after its kind")]
 pub enum Object {
     Pod(Box<Pod>),

@@ -44,7 +44,7 @@ impl Controllers {
             reporter: ("vc-controller-manager".to_owned(), "host".to_owned()),
             clock: start.clocks.clock(),
         };
-        let read = Watched::of(Role::Controllers).map(kept);
+        let read: Vec<Kept> = Watched::of(Role::Controllers).into_iter().flat_map(kept).copied().collect();
         let others = Kept::ALL.into_iter().filter(|kind| !read.contains(kind));
         others.for_each(|kind| driver.take_in(Input::Listed(kind)));
         (Self { driver, wire, inputs, running: FuturesUnordered::new(), bug }, sender)
@@ -73,14 +73,14 @@ impl Controllers {
     }
 }
 
-/// The kind as the controllers name it.
-pub fn kept(kind: Watched) -> Kept {
+/// The kind as the controllers name it: two for pods, which have a watch for those of Jobs and one for the others.
+pub fn kept(kind: Watched) -> &'static [Kept] {
     match kind {
-        Watched::Pods => Kept::Pod,
-        Watched::Nodes => Kept::Node,
-        Watched::PodGroups => Kept::PodGroup,
-        Watched::Queues => Kept::Queue,
-        Watched::Jobs => Kept::Job,
+        Watched::Pods => &[Kept::Pod, Kept::PlainPod],
+        Watched::Nodes => &[Kept::Node],
+        Watched::PodGroups => &[Kept::PodGroup],
+        Watched::Queues => &[Kept::Queue],
+        Watched::Jobs => &[Kept::Job],
     }
 }
 
@@ -100,6 +100,7 @@ fn is_dropped(ticket: &Ticket, bug: Option<Planted>) -> bool {
             object.kind() == Kind::Pod && object.metadata().name.as_ref().is_some_and(|it| it.ends_with('1'))
         }
         (Some(Planted::JobPodDeletionLost), Change::Delete(target)) => target.kind == Kind::Pod,
+        (Some(Planted::JoinLost), Change::Join(..)) => true,
         (Some(Planted::PodGroupKept), Change::Delete(target)) => target.kind == Kind::PodGroup,
         (Some(Planted::JobEndLost), Change::Status { object: Object::Job(job), .. }) => {
             let phase = job.status.as_ref().and_then(|status| status.state.phase.clone());

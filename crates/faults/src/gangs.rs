@@ -1,11 +1,12 @@
 //! The objects of a story: nodes, queues, PodGroups, Jobs and pods.
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use phalanx_api::batch::{Job, JobSpec};
+use phalanx_api::names::{GROUP_NAME_ANNOTATION, QUEUE_NAME_ANNOTATION};
 use phalanx_api::v1beta1::{PodGroup, PodGroupSpec, Queue, QueueSpec};
 use phalanx_cache::slim;
 use serde_json::{Value, json};
@@ -40,14 +41,14 @@ const TASK: &str = "worker";
 /// The name of a pod of a gang.
 pub fn pod_name(gang: usize, member: usize, maker: Maker) -> String {
     match maker {
-        Maker::User => format!("gang-{gang}-{member}"),
+        Maker::User | Maker::Owner => format!("gang-{gang}-{member}"),
         Maker::Job(_) => format!("gang-{gang}-{TASK}-{member}"),
     }
 }
 
 /// The gang that a Job, a PodGroup or a pod belongs to, by its name.
 pub fn gang_of(name: &str) -> Option<usize> {
-    name.strip_prefix("gang-")?.split('-').next()?.parse().ok()
+    name.trim_start_matches("podgroup-").strip_prefix("gang-")?.split('-').next()?.parse().ok()
 }
 
 /// The gang and the number of a pod.
@@ -86,7 +87,8 @@ pub fn node(server: &mut Server, node: usize, capacity: u32, at: Micros) {
     allocatable.extend(PODS.clone());
     let ready = slim::Condition { type_: "Ready".into(), status: "True".into(), ..Default::default() };
     let status = slim::NodeStatus { allocatable, conditions: vec![ready], images: Vec::new() };
-    server.put(Object::Node(slim::Node { metadata, spec: slim::NodeSpec::default(), status }));
+    let node = slim::Node { metadata, spec: slim::NodeSpec::default(), status };
+    server.put(Object::Node(Arc::new(node)));
 }
 
 /// The queues `root`, `default` and `limited`.
@@ -98,7 +100,7 @@ pub fn queues(server: &mut Server, limit: u32) {
     ] {
         let metadata = meta(server, name.to_owned(), 0);
         let (spec, status) = (part::<QueueSpec>(spec), part(json!({"state": "Open"})));
-        server.put(Object::Queue(Queue { metadata, spec, status: Some(status) }));
+        server.put(Object::Queue(Arc::new(Queue { metadata, spec, status: Some(status) })));
     }
 }
 
@@ -112,7 +114,7 @@ pub fn group(server: &mut Server, index: usize, gang: &Gang, at: Micros) {
         priority_class_name: gang.high.then(|| HIGH.0.to_owned()),
         ..PodGroupSpec::default()
     };
-    server.put(Object::PodGroup(PodGroup { metadata, spec, status: None }));
+    server.put(Object::PodGroup(Arc::new(PodGroup { metadata, spec, status: None })));
 }
 
 /// The queue of a gang.
@@ -142,7 +144,7 @@ pub fn job(server: &mut Server, index: usize, gang: &Gang, on_loss: OnLoss, at: 
             "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
         }],
     }));
-    server.put(Object::Job(Box::new(Job { metadata, spec, ..Job::default() })));
+    server.put(Object::Job(Arc::new(Job { metadata, spec, ..Job::default() })));
 }
 
 /// What the controllers read of a pod.
@@ -150,18 +152,41 @@ pub fn whole_pod(pod: &slim::Pod) -> Pod {
     let spec = PodSpec {
         node_name: pod.spec.node_name.clone(),
         scheduler_name: pod.spec.scheduler_name.clone(),
+        priority_class_name: pod.spec.priority_class_name.clone(),
         ..PodSpec::default()
     };
     let status = PodStatus { phase: pod.status.phase.clone(), ..PodStatus::default() };
     Pod { metadata: pod.metadata.clone(), spec: Some(spec), status: Some(status) }
 }
 
-/// A pod of a gang that the user makes.
+/// The PodGroup that a pod names.
+pub fn named_group(pod: &slim::Pod) -> Option<&String> {
+    pod.metadata.annotations.as_ref()?.get(GROUP_NAME_ANNOTATION)
+}
+
+/// An object that makes pods, and of whose kind the controllers know nothing.
+fn owner(index: usize) -> OwnerReference {
+    OwnerReference {
+        api_version: "example.com/v1".to_owned(),
+        kind: "Trainer".to_owned(),
+        name: gang_name(index),
+        uid: gang_name(index),
+        controller: Some(true),
+        ..OwnerReference::default()
+    }
+}
+
+/// A pod of a gang that the user makes, or an owner.
 pub fn pod(server: &mut Server, index: usize, number: usize, gang: &Gang, at: Micros) {
     let mut metadata = meta(server, pod_name(index, number, Maker::User), at);
     metadata.namespace = Some(NAMESPACE.to_owned());
-    metadata.annotations =
-        Some(BTreeMap::from([("scheduling.k8s.io/group-name".to_owned(), gang_name(index))]));
+    let annotation = if gang.maker == Maker::Owner {
+        metadata.owner_references = Some(vec![owner(index)]);
+        (QUEUE_NAME_ANNOTATION.to_owned(), queue_name(gang).to_owned())
+    } else {
+        (GROUP_NAME_ANNOTATION.to_owned(), gang_name(index))
+    };
+    metadata.annotations = Some(BTreeMap::from([annotation]));
     let container = slim::Container {
         name: "main".to_owned(),
         resources: slim::Resources { requests: cores(gang.cores), ..slim::Resources::default() },
@@ -175,7 +200,7 @@ pub fn pod(server: &mut Server, index: usize, number: usize, gang: &Gang, at: Mi
         ..slim::PodSpec::default()
     };
     let status = slim::PodStatus { phase: Some("Pending".to_owned()), ..slim::PodStatus::default() };
-    server.put(Object::Pod(slim::Pod { metadata, spec, status }));
+    server.put(Object::Pod(Arc::new(slim::Pod { metadata, spec, status })));
 }
 
 /// Whether a pod uses a node: it has one and has not ended.

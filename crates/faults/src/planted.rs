@@ -43,7 +43,7 @@ planted! {
     EvictionLost,
     /// Another pod is evicted than was decided.
     EvictionOfAnother,
-    /// Pods are evicted for which nobody waits.
+    /// A pod of each gang that runs is evicted once, and nobody waits for its node.
     EvictionInVain,
     /// Changes of the status of PodGroups are not written.
     StatusLost,
@@ -57,9 +57,9 @@ planted! {
     RelistKeepsGone,
     /// A watch that breaks off goes on with what is new, without what it missed.
     MissedChanges,
-    /// Cycles run for changes only, not when time has come.
+    /// Cycles run for changes only, not at the times that the core asked for.
     WakeUpLost,
-    /// The outbox sends when something happens, not when time has come.
+    /// The outbox sends when a decision or an answer has come, not when time has.
     RetryLost,
     /// Writes leave without a look at the lease.
     NoFence,
@@ -73,6 +73,8 @@ planted! {
     PodCreationLost,
     /// The controllers delete no pods.
     JobPodDeletionLost,
+    /// The controllers put no pod into the PodGroup that they made for it.
+    JoinLost,
     /// The controllers do not delete the PodGroup of a Job that has ended.
     PodGroupKept,
     /// That a Job is completed is never written.

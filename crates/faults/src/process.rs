@@ -1,5 +1,5 @@
 //! A process of the simulation: a scheduler or the controllers, with watches, a lease and a connection of its own.
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -172,10 +172,12 @@ fn unfenced(bug: Option<Planted>) -> bool {
     matches!(bug, Some(Planted::NoFence | Planted::NoLease))
 }
 
-/// Counters show nothing in a run: all runs share them.
+/// Counters show nothing in a run: all runs of a thread share them.
 pub fn shared() -> Arc<Metrics> {
-    static SHARED: LazyLock<Arc<Metrics>> = LazyLock::new(Arc::default);
-    Arc::clone(&SHARED)
+    thread_local! {
+        static SHARED: Arc<Metrics> = Arc::default();
+    }
+    SHARED.with(Arc::clone)
 }
 
 fn lease(role: Role, index: usize, life: usize) -> LeaseOptions {
@@ -203,8 +205,8 @@ fn network(sent: Arc<Mutex<Vec<Outgoing>>>) -> Wire {
 }
 
 /// An answer as it is on the wire.
-pub fn response(status: StatusCode, body: &serde_json::Value) -> Returned {
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+pub fn response(status: StatusCode, body: Bytes) -> Returned {
+    let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     Ok(response)
 }

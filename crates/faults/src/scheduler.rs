@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use futures::future::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
-use phalanx_cluster::event::{BindFailure, BindFault, Event};
+use phalanx_cluster::event::{BindFailure, BindFault, Event, Phase, PodRef};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler as Core;
@@ -29,6 +29,7 @@ use phalanx_runtime::wire::Wire;
 use tokio::sync::mpsc as queue;
 
 use crate::clocks::Clocks;
+use crate::gangs::gang_of;
 use crate::planted::Planted;
 use crate::process::{Start, shared};
 use crate::story::{Role, Watched};
@@ -62,7 +63,10 @@ pub struct Scheduler {
     outputs: queue::UnboundedReceiver<driver::Input>,
     running: FuturesUnordered<Running>,
     bug: Option<Planted>,
-    frozen: BTreeSet<Arc<str>>,
+    /// UIDs for which a bug has shown.
+    shown: BTreeSet<Arc<str>>,
+    /// Answers have arrived since requests were handed out.
+    answered: bool,
     nodes: usize,
 }
 
@@ -90,7 +94,8 @@ impl Scheduler {
             outputs,
             running: FuturesUnordered::new(),
             bug,
-            frozen: BTreeSet::new(),
+            shown: BTreeSet::new(),
+            answered: false,
             nodes,
         };
         Ok((scheduler, sink))
@@ -115,15 +120,22 @@ impl Scheduler {
     /// Does what can be done now; returns whether there may be more.
     pub fn step(&mut self) -> bool {
         self.engine.step();
+        if self.bug == Some(Planted::WakeUpLost) {
+            self.engine.pace.wake_at(None);
+        }
         let told = self.take_in_decisions();
         self.driver.expire();
-        self.hand_out();
-        self.take_in_answers() || told
+        let happened = std::mem::take(&mut self.answered) || told;
+        if happened || self.bug != Some(Planted::RetryLost) {
+            self.hand_out();
+        }
+        self.answered = self.take_in_answers();
+        self.answered || told
     }
 
     /// When something is to be done without an input.
     pub fn wake(&self, now: Instant) -> Option<Instant> {
-        let cycle = self.engine.due().filter(|_| self.bug != Some(Planted::WakeUpLost));
+        let cycle = self.engine.due();
         let send = self.driver.outbox.wake(now).filter(|_| self.bug != Some(Planted::RetryLost));
         cycle.into_iter().chain(send).min()
     }
@@ -192,10 +204,6 @@ impl Scheduler {
                 let again = pods.iter().map(|binding| self.elsewhere(binding)).collect();
                 vec![Decision::Bind { job: job.clone(), pods }, Decision::Bind { job, pods: again }]
             }
-            (Decision::Bind { job, pods }, Some(Planted::EvictionInVain)) => {
-                let evictions: Vec<_> = pods.iter().map(|binding| evict(&binding.pod)).collect();
-                std::iter::once(Decision::Bind { job, pods }).chain(evictions).collect()
-            }
             (Decision::Evict { .. }, Some(Planted::EvictionLost))
             | (Decision::PodGroupStatus { .. }, Some(Planted::StatusLost)) => Vec::new(),
             (Decision::Evict { group, cause, .. }, Some(Planted::EvictionOfAnother)) => {
@@ -206,12 +214,26 @@ impl Scheduler {
                     .collect()
             }
             (Decision::PodGroupStatus { uid, .. }, Some(Planted::StatusFrozen))
-                if !self.frozen.insert(Arc::clone(&uid)) =>
+                if !self.shown.insert(Arc::clone(&uid)) =>
             {
                 Vec::new()
             }
+            (status @ Decision::PodGroupStatus { .. }, Some(Planted::EvictionInVain)) => {
+                self.victim(&status).map(|pod| evict(&pod)).into_iter().chain([status]).collect()
+            }
             (decision, _) => vec![decision],
         }
+    }
+
+    /// A pod of a gang that runs, once for each gang.
+    fn victim(&mut self, status: &Decision) -> Option<Arc<PodRef>> {
+        let Decision::PodGroupStatus { group, uid, status, .. } = status else { return None };
+        if status.phase != Phase::Running || !self.shown.insert(Arc::clone(uid)) {
+            return None;
+        }
+        let gang = gang_of(&group.name);
+        let mut running = self.engine.cluster.tasks.iter().filter(|(_, task)| task.node.is_some());
+        running.find(|(_, task)| gang_of(&task.pod.name) == gang).map(|(_, task)| Arc::clone(&task.pod))
     }
 
     fn elsewhere(&self, binding: &Binding) -> Binding {
@@ -220,7 +242,7 @@ impl Scheduler {
     }
 }
 
-fn evict(pod: &Arc<phalanx_cluster::event::PodRef>) -> Decision {
+fn evict(pod: &Arc<PodRef>) -> Decision {
     let cause = Arc::new(phalanx_core::decision::Cause::default());
     Decision::Evict { pod: Arc::clone(pod), group: None, cause }
 }

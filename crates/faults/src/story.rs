@@ -13,6 +13,12 @@ pub const SECOND: Micros = 1_000_000;
 /// Faults begin and end before this time.
 pub const CALM_AFTER: Micros = 60 * SECOND;
 
+/// So much happens in each run, campaigns for the lease apart: no gang arrives after that.
+pub const ENOUGH: u64 = 200;
+
+/// How many gangs are spare.
+const SPARE: usize = 12;
+
 /// All that is given in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Story {
@@ -22,8 +28,10 @@ pub struct Story {
     pub nodes: Vec<u32>,
     /// The most cores that queue `limited` may use.
     pub limit: u32,
-    /// The gangs, by the time of their arrival.
+    /// The gangs, by the time of their arrival; then those that are spare.
     pub gangs: Vec<Gang>,
+    /// How many of the last gangs arrive one by one, until [`ENOUGH`] has happened.
+    pub spare: usize,
     /// How many schedulers run, one of which leads.
     pub schedulers: usize,
     /// How many processes run the controllers of Jobs, PodGroups and Queues, one of which leads.
@@ -58,6 +66,8 @@ pub struct Gang {
 pub enum Maker {
     /// The user.
     User,
+    /// An owner of pods makes these alone, and the controllers make their PodGroup, with `minMember` 1.
+    Owner,
     /// The controller of Jobs; on the loss of a pod it does this.
     Job(OnLoss),
 }
@@ -151,10 +161,12 @@ pub enum FaultKind {
     WatchLags(usize, Watched),
     /// Changes of a kind reach a process twice.
     WatchDoubles(usize, Watched),
-    /// Some requests get this answer.
-    Answers(Answer),
+    /// Requests get this answer.
+    Answers(Answer, Share),
     /// A node is deleted with its pods, and comes back as another object of the same name.
     NodeDies(usize),
+    /// A node is deleted with its pods, and does not come back.
+    NodeRemoved(usize),
     /// The kubelet of a node rejects the pods that are bound to the node.
     KubeletRejects(usize),
     /// A pod of a gang is deleted.
@@ -188,6 +200,15 @@ pub enum Answer {
     ReplyLost,
 }
 
+/// How many requests meet a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Every second one, by chance.
+    Half,
+    /// All.
+    All,
+}
+
 const ANSWERS: [Answer; 7] = [
     Answer::Busy,
     Answer::Trouble,
@@ -202,16 +223,23 @@ impl Story {
     /// The story of a seed.
     pub fn new(seed: u64) -> Self {
         let mut chance = Pcg64::seed_from_u64(seed);
-        let nodes: Vec<u32> = (0..chance.random_range(2..=4)).map(|_| chance.random_range(4..=8)).collect();
-        let schedulers = if chance.random_bool(0.5) { 2 } else { 1 };
-        let controllers = if chance.random_bool(0.25) { 2 } else { 1 };
-        let mut gangs: Vec<Gang> = (0..chance.random_range(4..=5)).map(|_| Gang::draw(&mut chance)).collect();
+        let nodes: Vec<u32> = (0..chance.random_range(1..=3)).map(|_| chance.random_range(3..=7)).collect();
+        let schedulers = if chance.random_bool(0.25) { 2 } else { 1 };
+        let controllers = if chance.random_bool(0.1) { 2 } else { 1 };
+        let mut gangs: Vec<Gang> = (0..chance.random_range(1..=2)).map(|_| Gang::draw(&mut chance)).collect();
         gangs.sort_by_key(|gang| gang.arrives);
-        let limit = chance.random_range(3..=12);
-        let mut story = Self { seed, nodes, limit, gangs, schedulers, controllers, faults: Vec::new() };
-        story.faults = (0..chance.random_range(1..=5)).map(|_| Fault::draw(&mut chance, &story)).collect();
+        gangs.extend((0..SPARE).map(|_| Gang::draw(&mut chance).smaller()));
+        let limit = chance.random_range(3..=9);
+        let mut story =
+            Self { seed, nodes, limit, gangs, spare: SPARE, schedulers, controllers, faults: Vec::new() };
+        story.faults = (0..chance.random_range(1..=4)).map(|_| Fault::draw(&mut chance, &story)).collect();
         story.faults.sort_by_key(|fault| fault.at);
         story
+    }
+
+    /// The number of the first gang that is spare.
+    pub fn first_spare(&self) -> usize {
+        self.gangs.len() - self.spare
     }
 
     /// How many processes run: schedulers first, then controllers.
@@ -226,20 +254,29 @@ impl Story {
 }
 
 impl Gang {
+    /// At most two pods: a run ends soon after enough has happened.
+    fn smaller(self) -> Self {
+        Self { size: self.size.min(2), min: self.min.min(2), ..self }
+    }
+
     fn draw(chance: &mut impl Rng) -> Self {
-        let size = chance.random_range(2..=4);
+        let size = chance.random_range(1..=3);
         let maker = match chance.random_range(0..8) {
             0 => Maker::Job(OnLoss::RestartJob),
             1 => Maker::Job(OnLoss::RestartTask),
             2 => Maker::Job(OnLoss::RestartPod),
+            3 => Maker::Owner,
             _ => Maker::User,
         };
         Self {
             maker,
             arrives: chance.random_range(0..45 * SECOND),
             size,
-            min: chance.random_range(1..=size),
-            cores: chance.random_range(1..=5),
+            min: match maker {
+                Maker::Owner => 1,
+                Maker::User | Maker::Job(_) => chance.random_range(1..=size),
+            },
+            cores: chance.random_range(1..=4),
             runs: chance.random_range(2 * SECOND..30 * SECOND),
             high: chance.random_bool(0.25),
             limited: chance.random_bool(0.3),
@@ -255,23 +292,27 @@ impl Fault {
         let kinds = Watched::of(story.role(process));
         let watched = kinds[chance.random_range(0..kinds.len())];
         let nodes = story.nodes.len();
-        let kind = match chance.random_range(0..17) {
+        let kind = match chance.random_range(0..18) {
             0 | 1 => FaultKind::WatchBreaks(process, watched),
             2 => FaultKind::WatchExpires(process, watched),
             3 => FaultKind::ListExpires(process, watched),
             4 => FaultKind::WatchLags(process, watched),
             5 => FaultKind::WatchDoubles(process, watched),
-            6..=9 => FaultKind::Answers(ANSWERS[chance.random_range(0..ANSWERS.len())]),
+            6..=9 => {
+                let share = if chance.random_bool(0.75) { Share::Half } else { Share::All };
+                FaultKind::Answers(ANSWERS[chance.random_range(0..ANSWERS.len())], share)
+            }
             10 => FaultKind::NodeDies(chance.random_range(0..nodes)),
             11 => FaultKind::KubeletRejects(chance.random_range(0..nodes)),
             12 => {
-                let gang = chance.random_range(0..story.gangs.len());
+                let gang = chance.random_range(0..story.first_spare());
                 FaultKind::PodDeleted(gang, chance.random_range(0..story.gangs[gang].size))
             }
             13 => FaultKind::Crash(process),
             14 => FaultKind::Pause(process),
             15 => FaultKind::ClockSet(process, chance.random_range(-7200..7200)),
-            _ => FaultKind::Reload(chance.random_range(0..2)),
+            16 => FaultKind::Reload(chance.random_range(0..2)),
+            _ => FaultKind::NodeRemoved(chance.random_range(0..nodes)),
         };
         Self { at, lasts, kind }
     }
@@ -290,10 +331,12 @@ impl fmt::Display for Story {
         for (index, gang) in self.gangs.iter().enumerate().filter(|(_, gang)| gang.size > 0) {
             writeln!(
                 f,
-                "{} gang-{index} arrives{}: {} pods of {} cores, minMember {}, each runs {}{}{}",
+                "{} gang-{index} arrives{}{}: {} pods of {} cores, minMember {}, each runs {}{}{}",
                 time(gang.arrives),
+                if index < self.first_spare() { "" } else { " only if little happens" },
                 match gang.maker {
                     Maker::User => String::new(),
+                    Maker::Owner => ", made by an owner without a PodGroup".to_owned(),
                     Maker::Job(on_loss) => format!(", made by a Job ({on_loss:?} when a pod is lost)"),
                 },
                 gang.size,
@@ -325,8 +368,12 @@ impl fmt::Display for FaultKind {
             Self::WatchDoubles(who, kind) => {
                 write!(f, "changes of {} reach process {who} twice", kind.plural())
             }
-            Self::Answers(answer) => write!(f, "some requests are answered by {answer:?}"),
+            Self::Answers(answer, Share::Half) => {
+                write!(f, "half of the requests are answered by {answer:?}")
+            }
+            Self::Answers(answer, Share::All) => write!(f, "all requests are answered by {answer:?}"),
             Self::NodeDies(node) => write!(f, "node-{node} is gone with its pods"),
+            Self::NodeRemoved(node) => write!(f, "node-{node} is gone with its pods, for good"),
             Self::KubeletRejects(node) => write!(f, "the kubelet of node-{node} rejects pods"),
             Self::PodDeleted(gang, pod) => write!(f, "pod {pod} of gang-{gang} is deleted"),
             Self::Crash(who) => write!(f, "process {who} is killed"),

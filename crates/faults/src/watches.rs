@@ -1,9 +1,12 @@
 //! The watches of a process: where each stands in the log of the simulated API server.
+use std::sync::Arc;
+
 use anyhow::Result;
 use phalanx_api::names::JOB_NAME;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Change, Guarded, Page, slim};
 use phalanx_cluster::event::Event;
+use phalanx_controllers::podgroup::PlainPod;
 use phalanx_runtime::controllers::{Fact, Identity, Input, Seen, SeenPod};
 use phalanx_runtime::watch::{Sink, Watch};
 use serde_json::json;
@@ -154,7 +157,9 @@ impl Reader {
             (Self::Scheduler(it), Watched::PodGroups) => it.groups.begin_list(),
             (Self::Scheduler(it), Watched::Queues) => it.queues.begin_list(),
             (Self::Scheduler(_), Watched::Jobs) => {}
-            (Self::Controllers(to), kind) => tell(to, Input::Listing(kept(kind))),
+            (Self::Controllers(to), kind) => {
+                kept(kind).iter().for_each(|kind| tell(to, Input::Listing(*kind)));
+            }
         }
     }
 
@@ -180,7 +185,7 @@ impl Reader {
             (Self::Controllers(to), kind) => {
                 items.filter_map(seen).for_each(|seen| tell(to, Input::Seen(seen)));
                 if more.is_empty() {
-                    tell(to, Input::Listed(kept(kind)));
+                    kept(kind).iter().for_each(|kind| tell(to, Input::Listed(*kind)));
                 }
                 Ok(())
             }
@@ -189,10 +194,18 @@ impl Reader {
 
     fn change(&mut self, object: Object, gone: bool) -> Result<()> {
         match (self, object) {
-            (Self::Scheduler(reader), Object::Pod(it)) => change(&mut reader.pods, it, gone),
-            (Self::Scheduler(reader), Object::Node(it)) => change(&mut reader.nodes, it, gone),
-            (Self::Scheduler(reader), Object::PodGroup(it)) => change(&mut reader.groups, it, gone),
-            (Self::Scheduler(reader), Object::Queue(it)) => change(&mut reader.queues, it, gone),
+            (Self::Scheduler(reader), Object::Pod(it)) => {
+                change(&mut reader.pods, Arc::unwrap_or_clone(it), gone)
+            }
+            (Self::Scheduler(reader), Object::Node(it)) => {
+                change(&mut reader.nodes, Arc::unwrap_or_clone(it), gone)
+            }
+            (Self::Scheduler(reader), Object::PodGroup(it)) => {
+                change(&mut reader.groups, Arc::unwrap_or_clone(it), gone)
+            }
+            (Self::Scheduler(reader), Object::Queue(it)) => {
+                change(&mut reader.queues, Arc::unwrap_or_clone(it), gone)
+            }
             (Self::Scheduler(_), Object::Job(_)) => Ok(()),
             (Self::Controllers(to), object) => {
                 if let Some(Seen { id, fact }) = seen(object) {
@@ -214,15 +227,17 @@ fn tell(to: &UnboundedSender<Input>, input: Input) {
     let _ = to.send(input);
 }
 
-/// An object as the controllers read it. Their watches bring pods of Jobs, and no others.
+/// An object as the controllers read it.
 fn seen(object: Object) -> Option<Seen> {
     let (id, fact) = match object {
-        Object::Job(it) => (Identity::of(&it.metadata), Fact::Job(it)),
-        Object::PodGroup(it) => (Identity::of(&it.metadata), it.into()),
-        Object::Queue(it) => (Identity::of(&it.metadata), it.into()),
+        Object::Job(it) => (Identity::of(&it.metadata), Fact::Job(Box::new(Arc::unwrap_or_clone(it)))),
+        Object::PodGroup(it) => (Identity::of(&it.metadata), Arc::unwrap_or_clone(it).into()),
+        Object::Queue(it) => (Identity::of(&it.metadata), Arc::unwrap_or_clone(it).into()),
         Object::Pod(it) => {
-            it.metadata.labels.as_ref().filter(|labels| labels.contains_key(JOB_NAME))?;
-            (Identity::of(&it.metadata), SeenPod::from(&whole_pod(&it)).into())
+            let of_job = it.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(JOB_NAME));
+            let pod = whole_pod(&it);
+            let fact = if of_job { SeenPod::from(&pod).into() } else { PlainPod::from(&pod).into() };
+            (Identity::of(&it.metadata), fact)
         }
         Object::Node(_) => return None,
     };
@@ -259,35 +274,37 @@ fn change<K: phalanx_runtime::watch::Watched>(watch: &mut Watch<K>, object: K, g
 }
 
 fn pod(object: Object) -> Option<slim::Pod> {
-    if let Object::Pod(pod) = object { Some(pod) } else { None }
+    if let Object::Pod(pod) = object { Some(Arc::unwrap_or_clone(pod)) } else { None }
 }
 
 fn node(object: Object) -> Option<slim::Node> {
-    if let Object::Node(node) = object { Some(node) } else { None }
+    if let Object::Node(node) = object { Some(Arc::unwrap_or_clone(node)) } else { None }
 }
 
 fn group(object: Object) -> Option<PodGroup> {
-    if let Object::PodGroup(group) = object { Some(group) } else { None }
+    if let Object::PodGroup(group) = object { Some(Arc::unwrap_or_clone(group)) } else { None }
 }
 
 fn queue(object: Object) -> Option<Queue> {
-    if let Object::Queue(queue) = object { Some(queue) } else { None }
+    if let Object::Queue(queue) = object { Some(Arc::unwrap_or_clone(queue)) } else { None }
 }
 
 /// The object as a scheduler with this bug reads it.
 fn altered(mut object: Object, bug: Option<Planted>) -> Object {
     match (&mut object, bug) {
         (Object::PodGroup(group), Some(Planted::MinMemberOffByOne)) => {
+            let group = Arc::make_mut(group);
             group.spec.min_member = (group.spec.min_member - 1).max(1);
         }
         (Object::Job(job), Some(Planted::ReplicasOffByOne)) => {
-            job.spec.tasks.iter_mut().for_each(|task| task.replicas += 1);
+            Arc::make_mut(job).spec.tasks.iter_mut().for_each(|task| task.replicas += 1);
         }
         (Object::Node(node), Some(Planted::NodeOffByOne)) => {
-            node.status.allocatable.extend(one_more(&node.status.allocatable));
+            let allocatable = &mut Arc::make_mut(node).status.allocatable;
+            allocatable.extend(one_more(allocatable));
         }
         (Object::Queue(queue), Some(Planted::CapabilityOffByOne)) => {
-            if let Some(cpu) = queue.spec.capability.get_mut("cpu") {
+            if let Some(cpu) = Arc::make_mut(queue).spec.capability.get_mut("cpu") {
                 let cores: u32 = cpu.0.parse().unwrap_or_default();
                 cpu.0 = (cores + 1).to_string();
             }

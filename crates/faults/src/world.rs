@@ -20,19 +20,24 @@ use crate::planted::Planted;
 use crate::process::{Outgoing, Process, REQUEST_TIMEOUT, Start, response};
 use crate::server::{Effect, Server, failure};
 use crate::story::{
-    Answer, CALM_AFTER, FaultKind, KINDS, Micros, Role, SECOND, Story, Watched, process_name, time,
+    Answer, CALM_AFTER, FaultKind, KINDS, Micros, Role, SECOND, Share, Story, Watched, process_name, time,
 };
 
 /// A run ends when no pod and no Job has changed for so long.
 const STILL: Micros = 60 * SECOND;
 /// A run that goes on for so long does not end.
-const ENDLESS: Micros = 3600 * SECOND;
+const ENDLESS: Micros = 900 * SECOND;
+/// When the first spare gang may arrive, and the time from one to the next.
+const SPARE_FROM: Micros = 25 * SECOND;
+const BETWEEN_SPARE: Micros = 7 * SECOND;
 
 /// Something that happens at its time.
 #[derive(Debug)]
 enum Happening {
     /// The PodGroup or the Job of a gang is created.
     GangArrives(usize),
+    /// The next spare gang arrives, if little has happened.
+    Spare(usize),
     /// A pod of a gang is created by the user, unless it is there or has done its work.
     PodArrives(usize, usize),
     /// A fault begins.
@@ -182,9 +187,11 @@ impl<'a> World<'a> {
         for who in 0..self.story.processes() {
             self.plan(who as Micros * SECOND, Happening::Start(who));
         }
-        for (index, gang) in self.story.gangs.iter().enumerate() {
+        let first_spare = self.story.first_spare();
+        for (index, gang) in self.story.gangs[..first_spare].iter().enumerate() {
             self.plan(gang.arrives, Happening::GangArrives(index));
         }
+        self.plan(SPARE_FROM, Happening::Spare(first_spare));
         for (index, fault) in self.story.faults.iter().enumerate() {
             self.plan(fault.at, Happening::Begins(index));
             self.plan(fault.at + fault.lasts, Happening::Ends(index));
@@ -246,11 +253,12 @@ impl<'a> World<'a> {
                 return Ok(());
             }
         }
-        if !matches!(what, Happening::Lease(..)) {
+        if !matches!(what, Happening::Lease(..) | Happening::Spare(_)) {
             self.events += 1;
         }
         match what {
             Happening::GangArrives(index) => self.gang_arrives(index),
+            Happening::Spare(index) => self.spare(index),
             Happening::PodArrives(gang, number) => self.pod_arrives(gang, number),
             Happening::Begins(index) => self.begins(index)?,
             Happening::Ends(index) => self.ends(index)?,
@@ -355,10 +363,10 @@ impl<'a> World<'a> {
             if carried_out { self.server.handle(request)? } else { failure(StatusCode::OK, "") };
         self.took_effect(who, effect);
         let refused = |status, message: &str| {
-            Some(failure(status, message)).map(|(status, body, _)| response(status, &body))
+            Some(failure(status, message)).map(|(status, body, _)| response(status, body))
         };
         let back = match answer {
-            None => Some(response(status, &body)),
+            None => Some(response(status, body)),
             Some(Answer::Busy) => refused(StatusCode::TOO_MANY_REQUESTS, "too many requests"),
             Some(Answer::Trouble | Answer::DoneTrouble) => refused(StatusCode::INTERNAL_SERVER_ERROR, "etcd"),
             Some(Answer::Refused) => refused(StatusCode::FORBIDDEN, "forbidden"),
@@ -375,14 +383,14 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Half of the requests meet the fault of the hour.
+    /// Half of the requests, or all, meet the fault of the hour.
     fn answer_of_fault(&mut self) -> Option<Answer> {
         let mut answers = self.active.iter().filter_map(|index| match self.story.faults[*index].kind {
-            FaultKind::Answers(answer) => Some(answer),
+            FaultKind::Answers(answer, share) => Some((answer, share)),
             _ => None,
         });
-        let answer = answers.next_back()?;
-        self.chance.random_bool(0.5).then_some(answer)
+        let (answer, share) = answers.next_back()?;
+        (share == Share::All || self.chance.random_bool(0.5)).then_some(answer)
     }
 
     fn took_effect(&mut self, who: usize, effect: Effect) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use phalanx_api::names::KUBERNETES_POD_GROUP_PREFIX;
 use phalanx_cluster::event::{Key, PodRef};
 use rustc_hash::FxHashMap;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// The least time between two notes on one object and reason.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -324,7 +324,7 @@ impl Recorder {
             return None;
         }
         told.posted = now;
-        let namespace = namespace_of(&note.regarding);
+        let namespace = namespace_of(&note.regarding).into();
         Some(Posting::Series { namespace, name: told.name.clone(), count: told.count, at: note.at })
     }
 
@@ -357,39 +357,92 @@ fn topic(note: &Note) -> Topic {
 }
 
 /// Events about cluster-wide objects live in `default`.
-fn namespace_of(regarding: &Regarding) -> Arc<str> {
-    if regarding.key.namespace.is_empty() { "default".into() } else { Arc::clone(&regarding.key.namespace) }
+fn namespace_of(regarding: &Regarding) -> &str {
+    if regarding.key.namespace.is_empty() { "default" } else { &regarding.key.namespace }
+}
+
+/// The body of a request. Written without a tree of values: there are as many events as pods.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Body<'a> {
+    /// Of a new event.
+    Event(EventBody<'a>),
+    /// Of one that is counted up.
+    Series { series: SeriesBody<'a> },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EventBody<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: EventMeta<'a>,
+    event_time: &'a str,
+    reporting_controller: &'a str,
+    reporting_instance: &'a str,
+    action: &'a str,
+    reason: &'a str,
+    #[serde(rename = "type")]
+    kind_of_event: &'static str,
+    note: &'a str,
+    regarding: RegardingBody<'a>,
+}
+
+#[derive(Serialize)]
+struct EventMeta<'a> {
+    name: &'a str,
+    namespace: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RegardingBody<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SeriesBody<'a> {
+    count: u32,
+    last_observed_time: &'a str,
 }
 
 /// The namespace and body of a request. `at`, when it happened, is RFC 3339 with microseconds.
-pub fn body(posting: &Posting, reporter: (&str, &str), at: &str) -> (Arc<str>, Value) {
+pub(crate) fn body<'a>(
+    posting: &'a Posting,
+    reporter: (&'a str, &'a str),
+    at: &'a str,
+) -> (&'a str, Body<'a>) {
     match posting {
         Posting::Create(name, note) => {
             let namespace = namespace_of(&note.regarding);
-            let regarding = &note.regarding;
-            let body = json!({
-                "apiVersion": "events.k8s.io/v1",
-                "kind": "Event",
-                "metadata": {"name": name, "namespace": namespace},
-                "eventTime": at,
-                "reportingController": reporter.0,
-                "reportingInstance": reporter.1,
-                "action": note.action,
-                "reason": note.reason,
-                "type": if note.warning { "Warning" } else { "Normal" },
-                "note": clip(&note.text, NOTE_MAX),
-                "regarding": {
-                    "apiVersion": regarding.api_version,
-                    "kind": regarding.kind,
-                    "namespace": regarding.key.namespace,
-                    "name": regarding.key.name,
-                    "uid": regarding.uid,
-                },
-            });
-            (namespace, body)
+            (namespace, Body::Event(EventBody::of(note, EventMeta { name, namespace }, reporter, at)))
         }
         Posting::Series { namespace, count, .. } => {
-            (Arc::clone(namespace), json!({"series": {"count": count, "lastObservedTime": at}}))
+            (namespace, Body::Series { series: SeriesBody { count: *count, last_observed_time: at } })
+        }
+    }
+}
+
+impl<'a> EventBody<'a> {
+    fn of(note: &'a Note, metadata: EventMeta<'a>, reporter: (&'a str, &'a str), at: &'a str) -> Self {
+        let Regarding { api_version, kind, key, uid } = &note.regarding;
+        Self {
+            api_version: "events.k8s.io/v1",
+            kind: "Event",
+            metadata,
+            event_time: at,
+            reporting_controller: reporter.0,
+            reporting_instance: reporter.1,
+            action: note.action,
+            reason: note.reason,
+            kind_of_event: if note.warning { "Warning" } else { "Normal" },
+            note: clip(&note.text, NOTE_MAX),
+            regarding: RegardingBody { api_version, kind, namespace: &key.namespace, name: &key.name, uid },
         }
     }
 }
@@ -445,6 +498,7 @@ mod tests {
         let note = Note::failed_scheduling(&PodRef { name, ..pod() }, &"é".repeat(2000), Instant::now());
         let posting = recorder.record(note, Instant::now()).unwrap();
         let (_, body) = body(&posting, ("volcano", "host"), "2026-01-01T00:00:00.000000Z");
+        let body = serde_json::to_value(body).unwrap();
         assert!(body["metadata"]["name"].as_str().unwrap().len() <= 253);
         assert_eq!(body["note"].as_str().unwrap().len(), 1024);
     }

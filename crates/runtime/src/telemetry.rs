@@ -127,7 +127,15 @@ pub struct Telemetry {
 impl Telemetry {
     /// Measures that go to these metrics.
     pub fn new(metrics: Arc<Metrics>, slow: SlowCycles) -> Self {
-        Self { metrics, slow, ..Self::default() }
+        Self {
+            metrics,
+            slow,
+            clock: Arc::default(),
+            bound: FxHashMap::default(),
+            started: FxHashMap::default(),
+            waited: FxHashMap::default(),
+            figured: None,
+        }
     }
 
     /// What is to be told of the stages of cycles.

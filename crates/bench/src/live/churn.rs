@@ -75,11 +75,22 @@ impl Outcome {
 
 /// Pods that were created and not seen bound yet, and how long the others took.
 #[derive(Default)]
-struct Ledger {
-    created: HashMap<String, Instant>,
+pub(super) struct Ledger {
+    pub(super) created: HashMap<String, Instant>,
     /// Pods seen bound before the answer to their creation came.
     early: HashMap<String, Instant>,
-    millis: Vec<f64>,
+    pub(super) millis: Vec<f64>,
+}
+
+/// The pods that come and end.
+#[derive(Clone, Copy)]
+pub(super) struct Stream {
+    /// Pods created in a second.
+    pub(super) rate: f64,
+    /// How many pods are created, the rest of the last gang apart.
+    pub(super) pods: usize,
+    /// How long a pod runs before it is deleted.
+    pub(super) runs: Duration,
 }
 
 impl Ledger {
@@ -123,11 +134,16 @@ async fn one(contestant: Contestant, options: &Options) -> Result<Outcome> {
     let admin = plane.client();
     client::warm_up(&admin, contestant.scheduler_name()).await?;
     let ledger = Arc::new(Mutex::new(Ledger::default()));
-    let watcher = tokio::spawn(watch(plane.client(), ledger.clone(), options.runtime, contestant));
+    let stream = Stream {
+        rate: options.rate,
+        pods: (options.rate * options.seconds as f64) as usize,
+        runs: Duration::from_secs(options.runtime as u64),
+    };
+    let watcher = tokio::spawn(watch(plane.client(), ledger.clone(), stream.runs, contestant));
     let memory = Arc::new(Mutex::new(Vec::new()));
     let sampler = tokio::spawn(sample(pid, memory.clone()));
     let cpu = cpu_seconds(pid);
-    let created = create(&admin, contestant, options, &ledger).await?;
+    let created = create(&admin, contestant, stream, &ledger).await?;
     let backlog = lock(&ledger).created.len();
     let deadline = Instant::now() + GRACE;
     while Instant::now() < deadline && !lock(&ledger).created.is_empty() {
@@ -146,28 +162,27 @@ async fn one(contestant: Contestant, options: &Options) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The number of pods of a gang.
-fn size_of(gang: usize) -> usize {
+pub(super) fn size_of(gang: usize) -> usize {
     1 + gang * STRIDE % LARGEST
 }
 
 /// Creates gangs at the rate. Returns how many pods were created.
-async fn create(
+pub(super) async fn create(
     admin: &Client,
     contestant: Contestant,
-    options: &Options,
+    of: Stream,
     ledger: &Arc<Mutex<Ledger>>,
 ) -> Result<usize> {
-    let total = (options.rate * options.seconds as f64) as usize;
     let started = Instant::now();
     let (mut gangs, mut pods) = (Vec::new(), 0);
-    while pods < total {
+    while pods < of.pods {
         let size = size_of(gangs.len());
-        gangs.push((gangs.len(), size, started + Duration::from_secs_f64(pods as f64 / options.rate)));
+        gangs.push((gangs.len(), size, started + Duration::from_secs_f64(pods as f64 / of.rate)));
         pods += size;
     }
     stream::iter(gangs)
@@ -210,10 +225,10 @@ async fn create_gang(
 }
 
 /// Notes when pods are seen bound, and deletes each when its time is over.
-async fn watch(
+pub(super) async fn watch(
     client: Client,
     ledger: Arc<Mutex<Ledger>>,
-    runtime: usize,
+    runs: Duration,
     contestant: Contestant,
 ) -> Result<()> {
     let mut seen = std::collections::HashSet::new();
@@ -227,7 +242,7 @@ async fn watch(
             lock(&ledger).bound(name.clone(), at);
             let (client, left) = (client.clone(), Arc::clone(&left));
             tokio::spawn(async move {
-                tokio::time::sleep(Duration::from_secs(runtime as u64)).await;
+                tokio::time::sleep(runs).await;
                 delete(&client, client::pods_resource(), &name).await;
                 let Some(gang) = gang_of(&name) else { return };
                 let last = is_last(&mut lock(&left), gang);
@@ -240,7 +255,7 @@ async fn watch(
 }
 
 /// The number of the gang of a pod `gang-7-3`.
-fn gang_of(pod: &str) -> Option<usize> {
+pub(super) fn gang_of(pod: &str) -> Option<usize> {
     pod.strip_prefix("gang-")?.split('-').next()?.parse().ok()
 }
 

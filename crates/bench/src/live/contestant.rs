@@ -13,7 +13,7 @@ use super::usage::{Cpu, round, writes};
 use crate::{Size, machine};
 
 /// Cores of a node; a pod asks for one.
-const CORES: usize = 32;
+pub(super) const CORES: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contestant {

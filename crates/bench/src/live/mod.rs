@@ -9,6 +9,7 @@ mod preemption;
 mod preload;
 mod restart;
 mod shapes;
+mod soak;
 mod usage;
 
 use anyhow::Result;
@@ -28,6 +29,8 @@ pub(crate) enum Bench {
     Latency(latency::Options),
     /// Gangs come and end at a steady rate, end to end, beside kube-scheduler.
     Churn(churn::Options),
+    /// Gangs come and end at a steady rate while the scheduler is killed and its connections are cut.
+    Soak(soak::Options),
     /// Jobs of Volcano from submit to Completed, and until their pods are created beside a bare client loop.
     Jobs(jobs::Options),
     /// From a start beside running pods to the first bind.
@@ -43,6 +46,7 @@ impl Bench {
             Bench::Shapes(options) => block_on(shapes::run(options)),
             Bench::Latency(options) => block_on(latency::run(options)),
             Bench::Churn(options) => block_on(churn::run(options)),
+            Bench::Soak(options) => block_on(soak::run(options)),
             Bench::Jobs(options) => block_on(jobs::run(options)),
             Bench::Restart(options) => block_on(restart::run(options)),
             Bench::Memory(options) => block_on(restart::memory(options)),
@@ -54,6 +58,7 @@ impl Bench {
         match self {
             Bench::Floor(options) => floor::check(options, figures),
             Bench::Jobs(options) => jobs::check(options, figures),
+            Bench::Soak(_) => soak::check(figures),
             Bench::Shapes(_) | Bench::Latency(_) | Bench::Churn(_) | Bench::Restart(_) | Bench::Memory(_) => {
                 Ok(())
             }

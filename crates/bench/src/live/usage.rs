@@ -24,6 +24,11 @@ pub(crate) fn rss(pid: u32) -> u64 {
     machine::memory(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
+/// How many files, sockets included, a process has open; 0 where the system does not tell.
+pub(crate) fn open_files(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
 /// Time that the machine's processors worked for anybody since it started, in seconds.
 fn machine_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();

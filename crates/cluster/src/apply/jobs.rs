@@ -16,15 +16,15 @@ struct GroupSpec<'a> {
 }
 
 impl Cluster {
+    /// A PodGroup that is not known yet is in the queue that its first pod names: a pod that runs and is put into a
+    /// PodGroup counts in its queue all the time.
     pub(super) fn job_for(&mut self, info: &PodInfo) -> Option<JobId> {
-        let (kind, name, queue) = match &info.group {
-            Some(group) => (JobKind::Group, group.clone(), self.options.default_queue.clone()),
+        let (kind, name) = match &info.group {
+            Some(group) => (JobKind::Group, group.clone()),
             None if !info.ours => return None,
-            None => {
-                let queue = info.queue.clone().unwrap_or_else(|| self.options.default_queue.clone());
-                (JobKind::Solo, info.pod.name.clone(), queue)
-            }
+            None => (JobKind::Solo, info.pod.name.clone()),
         };
+        let queue = info.queue.clone().unwrap_or_else(|| self.options.default_queue.clone());
         let key = Key { namespace: info.pod.namespace.clone(), name };
         let id = self.ensure_job(kind, key, &queue);
         if kind == JobKind::Solo {

@@ -90,7 +90,8 @@ impl Cluster {
         }
     }
 
-    /// Whether a task is still of the job and role that its pod names. A task that is being bound stays in its job.
+    /// Whether a task is still of the job and role that its pod names. A task that is being bound stays in its job, and
+    /// so does one that has a node while the object, which is older than the bind, has none: the next one moves it.
     fn belongs(&self, task: TaskId, info: &PodInfo) -> bool {
         let task = &self.tasks[task];
         let Some(job) = task.job.map(|job| &self.jobs[job]) else {
@@ -104,7 +105,10 @@ impl Cluster {
             (None, JobKind::Solo) => self.queues[job.queue].name == *queue(),
             (None, JobKind::Group) | (Some(_), JobKind::Solo) => false,
         };
-        same_job || task.status == Status::Binding
+        let is_older = info.life.node.is_none()
+            && task.node.is_some()
+            && matches!(task.status, Status::Bound | Status::Releasing);
+        same_job || task.status == Status::Binding || is_older
     }
 
     fn insert_task(&mut self, info: &PodInfo, class: ClassId) -> bool {
@@ -384,5 +388,34 @@ fn details(info: &PodInfo) -> PodDetails {
         scheduled: info.life.scheduled,
         run_limit: info.run_limit,
         controller: info.controller.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+    use crate::testing::{cluster_of, group, node, pod, task_of};
+
+    #[test]
+    fn a_pod_that_is_put_into_a_pod_group_keeps_the_node_that_its_object_does_not_show_yet() {
+        let joined = |node: Option<&str>| {
+            let mut pod = PodInfo { group: Some("g".into()), ..pod("p", "cpu=1") };
+            pod.life.node = node.map(Arc::from);
+            pod
+        };
+        let mut cluster =
+            cluster_of([Event::from(node("n", "cpu=4")), group("g", 1).into(), pod("p", "cpu=1").into()]);
+        let (task, n) = (task_of(&cluster, "p"), cluster.node_named("n"));
+        cluster.place(task, Status::Binding, n);
+        cluster.apply(Event::Bound("p".into()));
+        for seen in [joined(None), joined(Some("n"))] {
+            cluster.apply(seen.into());
+            let task = &cluster.tasks[task_of(&cluster, "p")];
+            assert_eq!((task.status, task.node), (Status::Bound, n));
+        }
+        let job = cluster.tasks[task_of(&cluster, "p")].job.map(|job| cluster.jobs[job].kind);
+        assert_eq!(job, Some(JobKind::Group));
+        assert_eq!(cluster.check(), Vec::<String>::new());
     }
 }

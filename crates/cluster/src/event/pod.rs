@@ -100,7 +100,7 @@ pub struct PodInfo {
     pub ours: bool,
     /// The PodGroup of the group annotation, in the pod's namespace.
     pub group: Option<Arc<str>>,
-    /// The queue annotation; matters for a pod without a group.
+    /// The queue annotation; matters for a pod without a group, and until its group is known.
     pub queue: Option<Arc<str>>,
     /// Its role in the gang (`volcano.sh/task-spec`), empty when it has none.
     pub role: Arc<str>,

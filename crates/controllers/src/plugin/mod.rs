@@ -143,10 +143,14 @@ pub(crate) fn forget(job: &Job, status: &mut JobStatus) {
 
 /// Kinds and names of what plugins may have made for a job and has not been deleted since, as its status tells.
 pub fn left(job: &Job) -> Vec<(Kind, String)> {
-    let status = job.status.clone().unwrap_or_default();
+    if job.spec.plugins.is_empty() {
+        return Vec::new();
+    }
+    let status = job.status.as_ref();
     let over = |phase: &JobPhase| is_finished(phase) || *phase == JobPhase::Aborted;
-    let ended = status.state.phase.as_ref().is_some_and(over);
-    let recorded = status.controlled_resources.keys().any(|key| key.starts_with(RECORD));
+    let ended = status.and_then(|status| status.state.phase.as_ref()).is_some_and(over);
+    let recorded =
+        status.is_some_and(|status| status.controlled_resources.keys().any(|key| key.starts_with(RECORD)));
     if job.metadata.deletion_timestamp.is_some() || (ended && !recorded) {
         return Vec::new();
     }

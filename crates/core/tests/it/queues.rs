@@ -1,7 +1,7 @@
 //! Queues: shares, limits, guarantees, and invalid queues.
-use phalanx_cluster::event::{PodGroupInfo, QueueInfo, QueueState};
+use phalanx_cluster::event::{PodGroupInfo, PodInfo, QueueInfo, QueueState};
 
-use phalanx_framework::testing::{group, queue, resources};
+use phalanx_framework::testing::{group, node, pod, queue, resources, running};
 use phalanx_testkit::{Cycle, TestCluster};
 
 /// A gang of the queue's name with minMember 1, of pods that request one core.
@@ -78,6 +78,17 @@ fn a_capability_is_never_exceeded() {
     load(&mut test, &queue("b", 1), 8);
     assert_eq!(bound(&test.run(), &["a", "b"]), [2, 6]);
     assert!(test.cycle().bound.is_empty());
+}
+
+#[test]
+fn a_pod_whose_pod_group_is_not_known_yet_counts_in_the_queue_that_it_names() {
+    let of_tight = |pod: PodInfo| PodInfo { queue: Some("tight".into()), ..pod };
+    let mut test = TestCluster::new();
+    test.add(node("n", "cpu=8")).add(QueueInfo { capability: resources("cpu=3"), ..queue("tight", 1) });
+    test.add(running(of_tight(pod("one", "cpu=2")), "n")).add(of_tight(pod("two", "cpu=2")));
+    assert!(test.run().bound.is_empty());
+    test.change("one", |pod| pod.group = Some("made".into()));
+    assert!(test.run().bound.is_empty());
 }
 
 #[test]

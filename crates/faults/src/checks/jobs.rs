@@ -10,7 +10,7 @@ use crate::story::{Answer, FaultKind, MAX_RETRY};
 /// Whether a gang is a Job that has come to its end.
 pub(super) fn has_ended(index: usize, server: &Server) -> bool {
     let job = server.jobs.get(&gang_name(index));
-    job.and_then(phase).is_some_and(|phase| is_end(&phase))
+    job.and_then(|job| phase(job)).is_some_and(|phase| is_end(&phase))
 }
 
 /// Whether the PodGroup of a gang is not admitted to its queue while an admitted one waits: as in Volcano, what that one
@@ -78,7 +78,7 @@ impl Checks {
     }
 
     fn requests_are_refused(&self) -> bool {
-        self.story.faults.iter().any(|fault| fault.kind == FaultKind::Answers(Answer::Refused))
+        self.story.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Answers(Answer::Refused, _)))
     }
 
     fn pods_are_missing(&self, index: usize, server: &Server) -> Option<String> {

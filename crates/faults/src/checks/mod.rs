@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use phalanx_api::v1beta1::PodGroup;
 use phalanx_cache::slim;
 
-use crate::gangs::{gang_name, gang_of, has_ended, member, node_name, uses_node};
+use crate::gangs::{gang_name, gang_of, has_ended, member, named_group, node_name, uses_node};
 use crate::process::{Part, Process};
 use crate::scheduler::Scheduler;
 use crate::server::{Effect, Server};
@@ -20,6 +20,11 @@ use crate::story::{CALM_AFTER, Maker, Micros, SECOND, Story, time};
 const BELOW_MIN: Micros = 55 * SECOND;
 /// How long after an eviction a pod of another gang is bound.
 const SERVED: Micros = 55 * SECOND;
+
+/// How long an eviction is tried that is lost or refused.
+const TRIED_AGAIN: Micros = 20 * SECOND;
+/// By then a deletion of a node has been seen, and binds to it that were on their way have been answered.
+const SEEN: Micros = 20 * SECOND;
 
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +73,8 @@ pub struct Checks {
     losses: Vec<usize>,
     /// When a pod was bound last and of which gang, of the last two gangs.
     last_bound: [Option<(Micros, usize)>; 2],
+    /// When nodes were deleted.
+    gone: BTreeMap<String, Micros>,
     /// The length of the log of pods when gangs were looked at.
     looked: usize,
 }
@@ -85,6 +92,7 @@ impl Checks {
             discarded: BTreeSet::new(),
             losses: vec![0; story.gangs.len()],
             last_bound: [None; 2],
+            gone: BTreeMap::new(),
             looked: 0,
         }
     }
@@ -129,9 +137,10 @@ impl Checks {
         }
     }
 
-    /// The preemptor may be bound before the eviction arrives that makes room in its queue: both leave together.
+    /// The preemptor may be bound before the eviction arrives that makes room in its queue: both leave together, and the
+    /// eviction may be tried again.
     fn just_bound(&self, victim: usize, now: Micros) -> bool {
-        let of_another = |(at, gang): &(Micros, usize)| *gang != victim && now - at < SECOND;
+        let of_another = |(at, gang): &(Micros, usize)| *gang != victim && now - at < TRIED_AGAIN;
         self.last_bound.iter().flatten().any(of_another)
     }
 
@@ -147,6 +156,9 @@ impl Checks {
         if used > has {
             self.find(now, format!("pod {pod} is bound to {node}, which has {has} cores: {used} are in use"));
         }
+        if !server.nodes.contains_key(&node) && self.must_be_known(&node, now) {
+            self.find(now, format!("pod {pod} is bound to {node}, which was deleted long ago"));
+        }
         let used = self.used_of_limited(server);
         if self.story.gangs[gang].limited && used > self.story.limit {
             let limit = self.story.limit;
@@ -155,6 +167,15 @@ impl Checks {
                 format!("pod {pod} is bound: queue limited may use {limit} cores and uses {used}"),
             );
         }
+    }
+
+    /// A node is deleted.
+    pub fn node_gone(&mut self, node: &str, now: Micros) {
+        self.gone.insert(node.to_owned(), now);
+    }
+
+    fn must_be_known(&self, node: &str, now: Micros) -> bool {
+        self.gone.get(node).is_some_and(|at| now.saturating_sub(CALM_AFTER.max(*at)) > SEEN)
     }
 
     /// Cores of the pods that use nodes and are meant.
@@ -238,6 +259,7 @@ impl Checks {
             self.waits_though_it_fits(gang, server)
                 .or_else(|| self.status_is_wrong(gang, server))
                 .or_else(|| self.job_is_wrong(gang, server))
+                .or_else(|| has_joined_nothing(gang, server))
         });
         let what = gangs.or_else(|| jobs::queue_is_wrong(server));
         let what = what.or_else(|| match leader(processes) {
@@ -256,18 +278,26 @@ impl Checks {
         let pods = || server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
         let placed = pods().filter(|(_, pod)| pod.spec.node_name.is_some()).count();
         let waiting = match gang.maker {
-            Maker::User => pods().count() - placed,
+            Maker::User | Maker::Owner => pods().count() - placed,
+            Maker::Job(_) if !server.jobs.contains_key(&gang_name(index)) => 0,
             Maker::Job(_) => gang.size.saturating_sub(placed),
         };
         let needed = gang.min.saturating_sub(placed).max(1);
+        // As in Volcano, a gang that asks for more than there is is not admitted, also when a part of it has ended.
+        let nodes = (0..self.story.nodes.len()).filter(|node| server.nodes.contains_key(&node_name(*node)));
+        if nodes.map(|node| self.story.nodes[node]).sum::<u32>() < gang.cores * gang.min as u32 {
+            return None;
+        }
         if waiting < needed
             || (gang.limited && self.used_of_limited(server) + gang.cores * needed as u32 > self.story.limit)
         {
             return None;
         }
         let free = |node: usize| {
-            let used = self.cores(server, |pod| pod.spec.node_name.as_deref() == Some(&node_name(node)));
-            self.story.nodes[node].saturating_sub(used) / gang.cores
+            let name = node_name(node);
+            let has = if server.nodes.contains_key(&name) { self.story.nodes[node] } else { 0 };
+            let used = self.cores(server, |pod| pod.spec.node_name.as_deref() == Some(&name));
+            has.saturating_sub(used) / gang.cores
         };
         let fit: u32 = (0..self.story.nodes.len()).map(free).sum();
         let name = gang_name(index);
@@ -279,8 +309,9 @@ impl Checks {
     fn status_is_wrong(&self, index: usize, server: &Server) -> Option<String> {
         let (name, group) = server.groups.iter().find(|(name, _)| gang_of(name) == Some(index))?;
         let phase = |wanted: &str| {
-            let pods = server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
-            pods.filter(|(_, pod)| pod.status.phase.as_deref() == Some(wanted)).count() as i32
+            // A pod that ends before the controllers see it joins no PodGroup.
+            let pods = server.pods.values().filter(|pod| named_group(pod) == Some(name));
+            pods.filter(|pod| pod.status.phase.as_deref() == Some(wanted)).count() as i32
         };
         let status = group.status.clone().unwrap_or_default();
         let (is, due) = (
@@ -295,6 +326,13 @@ impl Checks {
         let waits = phase("Pending") == self.story.gangs[index].size as i32;
         (waits && !says_why(group)).then(|| format!("{name} waits and its status does not say why"))
     }
+}
+
+/// A pod that has not ended names a PodGroup that is there.
+fn has_joined_nothing(index: usize, server: &Server) -> Option<String> {
+    let mut pods = server.pods.iter().filter(|(name, pod)| gang_of(name) == Some(index) && !has_ended(pod));
+    let alone = pods.find(|(_, pod)| named_group(pod).is_none_or(|group| !server.groups.contains_key(group)));
+    alone.map(|(name, pod)| format!("pod {name} is in no PodGroup; it names {:?}", named_group(pod)))
 }
 
 fn says_why(group: &PodGroup) -> bool {

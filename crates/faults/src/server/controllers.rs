@@ -1,17 +1,21 @@
 //! The requests of the controllers: objects are made, read, changed and deleted, and the status of Jobs is written.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use anyhow::Result;
 use http::{Method, StatusCode};
 use hyper::body::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use phalanx_api::batch::Job;
-use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_api::batch::JobStatus;
+use phalanx_api::v1beta1::PodGroup;
 use phalanx_cache::slim;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
-use super::{Answered, Effect, Object, Server, conflict, done, missing};
+use super::{
+    Answered, DeleteOptions, Effect, OTHER_UID, Object, Patch, Server, answer, conflict, done, missing, read,
+};
 use crate::gangs::{HIGH, wall, whole_pod};
-
-const OTHER_UID: &str = "the UID in the precondition does not match the UID in record";
 
 impl Server {
     /// Carries out a request of the controllers; nothing where it is none that is simulated.
@@ -21,19 +25,19 @@ impl Server {
         path: &[&str],
         body: &Bytes,
     ) -> Result<Option<Answered>> {
-        let read = || serde_json::from_slice::<Value>(body);
         Ok(Some(match (method, path) {
-            (&Method::POST, ["api", "v1", "namespaces", _, "pods"]) => self.create_pod(read()?)?,
+            (&Method::POST, ["api", "v1", "namespaces", _, "pods"]) => self.create_pod(read(body)?),
             (&Method::DELETE, ["api", "v1", "namespaces", _, "pods", name]) => {
-                self.delete_one_pod(name, &read()?)
+                self.delete_one_pod(name, &read(body)?)
             }
-            (&Method::POST, [.., "podgroups"]) => self.create_group(read()?)?,
-            (&Method::PUT, [.., "podgroups", name]) => self.replace_group(name, read()?)?,
-            (&Method::DELETE, [.., "podgroups", name]) => self.delete_group(name, &read()?),
+            (&Method::PATCH, ["api", "v1", "namespaces", _, "pods", name]) => self.join(name, read(body)?),
+            (&Method::POST, [.., "podgroups"]) => self.create_group(read(body)?),
+            (&Method::PUT, [.., "podgroups", name]) => self.replace_group(name, read(body)?),
+            (&Method::DELETE, [.., "podgroups", name]) => self.delete_group(name, &read(body)?),
             (&Method::GET, [.., "jobs", name]) => self.read_job(name),
-            (&Method::PUT, [.., "jobs", name, "status"]) => self.write_job(name, &read()?)?,
+            (&Method::PUT, [.., "jobs", name, "status"]) => self.write_job(name, read(body)?),
             (&Method::GET, [.., "queues", name]) => {
-                self.queues.get(*name).map_or_else(|| missing(name), |queue| done(queue_body(queue)))
+                self.queues.get(*name).map_or_else(|| missing(name), |queue| done(&**queue))
             }
             _ => return Ok(None),
         }))
@@ -45,107 +49,98 @@ impl Server {
         metadata.creation_timestamp = Some(Time(wall(self.now)));
     }
 
-    fn create_pod(&mut self, body: Value) -> Result<Answered> {
-        let mut pod: slim::Pod = serde_json::from_value(body)?;
+    fn create_pod(&mut self, mut pod: slim::Pod) -> Answered {
         let name = pod.metadata.name.clone().unwrap_or_default();
         if self.pods.contains_key(&name) {
-            return Ok(conflict(&format!("pods {name} already exists")));
+            return conflict(&format!("pods {name} already exists"));
         }
         self.begin(&mut pod.metadata);
         pod.status.phase = Some("Pending".to_owned());
         let (class, value) = HIGH;
         pod.spec.priority =
             Some(if pod.spec.priority_class_name.as_deref() == Some(class) { value } else { 0 });
-        self.put(Object::Pod(pod));
-        let pod = &self.pods[&name];
-        Ok((StatusCode::CREATED, pod_body(pod), Effect::Other))
+        self.put(Object::Pod(Arc::new(pod)));
+        answer(StatusCode::CREATED, &whole_pod(&self.pods[&name]))
     }
 
-    fn delete_one_pod(&mut self, name: &str, body: &Value) -> Answered {
+    fn delete_one_pod(&mut self, name: &str, options: &DeleteOptions) -> Answered {
         let Some(pod) = self.pods.get(name) else { return missing(name) };
-        if !names(body, &pod.metadata) {
+        if options.preconditions.uid != pod.metadata.uid {
             return conflict(OTHER_UID);
         }
-        (StatusCode::OK, json!({"kind": "Status"}), Effect::Deleted(name.to_owned()))
+        let (status, body, _) = done(&json!({"kind": "Status"}));
+        (status, body, Effect::Deleted(name.to_owned()))
     }
 
-    fn create_group(&mut self, body: Value) -> Result<Answered> {
-        let mut group: PodGroup = serde_json::from_value(body)?;
+    /// The patch adds an annotation.
+    fn join(&mut self, name: &str, patch: Joining) -> Answered {
+        let Some(pod) = self.pods.get(name) else { return missing(name) };
+        if patch.metadata.uid != pod.metadata.uid {
+            return conflict(OTHER_UID);
+        }
+        self.update_pod(name, |pod| {
+            pod.metadata.annotations.get_or_insert_default().extend(patch.metadata.annotations);
+        });
+        done(&whole_pod(&self.pods[name]))
+    }
+
+    fn create_group(&mut self, mut group: PodGroup) -> Answered {
         let name = group.metadata.name.clone().unwrap_or_default();
         if self.groups.contains_key(&name) {
-            return Ok(conflict(&format!("podgroups {name} already exists")));
+            return conflict(&format!("podgroups {name} already exists"));
         }
         self.begin(&mut group.metadata);
         group.status = None;
-        self.put(Object::PodGroup(group));
-        let group = &self.groups[&name];
-        Ok((StatusCode::CREATED, group_body(group), Effect::Other))
+        self.put(Object::PodGroup(Arc::new(group)));
+        answer(StatusCode::CREATED, &*self.groups[&name])
     }
 
-    fn replace_group(&mut self, name: &str, body: Value) -> Result<Answered> {
-        let Some(old) = self.groups.get(name) else { return Ok(missing(name)) };
-        let mut group: PodGroup = serde_json::from_value(body)?;
+    fn replace_group(&mut self, name: &str, mut group: PodGroup) -> Answered {
+        let Some(old) = self.groups.get(name) else { return missing(name) };
         if group.metadata.resource_version != old.metadata.resource_version {
-            return Ok(conflict("the object has been modified"));
+            return conflict("the object has been modified");
         }
         group.status.clone_from(&old.status);
-        self.put(Object::PodGroup(group));
-        Ok(done(group_body(&self.groups[name])))
+        self.put(Object::PodGroup(Arc::new(group)));
+        done(&*self.groups[name])
     }
 
-    fn delete_group(&mut self, name: &str, body: &Value) -> Answered {
+    fn delete_group(&mut self, name: &str, options: &DeleteOptions) -> Answered {
         let Some(group) = self.groups.get(name) else { return missing(name) };
-        if !names(body, &group.metadata) {
+        if options.preconditions.uid != group.metadata.uid {
             return conflict(OTHER_UID);
         }
         if let Some(group) = self.groups.remove(name) {
             self.gone(Object::PodGroup(group));
         }
-        done(json!({"kind": "Status"}))
+        done(&json!({"kind": "Status"}))
     }
 
     fn read_job(&self, name: &str) -> Answered {
-        self.jobs.get(name).map_or_else(|| missing(name), |job| done(job_body(job)))
+        self.jobs.get(name).map_or_else(|| missing(name), |job| done(&**job))
     }
 
-    fn write_job(&mut self, name: &str, body: &Value) -> Result<Answered> {
-        let Some(mut job) = self.jobs.get(name).cloned() else { return Ok(missing(name)) };
-        let meta = &body["metadata"];
-        if meta["uid"].as_str() != job.metadata.uid.as_deref() {
-            return Ok(conflict(OTHER_UID));
+    fn write_job(&mut self, name: &str, written: Patch<JobStatus>) -> Answered {
+        let Some(mut job) = self.jobs.get(name).cloned() else { return missing(name) };
+        if written.metadata.uid != job.metadata.uid {
+            return conflict(OTHER_UID);
         }
-        if meta["resourceVersion"].as_str() != job.metadata.resource_version.as_deref() {
-            return Ok(conflict("the object has been modified"));
+        if written.metadata.resource_version != job.metadata.resource_version {
+            return conflict("the object has been modified");
         }
-        job.status = Some(serde_json::from_value(body["status"].clone())?);
-        self.put(Object::Job(Box::new(job)));
-        Ok(done(job_body(&self.jobs[name])))
+        Arc::make_mut(&mut job).status = Some(written.status);
+        self.put(Object::Job(job));
+        done(&*self.jobs[name])
     }
 }
 
-/// Whether the precondition of a deletion is the UID of this object.
-fn names(body: &Value, metadata: &ObjectMeta) -> bool {
-    body["preconditions"]["uid"].as_str() == metadata.uid.as_deref()
+#[derive(Deserialize)]
+struct Joining {
+    metadata: JoiningMeta,
 }
 
-fn typed(mut object: Value, version: &str, kind: &str) -> Value {
-    object["apiVersion"] = json!(version);
-    object["kind"] = json!(kind);
-    object
-}
-
-pub(super) fn pod_body(pod: &slim::Pod) -> Value {
-    typed(json!(whole_pod(pod)), "v1", "Pod")
-}
-
-pub(super) fn group_body(group: &PodGroup) -> Value {
-    typed(json!(group), "scheduling.volcano.sh/v1beta1", "PodGroup")
-}
-
-pub(super) fn queue_body(queue: &Queue) -> Value {
-    typed(json!(queue), "scheduling.volcano.sh/v1beta1", "Queue")
-}
-
-fn job_body(job: &Job) -> Value {
-    typed(json!(job), "batch.volcano.sh/v1alpha1", "Job")
+#[derive(Deserialize)]
+struct JoiningMeta {
+    uid: Option<String>,
+    annotations: BTreeMap<String, String>,
 }

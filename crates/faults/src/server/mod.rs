@@ -2,38 +2,39 @@
 mod controllers;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use http::{Method, Request, StatusCode};
 use hyper::body::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::batch::Job;
-use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_api::v1beta1::{PodGroup, PodGroupStatus, Queue};
 use phalanx_cache::slim;
 use phalanx_runtime::lease::Record;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use controllers::{group_body, pod_body, queue_body};
-
+use crate::gangs::whole_pod;
 use crate::story::{KINDS, Micros, Role, Watched};
 
 /// The namespace of all objects.
 pub const NAMESPACE: &str = "team";
 
-/// An object of a kind that is watched.
+/// An object of a kind that is watched: etcd, its log and all who read it share it.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "most objects are pods, which are the largest")]
 pub enum Object {
     /// A pod.
-    Pod(slim::Pod),
+    Pod(Arc<slim::Pod>),
     /// A node.
-    Node(slim::Node),
+    Node(Arc<slim::Node>),
     /// A PodGroup.
-    PodGroup(PodGroup),
+    PodGroup(Arc<PodGroup>),
     /// A Queue.
-    Queue(Queue),
+    Queue(Arc<Queue>),
     /// A Job.
-    Job(Box<Job>),
+    Job(Arc<Job>),
 }
 
 impl Object {
@@ -49,11 +50,11 @@ impl Object {
 
     fn meta(&mut self) -> &mut ObjectMeta {
         match self {
-            Self::Pod(it) => &mut it.metadata,
-            Self::Node(it) => &mut it.metadata,
-            Self::PodGroup(it) => &mut it.metadata,
-            Self::Queue(it) => &mut it.metadata,
-            Self::Job(it) => &mut it.metadata,
+            Self::Pod(it) => &mut Arc::make_mut(it).metadata,
+            Self::Node(it) => &mut Arc::make_mut(it).metadata,
+            Self::PodGroup(it) => &mut Arc::make_mut(it).metadata,
+            Self::Queue(it) => &mut Arc::make_mut(it).metadata,
+            Self::Job(it) => &mut Arc::make_mut(it).metadata,
         }
     }
 }
@@ -85,21 +86,21 @@ pub enum Effect {
 }
 
 /// An answer, and what the request has changed.
-pub type Answered = (StatusCode, Value, Effect);
+pub type Answered = (StatusCode, Bytes, Effect);
 
 /// The API server and etcd.
 #[derive(Debug, Default)]
 pub struct Server {
     /// Pods by name.
-    pub pods: BTreeMap<String, slim::Pod>,
+    pub pods: BTreeMap<String, Arc<slim::Pod>>,
     /// Nodes by name.
-    pub nodes: BTreeMap<String, slim::Node>,
+    pub nodes: BTreeMap<String, Arc<slim::Node>>,
     /// PodGroups by name.
-    pub groups: BTreeMap<String, PodGroup>,
+    pub groups: BTreeMap<String, Arc<PodGroup>>,
     /// Queues by name.
-    pub queues: BTreeMap<String, Queue>,
+    pub queues: BTreeMap<String, Arc<Queue>>,
     /// Jobs by name.
-    pub jobs: BTreeMap<String, Job>,
+    pub jobs: BTreeMap<String, Arc<Job>>,
     /// The time, for creation timestamps.
     pub now: Micros,
     /// The Leases, by role.
@@ -132,7 +133,7 @@ impl Server {
             Watched::Nodes => self.nodes.values().cloned().map(Object::Node).collect(),
             Watched::PodGroups => self.groups.values().cloned().map(Object::PodGroup).collect(),
             Watched::Queues => self.queues.values().cloned().map(Object::Queue).collect(),
-            Watched::Jobs => self.jobs.values().cloned().map(|job| Object::Job(Box::new(job))).collect(),
+            Watched::Jobs => self.jobs.values().cloned().map(Object::Job).collect(),
         }
     }
 
@@ -153,7 +154,7 @@ impl Server {
             Object::Node(it) => drop(self.nodes.insert(name, it)),
             Object::PodGroup(it) => drop(self.groups.insert(name, it)),
             Object::Queue(it) => drop(self.queues.insert(name, it)),
-            Object::Job(it) => drop(self.jobs.insert(name, *it)),
+            Object::Job(it) => drop(self.jobs.insert(name, it)),
         }
     }
 
@@ -185,7 +186,7 @@ impl Server {
     /// Changes a pod, if it is there.
     pub fn update_pod(&mut self, name: &str, change: impl FnOnce(&mut slim::Pod)) {
         if let Some(mut pod) = self.pods.get(name).cloned() {
-            change(&mut pod);
+            change(Arc::make_mut(&mut pod));
             self.put(Object::Pod(pod));
         }
     }
@@ -193,22 +194,22 @@ impl Server {
     /// Carries out a request. An error is a request that no API server of this simulation knows.
     pub fn handle(&mut self, request: &Request<Bytes>) -> Result<Answered> {
         let path: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
-        let body = || serde_json::from_slice::<Value>(request.body()).context("the body is no JSON");
+        let body = request.body();
         match (request.method(), path.as_slice()) {
             (&Method::GET, ["api", "v1", "namespaces", _, "pods", name]) => Ok(self.read_pod(name)),
             (&Method::POST, ["api", "v1", "namespaces", _, "pods", name, "binding"]) => {
-                Ok(self.bind(name, &body()?))
+                Ok(self.bind(name, read(body)?))
             }
             (&Method::POST, ["api", "v1", "namespaces", _, "pods", name, "eviction"]) => {
-                Ok(self.evict(name, &body()?))
+                Ok(self.evict(name, &read(body)?))
             }
             (&Method::PATCH, ["api", "v1", "namespaces", _, "pods", name, "status"]) => {
-                Ok(self.patch_pod(name, &body()?))
+                Ok(self.patch_pod(name, &read(body)?))
             }
             (&Method::GET, [.., "podgroups", name]) => Ok(self.read_group(name)),
-            (&Method::PATCH, [.., "podgroups", name, "status"]) => self.patch_group(name, &body()?),
-            (&Method::PATCH, [.., "queues", name, "status"]) => self.patch_queue(name, &body()?),
-            (&Method::POST | &Method::PATCH, ["apis", "events.k8s.io", ..]) => Ok(done(json!({}))),
+            (&Method::PATCH, [.., "podgroups", name, "status"]) => Ok(self.patch_group(name, read(body)?)),
+            (&Method::PATCH, [.., "queues", name, "status"]) => self.patch_queue(name, &read(body)?),
+            (&Method::POST | &Method::PATCH, ["apis", "events.k8s.io", ..]) => Ok(done(&json!({}))),
             (method, path) => self
                 .handle_controllers(method, path, request.body())?
                 .with_context(|| format!("{method} {} is not simulated", request.uri())),
@@ -217,15 +218,15 @@ impl Server {
 
     fn read_pod(&self, name: &str) -> Answered {
         let Some(pod) = self.pods.get(name) else { return missing(name) };
-        done(pod_body(pod))
+        done(&whole_pod(pod))
     }
 
-    fn bind(&mut self, name: &str, body: &Value) -> Answered {
+    fn bind(&mut self, name: &str, binding: Binding) -> Answered {
         let Some(pod) = self.pods.get(name) else { return missing(name) };
-        if body["metadata"]["uid"].as_str() != pod.metadata.uid.as_deref() {
-            return conflict("the UID in the precondition does not match the UID in record");
+        if binding.metadata.uid != pod.metadata.uid {
+            return conflict(OTHER_UID);
         }
-        let node = body["target"]["name"].as_str().unwrap_or_default().to_owned();
+        let node = binding.target.name;
         if let Some(has) = &pod.spec.node_name {
             let other = *has != node;
             let (status, body, _) = conflict(&format!("pod {name} is already assigned to node {has}"));
@@ -235,52 +236,49 @@ impl Server {
             return conflict(&format!("pod {name} is being deleted, cannot be assigned to a host"));
         }
         self.update_pod(name, |pod| pod.spec.node_name = Some(node));
-        (StatusCode::CREATED, json!({}), Effect::Bound(name.to_owned()))
+        (StatusCode::CREATED, Bytes::from_static(b"{}"), Effect::Bound(name.to_owned()))
     }
 
     /// A pod on a node stops first; the kubelet then deletes it.
-    fn evict(&mut self, name: &str, body: &Value) -> Answered {
+    fn evict(&mut self, name: &str, eviction: &Eviction) -> Answered {
         let Some(pod) = self.pods.get(name) else { return missing(name) };
-        if body["deleteOptions"]["preconditions"]["uid"].as_str() != pod.metadata.uid.as_deref() {
-            return conflict("the UID in the precondition does not match the UID in record");
+        if eviction.delete_options.preconditions.uid != pod.metadata.uid {
+            return conflict(OTHER_UID);
         }
-        (StatusCode::CREATED, json!({}), Effect::Evicted(name.to_owned()))
+        (StatusCode::CREATED, Bytes::from_static(b"{}"), Effect::Evicted(name.to_owned()))
     }
 
-    fn patch_pod(&mut self, name: &str, body: &Value) -> Answered {
+    fn patch_pod(&mut self, name: &str, patch: &Patch<Value>) -> Answered {
         let Some(pod) = self.pods.get(name) else { return missing(name) };
-        if body["metadata"]["uid"].as_str() != pod.metadata.uid.as_deref() {
-            return conflict("the UID in the precondition does not match the UID in record");
+        if patch.metadata.uid != pod.metadata.uid {
+            return conflict(OTHER_UID);
         }
-        self.update_pod(name, |pod| patch_status(pod, &body["status"]));
-        done(json!({}))
+        self.update_pod(name, |pod| patch_status(pod, &patch.status));
+        done(&json!({}))
     }
 
     fn read_group(&self, name: &str) -> Answered {
         let Some(group) = self.groups.get(name) else { return missing(name) };
-        done(group_body(group))
+        done(&**group)
     }
 
-    fn patch_group(&mut self, name: &str, body: &Value) -> Result<Answered> {
-        let Some(mut group) = self.groups.get(name).cloned() else { return Ok(missing(name)) };
-        let meta = &body["metadata"];
-        if meta["uid"].as_str() != group.metadata.uid.as_deref() {
-            return Ok(conflict("the UID in the precondition does not match the UID in record"));
+    fn patch_group(&mut self, name: &str, patch: Patch<PodGroupStatus>) -> Answered {
+        let Some(mut group) = self.groups.get(name).cloned() else { return missing(name) };
+        let Precondition { uid, resource_version } = patch.metadata;
+        if uid != group.metadata.uid {
+            return conflict(OTHER_UID);
         }
-        if meta["resourceVersion"]
-            .as_str()
-            .is_some_and(|it| Some(it) != group.metadata.resource_version.as_deref())
-        {
-            return Ok(conflict("the object has been modified"));
+        if resource_version.is_some() && resource_version != group.metadata.resource_version {
+            return conflict("the object has been modified");
         }
-        group.status = Some(serde_json::from_value(body["status"].clone())?);
+        Arc::make_mut(&mut group).status = Some(patch.status);
         self.put(Object::PodGroup(group));
-        Ok(done(json!({"metadata": {"resourceVersion": self.version.to_string()}})))
+        done(&json!({"metadata": {"resourceVersion": self.version.to_string()}}))
     }
 
     fn patch_queue(&mut self, name: &str, body: &Value) -> Result<Answered> {
         let Some(mut queue) = self.queues.get(name).cloned() else { return Ok(missing(name)) };
-        let status = queue.status.get_or_insert_default();
+        let status = Arc::make_mut(&mut queue).status.get_or_insert_default();
         for (name, amount) in body["status"]["allocated"].as_object().into_iter().flatten() {
             if amount.is_null() {
                 status.allocated.remove(name);
@@ -302,10 +300,53 @@ impl Server {
                 *field = number as i32;
             }
         }
-        let body = queue_body(&queue);
+        let answer = done(&*queue);
         self.put(Object::Queue(queue));
-        Ok(done(body))
+        Ok(answer)
     }
+}
+
+/// What a request says of the object that it means.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Precondition {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Binding {
+    metadata: Precondition,
+    target: Target,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Eviction {
+    delete_options: DeleteOptions,
+}
+
+#[derive(Deserialize)]
+struct DeleteOptions {
+    preconditions: Precondition,
+}
+
+/// A status, and the object that it is for.
+#[derive(Deserialize)]
+struct Patch<S> {
+    metadata: Precondition,
+    status: S,
+}
+
+const OTHER_UID: &str = "the UID in the precondition does not match the UID in record";
+
+fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T> {
+    serde_json::from_slice(body).context("the body of a request cannot be read")
 }
 
 /// A strategic merge patch: conditions are merged by type.
@@ -327,13 +368,18 @@ fn patch_status(pod: &mut slim::Pod, patch: &Value) {
     }
 }
 
-fn done(body: Value) -> Answered {
-    (StatusCode::OK, body, Effect::Other)
+fn done(body: &impl Serialize) -> Answered {
+    answer(StatusCode::OK, body)
+}
+
+fn answer(status: StatusCode, body: &impl Serialize) -> Answered {
+    let body = serde_json::to_vec(body).expect("objects are made of strings and numbers");
+    (status, body.into(), Effect::Other)
 }
 
 /// An answer that says what is wrong.
 pub fn failure(status: StatusCode, message: &str) -> Answered {
-    (status, json!({"kind": "Status", "message": message}), Effect::Other)
+    answer(status, &json!({"kind": "Status", "message": message}))
 }
 
 fn missing(name: &str) -> Answered {

@@ -14,7 +14,7 @@ impl World<'_> {
             FaultKind::WatchBreaks(who, kind)
             | FaultKind::WatchExpires(who, kind)
             | FaultKind::ListExpires(who, kind) => self.break_off(who, kind),
-            FaultKind::NodeDies(node) => self.node_dies(node),
+            FaultKind::NodeDies(node) | FaultKind::NodeRemoved(node) => self.node_dies(node),
             FaultKind::PodDeleted(gang, pod) => {
                 self.remove_now(&gangs::pod_name(gang, pod, self.story.gangs[gang].maker));
             }
@@ -28,7 +28,7 @@ impl World<'_> {
             FaultKind::Reload(conf) => self.reload(conf)?,
             FaultKind::WatchLags(..)
             | FaultKind::WatchDoubles(..)
-            | FaultKind::Answers(_)
+            | FaultKind::Answers(..)
             | FaultKind::KubeletRejects(_) => {}
         }
         if let FaultKind::ListExpires(who, kind) = fault.kind {
@@ -38,11 +38,16 @@ impl World<'_> {
     }
 
     pub(super) fn ends(&mut self, index: usize) -> Result<()> {
+        if matches!(self.story.faults[index].kind, FaultKind::NodeRemoved(_)) {
+            return Ok(());
+        }
         self.active.retain(|active| *active != index);
         match self.story.faults[index].kind {
             FaultKind::WatchBreaks(who, kind) => self.resume(who, kind)?,
             FaultKind::WatchExpires(who, kind) => self.list_again(who, kind),
-            FaultKind::NodeDies(node) => self.node_returns(node),
+            FaultKind::NodeDies(node) if !self.is_active(&FaultKind::NodeRemoved(node)) => {
+                self.node_returns(node);
+            }
             FaultKind::Crash(who) => {
                 let at = self.now();
                 self.plan(at, Happening::Start(who));

@@ -1,21 +1,38 @@
 //! Kubelets, and the user who makes gangs.
+use std::sync::Arc;
+
 use phalanx_cache::slim;
 
-use super::{Happening, World};
+use super::{BETWEEN_SPARE, Happening, World};
 use crate::gangs::{self, has_ended, member};
-use crate::story::{FaultKind, Maker, SECOND};
+use crate::story::{CALM_AFTER, ENOUGH, FaultKind, Maker, SECOND};
 
 impl World<'_> {
     pub(super) fn gang_arrives(&mut self, index: usize) {
+        // What follows from the gangs that are there counts too.
+        let enough = if self.now() < CALM_AFTER { ENOUGH / 2 } else { ENOUGH };
+        if self.events >= enough {
+            return;
+        }
         let (now, gang) = (self.now(), &self.story.gangs[index]);
         self.tell(|| format!("gang-{index} is created"));
-        if let Maker::Job(on_loss) = gang.maker {
-            return gangs::job(&mut self.server, index, gang, on_loss, now);
+        match gang.maker {
+            Maker::Job(on_loss) => return gangs::job(&mut self.server, index, gang, on_loss, now),
+            Maker::User => gangs::group(&mut self.server, index, gang, now),
+            Maker::Owner => {}
         }
-        gangs::group(&mut self.server, index, gang, now);
         for number in 0..gang.size {
             self.plan_in(1_000..2 * SECOND, Happening::PodArrives(index, number));
         }
+    }
+
+    /// A run in which little has happened goes on with more gangs.
+    pub(super) fn spare(&mut self, index: usize) {
+        let Some(gang) = self.story.gangs.get(index) else { return };
+        if gang.size > 0 {
+            self.gang_arrives(index);
+        }
+        self.plan(self.now() + BETWEEN_SPARE, Happening::Spare(index + 1));
     }
 
     pub(super) fn pod_arrives(&mut self, index: usize, number: usize) {
@@ -75,7 +92,7 @@ impl World<'_> {
 
     pub(super) fn finishes(&mut self, name: &str, uid: &str) {
         let runs = |pod: &slim::Pod| !has_ended(pod) && pod.metadata.deletion_timestamp.is_none();
-        if !self.is(name, uid) || !self.server.pods.get(name).is_some_and(runs) {
+        if !self.is(name, uid) || !self.server.pods.get(name).is_some_and(|pod| runs(pod)) {
             return;
         }
         if let Some((gang, number)) = member(name) {
@@ -106,10 +123,10 @@ impl World<'_> {
         }
     }
 
-    /// The user makes another pod in the place of one that was lost; the controllers make those of Jobs.
+    /// The user, or the owner, makes another pod in the place of one that was lost; the controllers make those of Jobs.
     fn make_again(&mut self, name: &str) {
         if let Some((gang, number)) = member(name)
-            && self.story.gangs[gang].maker == Maker::User
+            && matches!(self.story.gangs[gang].maker, Maker::User | Maker::Owner)
         {
             self.plan_in(SECOND / 2..3 * SECOND, Happening::PodArrives(gang, number));
         }
@@ -124,7 +141,8 @@ impl World<'_> {
     pub(super) fn node_dies(&mut self, node: usize) {
         let name = gangs::node_name(node);
         self.server.delete_node(&name);
-        let on_it = |pod: &&slim::Pod| pod.spec.node_name.as_deref() == Some(&name) && !has_ended(pod);
+        self.checks.node_gone(&name, self.clocks.now());
+        let on_it = |pod: &&Arc<slim::Pod>| pod.spec.node_name.as_deref() == Some(&name) && !has_ended(pod);
         let pods: Vec<_> = self.server.pods.values().filter(on_it).map(|pod| pod.metadata.clone()).collect();
         for pod in pods {
             let (name, uid) = (pod.name.unwrap_or_default(), pod.uid.unwrap_or_default());

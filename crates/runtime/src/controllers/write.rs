@@ -1,8 +1,7 @@
 //! Changes as HTTP requests, and answers as what is known now.
 use std::net::IpAddr;
 
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Bytes;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -14,15 +13,14 @@ use phalanx_cluster::event::Key;
 use phalanx_controllers::job::JobPod;
 use phalanx_controllers::podgroup::PlainPod;
 use phalanx_controllers::{Change, Kind, Object, Target};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::store::{Claim, Fact, Seen, SeenPod};
 use super::table::Identity;
 use crate::outbox::reply::{Problem, Reply, read};
-
-const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
+use crate::outbox::request::{JSON, MERGE, send};
 
 /// Where objects of a kind are.
 fn place(kind: Kind) -> (&'static str, &'static str, &'static str) {
@@ -92,54 +90,30 @@ pub(super) fn get(kind: Kind, key: &Key) -> Result<Request<Bytes>, http::Error> 
 
 /// The request of a change; nothing for an event, which is none of these.
 pub(super) fn request(change: &Change) -> Result<Option<Request<Bytes>>, http::Error> {
-    let (method, path, content, body) = match change {
+    let request = match change {
         Change::Create(made) => {
             let namespace = made.metadata().namespace.as_deref().unwrap_or_default();
-            (Method::POST, collection(made.kind(), namespace), JSON, body(made))
+            send(Method::POST, collection(made.kind(), namespace), JSON, made)
         }
-        Change::Replace(changed) => {
-            (Method::PUT, of(changed.kind(), changed.metadata()), JSON, body(changed))
-        }
+        Change::Replace(changed) => send(Method::PUT, of(changed.kind(), changed.metadata()), JSON, changed),
         Change::Delete(target) => {
-            (Method::DELETE, object(target.kind, &target.namespace, &target.name), JSON, deletion(target))
+            let path = object(target.kind, &target.namespace, &target.name);
+            send(Method::DELETE, path, JSON, &deletion(target))
         }
         Change::Status { object, .. } => {
             let path = format!("{}/status", of(object.kind(), object.metadata()));
             match object {
-                Object::Queue(queue) => (Method::PATCH, path, MERGE, queue_status(queue)),
-                other => (Method::PUT, path, JSON, status(other)),
+                Object::Queue(queue) => send(Method::PATCH, path, MERGE, &queue_status(queue)),
+                other => send(Method::PUT, path, JSON, &StatusBody::of(other)),
             }
         }
         Change::Join(pod, group) => {
-            (Method::PATCH, object(pod.kind, &pod.namespace, &pod.name), MERGE, joining(pod, group))
+            let path = object(pod.kind, &pod.namespace, &pod.name);
+            send(Method::PATCH, path, MERGE, &joining(pod, group))
         }
         Change::Note(_) => return Ok(None),
     };
-    let content = HeaderValue::from_static(content);
-    let body = body_bytes(&body);
-    Request::builder().method(method).uri(path).header(CONTENT_TYPE, content).body(body).map(Some)
-}
-
-fn body_bytes(body: &Value) -> Bytes {
-    body.to_string().into()
-}
-
-fn body(object: &Object) -> Value {
-    match object {
-        Object::Pod(object) => json!(object),
-        Object::PodGroup(object) => json!(object),
-        Object::Queue(object) => json!(object),
-        Object::Job(object) => json!(object),
-        Object::CronJob(object) => json!(object),
-        Object::JobFlow(object) => json!(object),
-        Object::JobTemplate(object) => json!(object),
-        Object::Service(object) => json!(object),
-        Object::Secret(object) => json!(object),
-        Object::ConfigMap(object) => json!(object),
-        Object::NetworkPolicy(object) => json!(object),
-        Object::Claim(object) => json!(object),
-        Object::HyperNode(object) => json!(object),
-    }
+    request.map(Some)
 }
 
 fn deletion(target: &Target) -> Value {
@@ -151,17 +125,63 @@ fn deletion(target: &Target) -> Value {
 }
 
 /// The status alone: the API server takes the rest from the object that it has.
-fn status(object: &Object) -> Value {
-    let mut whole = body(object);
-    let metadata = object.metadata();
-    whole["metadata"] = json!({
-        "name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid,
-        "resourceVersion": metadata.resource_version,
-    });
-    if let Some(fields) = whole.as_object_mut() {
-        fields.remove("spec");
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusBody<'a> {
+    api_version: String,
+    kind: &'static str,
+    metadata: StatusMeta<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<AnyStatus<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusMeta<'a> {
+    name: Option<&'a str>,
+    namespace: Option<&'a str>,
+    uid: Option<&'a str>,
+    resource_version: Option<&'a str>,
+}
+
+/// A status that the controllers write; that of a Queue is a patch.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyStatus<'a> {
+    Job(&'a batch::JobStatus),
+    CronJob(&'a batch::CronJobStatus),
+    JobFlow(&'a flow::JobFlowStatus),
+    JobTemplate(&'a flow::JobTemplateStatus),
+    HyperNode(&'a topology::HyperNodeStatus),
+}
+
+impl<'a> StatusBody<'a> {
+    fn of(object: &'a Object) -> Self {
+        let (api_version, kind) = type_of(object.kind());
+        let metadata = object.metadata();
+        let metadata = StatusMeta {
+            name: metadata.name.as_deref(),
+            namespace: metadata.namespace.as_deref(),
+            uid: metadata.uid.as_deref(),
+            resource_version: metadata.resource_version.as_deref(),
+        };
+        let status = match object {
+            Object::Job(it) => it.status.as_ref().map(AnyStatus::Job),
+            Object::CronJob(it) => it.status.as_ref().map(AnyStatus::CronJob),
+            Object::JobFlow(it) => it.status.as_ref().map(AnyStatus::JobFlow),
+            Object::JobTemplate(it) => it.status.as_ref().map(AnyStatus::JobTemplate),
+            Object::HyperNode(it) => it.status.as_ref().map(AnyStatus::HyperNode),
+            Object::Pod(_)
+            | Object::PodGroup(_)
+            | Object::Queue(_)
+            | Object::Service(_)
+            | Object::Secret(_)
+            | Object::ConfigMap(_)
+            | Object::NetworkPolicy(_)
+            | Object::Claim(_) => None,
+        };
+        Self { api_version, kind, metadata, status }
     }
-    whole
 }
 
 /// The UID makes it a patch of this pod alone.

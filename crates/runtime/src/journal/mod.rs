@@ -96,6 +96,7 @@ struct Writer {
     orders: Option<SyncSender<Order>>,
     queued: Arc<Queued>,
     thread: Option<JoinHandle<()>>,
+    metrics: Arc<Metrics>,
 }
 
 impl Writer {
@@ -104,9 +105,10 @@ impl Writer {
         let (orders, received) = sync_channel(QUEUED_LINES);
         let queued = Arc::<Queued>::default();
         let counter = Arc::clone(&queued);
-        let body = move || file::write_all(file, &received, &counter, &metrics);
+        let counters = Arc::clone(&metrics);
+        let body = move || file::write_all(file, &received, &counter, &counters);
         let thread = std::thread::Builder::new().name("phalanx-journal".to_owned()).spawn(body)?;
-        Ok(Self { orders: Some(orders), queued, thread: Some(thread) })
+        Ok(Self { orders: Some(orders), queued, thread: Some(thread), metrics })
     }
 
     /// False when too much waits, or nobody writes any more.
@@ -146,7 +148,6 @@ impl Drop for Writer {
 #[derive(Debug)]
 pub struct Journal {
     writer: Option<Writer>,
-    metrics: Arc<Metrics>,
     clock: Arc<Clock>,
     extender: Option<Arc<ExtenderRecorder>>,
     inputs: bool,
@@ -161,7 +162,6 @@ impl Default for Journal {
     fn default() -> Self {
         Self {
             writer: None,
-            metrics: Arc::default(),
             clock: Arc::new(Clock::new(false)),
             extender: None,
             inputs: false,
@@ -175,8 +175,8 @@ impl Journal {
     /// A journal in a file too.
     pub fn open(options: JournalOptions, metrics: Arc<Metrics>) -> io::Result<Self> {
         let inputs = options.inputs;
-        let writer = Some(Writer::open(options, Arc::clone(&metrics))?);
-        Ok(Self { writer, metrics, clock: Arc::new(Clock::new(inputs)), inputs, ..Self::default() })
+        let writer = Some(Writer::open(options, metrics)?);
+        Ok(Self { writer, clock: Arc::new(Clock::new(inputs)), inputs, ..Self::default() })
     }
 
     /// Has a scheduler use a stopwatch and an extender whose answers are inputs.
@@ -262,7 +262,7 @@ impl Journal {
             warn!("the journal is written too slowly: lines are dropped");
         }
         self.dropped += 1;
-        self.metrics.journal_dropped(1);
+        writer.metrics.journal_dropped(1);
     }
 }
 

@@ -25,8 +25,8 @@ pub struct Context {
     pub instance: String,
 }
 
-const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
 
@@ -85,7 +85,7 @@ fn pod_path(pod: &PodRef, subresource: &str) -> String {
     format!("/api/v1/namespaces/{}/pods/{}{subresource}", pod.namespace, pod.name)
 }
 
-pub(super) fn send(
+pub(crate) fn send(
     method: Method,
     path: String,
     content: &'static str,
@@ -202,7 +202,8 @@ fn status(write: &Write, context: &Context, moment: Moment) -> Result<Request<By
             }
             let subresource = if context.pod_group_status { "/status" } else { "" };
             let path = pod_group_path(&write.group) + subresource;
-            let conditions: Vec<Value> = write.status.conditions.iter().map(condition).collect();
+            let conditions: Vec<ConditionBody<'_>> =
+                write.status.conditions.iter().map(ConditionBody::of).collect();
             group_status(write, path, &conditions)
         }
         Write::Queue(queue, patch) => {
@@ -262,40 +263,80 @@ pub(super) fn group_status_over(
     group_status(write, path.to_owned(), &others)
 }
 
-fn group_status(
-    write: &GroupWrite,
-    path: String,
-    conditions: &[Value],
-) -> Result<Request<Bytes>, http::Error> {
-    let mut metadata = json!({"uid": write.uid});
-    if !write.stands.is_empty() {
-        metadata["resourceVersion"] = json!(write.stands);
-    }
-    let body = json!({"metadata": metadata, "status": group_fields(&write.status, conditions)});
-    send(Method::PATCH, path, MERGE, &body)
+/// Written without a tree of values: each gang is written several times.
+#[derive(Serialize)]
+struct GroupBody<'a, C> {
+    metadata: GroupMeta<'a>,
+    status: GroupFields<'a, C>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupMeta<'a> {
+    uid: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    resource_version: &'a str,
 }
 
 /// The fields we own. Zero counts are written as null: Volcano leaves them out.
-fn group_fields(status: &GroupStatus, conditions: &[Value]) -> Value {
-    let count = |count: u32| if count == 0 { Value::Null } else { json!(count) };
-    json!({
-        "phase": status.phase.as_str(),
-        "running": count(status.running),
-        "succeeded": count(status.succeeded),
-        "failed": count(status.failed),
-        "conditions": conditions,
-    })
+#[derive(Serialize)]
+struct GroupFields<'a, C> {
+    phase: &'a str,
+    running: Option<u32>,
+    succeeded: Option<u32>,
+    failed: Option<u32>,
+    conditions: &'a [C],
 }
 
+fn group_status<C: Serialize>(
+    write: &GroupWrite,
+    path: String,
+    conditions: &[C],
+) -> Result<Request<Bytes>, http::Error> {
+    let GroupStatus { phase, running, succeeded, failed, .. } = &write.status;
+    let count = |count: u32| (count > 0).then_some(count);
+    let body = GroupBody {
+        metadata: GroupMeta { uid: &write.uid, resource_version: &write.stands },
+        status: GroupFields {
+            phase: phase.as_str(),
+            running: count(*running),
+            succeeded: count(*succeeded),
+            failed: count(*failed),
+            conditions,
+        },
+    };
+    send(Method::PATCH, path, MERGE, &body)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ConditionBody<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    status: &'static str,
+    reason: &'a str,
+    message: &'a str,
+    #[serde(rename = "transitionID")]
+    transition: &'a str,
+    last_transition_time: Option<String>,
+}
+
+/// The same beside conditions that were read.
 pub(super) fn condition(condition: &Condition) -> Value {
-    json!({
-        "type": condition.kind,
-        "status": if condition.status { "True" } else { "False" },
-        "reason": condition.reason,
-        "message": condition.message,
-        "transitionID": condition.transition,
-        "lastTransitionTime": timestamp(condition.since),
-    })
+    json!(ConditionBody::of(condition))
+}
+
+impl<'a> ConditionBody<'a> {
+    fn of(condition: &'a Condition) -> Self {
+        Self {
+            kind: &condition.kind,
+            status: if condition.status { "True" } else { "False" },
+            reason: &condition.reason,
+            message: &condition.message,
+            transition: &condition.transition,
+            last_transition_time: timestamp(condition.since),
+        }
+    }
 }
 
 pub(super) fn timestamp(time: Time) -> Option<String> {

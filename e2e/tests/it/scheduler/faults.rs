@@ -7,13 +7,13 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
-use phalanx_e2e::{Phalanx, fake, wait};
+use phalanx_e2e::{Link, Phalanx, fake, wait};
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
     cluster::{Cluster, PodSpec, SOON},
-    proxy::{Fate, Link, Proxy, Write},
+    proxy::{Fate, Proxy, Write},
 };
 
 /// How long servers are away and links are held, in seconds: more than 45 covers requests that time out, and binds
