@@ -158,7 +158,9 @@ impl Reader {
             (Self::Scheduler(it), Watched::Queues) => it.queues.begin_list(),
             (Self::Scheduler(_), Watched::Jobs) => {}
             (Self::Controllers(to), kind) => {
-                kept(kind).iter().for_each(|kind| tell(to, Input::Listing(*kind)));
+                for kind in kept(kind) {
+                    tell(to, Input::Listing(*kind));
+                }
             }
         }
     }
@@ -185,7 +187,9 @@ impl Reader {
             (Self::Controllers(to), kind) => {
                 items.filter_map(seen).for_each(|seen| tell(to, Input::Seen(seen)));
                 if more.is_empty() {
-                    kept(kind).iter().for_each(|kind| tell(to, Input::Listed(*kind)));
+                    for kind in kept(kind) {
+                        tell(to, Input::Listed(*kind));
+                    }
                 }
                 Ok(())
             }

@@ -364,6 +364,7 @@ fn namespace_of(regarding: &Regarding) -> &str {
 /// The body of a request. Written without a tree of values: there are as many events as pods.
 #[derive(Serialize)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "it is written at once and kept nowhere")]
 pub(crate) enum Body<'a> {
     /// Of a new event.
     Event(EventBody<'a>),

@@ -143,10 +143,9 @@ fn place_in(
     let fill = Fill { job: placing.job, whole: false, near, wanted: rest.len() as u64 };
     let room = Room::new(session, &rest, RoomOf::FutureIdle);
     let (all, starts) = (rest.clone(), !statement.session().job_ready(placing.job));
-    if !fill.domain(statement, &room, domain, &mut rest)
-        && !(starts && search(statement, placing, &all, Until::GangIsWhole))
-        && let Some(first) = rest.first()
-    {
+    let is_placed = fill.domain(statement, &room, domain, &mut rest)
+        || starts && search(statement, placing, &all, Until::GangIsWhole);
+    if let (false, Some(first)) = (is_placed, rest.first()) {
         let session = statement.session();
         shortfall.note(rest.len(), || not_placed(session, *first));
     }
