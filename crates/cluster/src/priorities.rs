@@ -122,7 +122,7 @@ impl Cluster {
         }
     }
 
-    fn set_job_priority(&mut self, id: JobId, priority: i32) -> bool {
+    pub(super) fn set_job_priority(&mut self, id: JobId, priority: i32) -> bool {
         let changed = std::mem::replace(&mut self.jobs[id].priority, priority) != priority;
         if changed {
             self.job_changed(id);

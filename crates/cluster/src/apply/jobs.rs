@@ -35,15 +35,20 @@ impl Cluster {
         Some(id)
     }
 
-    /// A solo job's priority follows its pod's. It has no minResources, so it is always admitted: its own request
-    /// must fit a node and its queue in any case, and a Deployment's hundred pods are not a hundred demands at once
-    /// (in Volcano their one PodGroup asks for a single pod's worth).
+    /// A solo job's priority follows its pod's; while a PodGroup is not known, its job has at least that of each pod. A
+    /// solo job has no minResources, so it is always admitted: its own request must fit a node and its queue in any
+    /// case, and a Deployment's hundred pods are not a hundred demands at once (in Volcano their one PodGroup asks for a
+    /// single pod's worth).
     pub(super) fn refresh_solo(&mut self, task: TaskId, info: &PodInfo) {
         let Some(id) = self.tasks[task].job else { return };
-        if self.jobs[id].kind == JobKind::Group {
+        let (job, priority) = (&self.jobs[id], self.tasks[task].priority);
+        if job.kind == JobKind::Group {
+            // While its PodGroup is not known yet, it must not be evicted for pods of lower priority than its own.
+            if !job.object.exists && priority > job.priority {
+                self.set_job_priority(id, priority);
+            }
             return;
         }
-        let priority = self.tasks[task].priority;
         if self.jobs[id].priority != priority {
             self.log_reserved_nodes(id);
         }

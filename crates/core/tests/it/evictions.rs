@@ -62,6 +62,18 @@ fn full() -> TestCluster {
 }
 
 #[test]
+fn a_pod_whose_pod_group_is_not_known_is_kept_by_its_own_priority() {
+    let with = |name: &str, class: &str| PodInfo { priority_class: Some(class.into()), ..pod(name, "cpu=2") };
+    for (class, is_evicted) in [("low", true), ("high", false)] {
+        let mut test = test(with_actions(&["preempt"]));
+        test.add(node("n", "cpu=2"));
+        test.add(running(PodInfo { group: Some("unknown".into()), ..with("old", class) }, "n"));
+        test.add(with("new", "mid"));
+        assert_eq!(test.run().evicted == ["old"], is_evicted, "{class}");
+    }
+}
+
+#[test]
 fn as_few_pods_as_needed_are_evicted_lowest_priority_first() {
     // minMember, cores each, class => evicted
     for (min, cores, class, expected) in [

@@ -169,9 +169,10 @@ impl Checks {
         }
     }
 
-    /// A node is deleted.
+    /// A node is deleted. It may have been the room for which pods were evicted before.
     pub fn node_gone(&mut self, node: &str, now: Micros) {
         self.gone.insert(node.to_owned(), now);
+        self.evictions.clear();
     }
 
     fn must_be_known(&self, node: &str, now: Micros) -> bool {
