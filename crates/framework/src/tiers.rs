@@ -43,6 +43,14 @@ impl TierPlugin {
         flag.is_none_or(|flag| self.flags.on(flag))
     }
 
+    #[cold]
+    fn ask_followed<T>(&self, trace: &dyn Trace, ask: impl FnOnce(&dyn Plugin) -> T) -> T {
+        trace.asking();
+        let answer = ask(&*self.plugin);
+        trace.answered(self.name);
+        answer
+    }
+
     /// Whether the plugin is asked about victims whichever tier decides. Within one queue (`preemptable`) it does not
     /// matter what queues may keep.
     fn guards_queues(&self, flag: Option<Flag>) -> bool {
@@ -182,12 +190,12 @@ impl Tiers {
     }
 
     /// Asks a plugin. Questions that go by [`with`](Self::with) and [`every`](Self::every) are not followed.
+    #[inline]
     fn ask<T>(&self, entry: &TierPlugin, ask: impl FnOnce(&dyn Plugin) -> T) -> T {
-        let Some(trace) = &self.followed else { return ask(&*entry.plugin) };
-        trace.asking();
-        let answer = ask(&*entry.plugin);
-        trace.answered(entry.name);
-        answer
+        match &self.followed {
+            None => ask(&*entry.plugin),
+            Some(trace) => entry.ask_followed(&**trace, ask),
+        }
     }
 
     fn entries(&self, flag: Option<Flag>) -> impl Iterator<Item = &TierPlugin> {
