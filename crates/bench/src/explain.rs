@@ -1,7 +1,7 @@
-//! `explain`: what the API of the scheduler costs, on a full cluster with a backlog: the snapshot that it is made of, an
-//! answer, a comparison (`whatif`), and cycles while answers are made on another thread. Cycles and snapshots are told in
-//! processor time of the scheduling thread. As a control, cycles are told too while the other thread copies memory that
-//! is no part of the scheduler.
+//! `explain`: what the API of the scheduler costs, on a full cluster with a backlog: the snapshot that it is made of,
+//! an answer, a comparison (`whatif`), and cycles while answers are made on another thread. Cycles and snapshots are
+//! told in processor time of the scheduling thread. As a control, cycles are told too while the other thread copies
+//! memory that is no part of the scheduler.
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! `simulate`: what a simulation of many pods takes, from manifests to the report in JSON, as `phalanx simulate -o json`
-//! makes it. The manifests are made while they are read, so they take no memory of their own.
+//! `simulate`: what a simulation of many pods takes, from manifests to the report in JSON, as `phalanx simulate -o
+//! json` makes it. The manifests are made while they are read, so they take no memory of their own.
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;

@@ -95,7 +95,7 @@ const OF_PODS: &[Known] = &[
         names::NETWORK_TOPOLOGY_HIGHEST_TIER,
         |text| text.parse::<i32>().is_ok_and(|tier| tier >= 0),
         "an integer, 0 or more",
-        "no tier is the highest one that is allowed",
+        "it counts as missing, and the pods may be in any HyperNode",
     ),
     annotation(names::REVOCABLE_ZONE, |text| text == "*", "*", "the pod is kept off nodes that are lent"),
     annotation(
@@ -434,7 +434,11 @@ mod tests {
             (names::NETWORK_TOPOLOGY_MODE, "Soft", ""),
             (names::NETWORK_TOPOLOGY_MODE, "sofft", "expected hard or soft; it counts as hard"),
             (names::NETWORK_TOPOLOGY_HIGHEST_TIER, "2", ""),
-            (names::NETWORK_TOPOLOGY_HIGHEST_TIER, "rack", "no tier is the highest one that is allowed"),
+            (
+                names::NETWORK_TOPOLOGY_HIGHEST_TIER,
+                "rack",
+                "it counts as missing, and the pods may be in any HyperNode",
+            ),
             (names::SLA_WAITING_TIME, "1h30m", ""),
             (names::SLA_WAITING_TIME, "0s", "expected a duration above 0 such as 30m; it counts as missing"),
             (

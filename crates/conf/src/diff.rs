@@ -9,8 +9,8 @@ use crate::known::{Doc, Known};
 use crate::metrics::{KEYS, may_be_shown};
 use crate::render::flow;
 
-/// One line for each difference; none when both do the same. Positions, comments, the order of keys and whether a default
-/// is written do not count.
+/// One line for each difference; none when both do the same. Positions, comments, the order of keys and whether a
+/// default is written do not count.
 pub fn diff(old: &Conf, new: &Conf, known: &Known) -> Vec<String> {
     let mut out = Vec::new();
     if old.actions != new.actions {

@@ -324,6 +324,7 @@ impl<'a> StatusWrite<'a> {
 
     fn make(&self, conditions: &[Condition], clock: &mut ConditionClock) -> Vec<Condition> {
         let known = conditions;
+        // One may be added below.
         let mut conditions = Vec::with_capacity(known.len() + 1);
         conditions.extend_from_slice(known);
         if let Some(spec) = &self.put {

@@ -59,8 +59,8 @@ impl Names {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManifestArgs {
     /// Manifests: a file, a folder (its *.yaml, *.yml and *.json, folders in it too), or - for standard input; may be
-    /// given several times. Objects without a creation time are created in the order of their documents; one bad object ends the run (exit
-    /// code 2)
+    /// given several times. Objects without a creation time are created in the order of their documents; one bad object
+    /// ends the run (exit code 2)
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]

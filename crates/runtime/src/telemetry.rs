@@ -127,6 +127,7 @@ pub struct Telemetry {
 impl Telemetry {
     /// Measures that go to these metrics.
     pub fn new(metrics: Arc<Metrics>, slow: SlowCycles) -> Self {
+        // By `default` a registry would be made only to be dropped.
         Self {
             metrics,
             slow,

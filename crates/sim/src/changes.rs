@@ -52,8 +52,8 @@ pub struct Drain {
 pub struct NoSuchNode(pub String);
 
 impl Manifests {
-    /// Changes nodes. What is drained is the cluster as the scheduler makes it of these manifests before the change, by a
-    /// configuration. ResourceClaims and volumes of the pods of a drained node stay as they are.
+    /// Changes nodes. What is drained is the cluster as the scheduler makes it of these manifests before the change, by
+    /// a configuration. ResourceClaims and volumes of the pods of a drained node stay as they are.
     pub fn change(
         &mut self,
         changes: &Changes,

@@ -30,8 +30,8 @@ const TOPOLOGIES: [&str; 4] = [
     names::KUEUE_PREFERRED_TOPOLOGY,
 ];
 
-/// The names of PodGroups by namespace and name of the pods that join them. `KIND/NAME` stands for the pods that are made
-/// of a workload.
+/// The names of PodGroups by namespace and name of the pods that join them. `KIND/NAME` stands for the pods that are
+/// made of a workload.
 pub(crate) type Joins = BTreeMap<(String, String), String>;
 
 /// Whether an object of this kind may state the minimum of a gang.
@@ -166,8 +166,8 @@ impl Gangs {
         Some(pod)
     }
 
-    /// The LeaderWorkerSet or JobSet that a pod says it is of: the StatefulSets and Jobs between, which a live chain goes
-    /// through, may stand in no document.
+    /// The LeaderWorkerSet or JobSet that a pod says it is of: the StatefulSets and Jobs between, which a live chain
+    /// goes through, may stand in no document.
     fn set_of_pod(&self, pod: &PlainPod, namespace: &str) -> Option<&OwnerReference> {
         let named = |kind: &'static str, label: &str| {
             let name = pod.labels.get(label)?;

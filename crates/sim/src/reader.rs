@@ -303,8 +303,8 @@ impl Reader {
         object.filter(|_| wrong.is_empty()).ok_or_else(|| (place.clone(), wrong))
     }
 
-    /// An object with a status comes from a cluster, with what its controller made. Only Jobs that wait for admission go
-    /// on from there.
+    /// An object with a status comes from a cluster, with what its controller made. Only Jobs that wait for admission
+    /// go on from there.
     fn leave_to_cluster(&mut self, place: &Place, kind: Controlled, label: &str) {
         let problem = if kind == Controlled::Job {
             "found a status: the job's pods and PodGroup are read, and its controller is not simulated"
@@ -475,8 +475,8 @@ impl Reader {
         }
     }
 
-    /// As with `kubectl apply`, an unknown field in the spec of an object of Volcano is an error. Other kinds may come from
-    /// a cluster that is newer than their schemas here.
+    /// As with `kubectl apply`, an unknown field in the spec of an object of Volcano is an error. Other kinds may come
+    /// from a cluster that is newer than their schemas here.
     fn unknown_field(
         &mut self,
         place: &Place,

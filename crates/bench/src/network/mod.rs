@@ -28,7 +28,8 @@ pub(crate) struct Options {
     /// Fails when a session with a network topology takes more than this many times the time of one without.
     #[arg(long, value_parser = crate::above_0)]
     max_ratio: Option<f64>,
-    /// Tells the processor time of the scheduling thread instead of the time that passed, for a machine with other work.
+    /// Tells the processor time of the scheduling thread instead of the time that passed, for a machine with other
+    /// work.
     #[arg(long)]
     processor_time: bool,
 }

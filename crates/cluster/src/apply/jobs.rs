@@ -37,9 +37,9 @@ impl Cluster {
 
     /// A solo job's priority follows its pod's; while a PodGroup is not known, its job has at least that of each pod. A
     /// solo job has no minResources, so it is always admitted: its own request must fit a node and its queue in any
-    /// case, and a Deployment's hundred pods are not a hundred demands at once (in Volcano their one PodGroup asks for a
-    /// single pod's worth).
-    pub(super) fn refresh_solo(&mut self, task: TaskId, info: &PodInfo) {
+    /// case, and a Deployment's hundred pods are not a hundred demands at once (in Volcano their one PodGroup asks for
+    /// a single pod's worth).
+    pub(super) fn job_follows_pod(&mut self, task: TaskId, info: &PodInfo) {
         let Some(id) = self.tasks[task].job else { return };
         let (job, priority) = (&self.jobs[id], self.tasks[task].priority);
         if job.kind == JobKind::Group {

@@ -159,7 +159,7 @@ impl Cluster {
         let (status, node) = self.seen(task, info);
         self.place(task, status, node);
         self.seek(task);
-        self.refresh_solo(task, info);
+        self.job_follows_pod(task, info);
         self.see_gate(task, info.queue_gate);
         self.note_cooling(task, None, self.tasks[task].cools_until());
         true
@@ -220,7 +220,7 @@ impl Cluster {
         }
         self.set_evicting(id, evicting);
         self.note_cooling(id, cooled, self.tasks[id].cools_until());
-        self.refresh_solo(id, info);
+        self.job_follows_pod(id, info);
         self.see_gate(id, info.queue_gate);
         // Most often it is an echo of what was written here.
         if let Some(job) = self.tasks[id].job.filter(|_| changed) {

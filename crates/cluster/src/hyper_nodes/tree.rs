@@ -138,8 +138,8 @@ fn matcher(pattern: &str) -> impl Fn(&str) -> bool {
 }
 
 impl HyperNodeInfo {
-    /// With new nodes that are to be where another node is: where the HyperNode has that node by its name or by a pattern,
-    /// as labels of nodes that are alike are alike. `None` where nothing changes.
+    /// With new nodes that are to be where another node is: where the HyperNode has that node by its name or by a
+    /// pattern, as labels of nodes that are alike are alike. `None` where nothing changes.
     pub fn with_nodes_beside(&self, node: &str, new: &[Arc<str>]) -> Option<Self> {
         let has = |member: &HyperNodeMember| match member {
             HyperNodeMember::Node(name) => **name == *node,

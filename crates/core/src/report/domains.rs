@@ -55,8 +55,8 @@ impl Inspection<'_> {
         Some(Domain::of(cluster.hyper_nodes.get(cluster.domain_of_nodes(&nodes)?)))
     }
 
-    /// The HyperNodes that the network topology of a waiting job, or of its sub-group that finds no room, allows and that
-    /// have no room for it: those with the most room first; of several, those that lack the least.
+    /// The HyperNodes that the network topology of a waiting job, or of its sub-group that finds no room, allows and
+    /// that have no room for it: those with the most room first; of several, those that lack the least.
     pub fn rejected_domains(&self, job: JobId) -> Vec<RejectedDomain> {
         let cluster = self.cluster();
         if !cluster.jobs[job].is_pending() {

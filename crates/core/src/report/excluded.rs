@@ -53,8 +53,8 @@ impl Inspection<'_> {
         task.map(|task| excluded_nodes(cluster, &self.tiers, task)).unwrap_or_default()
     }
 
-    /// What the nearest node lacks for the first waiting pod of a job that was stopped before nodes were looked at, where
-    /// no node could hold the pod even if it were empty.
+    /// What the nearest node lacks for the first waiting pod of a job that was stopped before nodes were looked at,
+    /// where no node could hold the pod even if it were empty.
     pub fn lack_beyond_all(&self, job: JobId) -> Option<Lack> {
         let cluster = self.cluster();
         let early = matches!(self.gate(job), Some(Gate::Enqueue | Gate::Quota));

@@ -17,10 +17,17 @@ enum Field {
 }
 
 impl Field {
-    fn of(self, group: &mut PodGroupInfo) -> Option<&mut Option<NetworkTopology>> {
+    fn read(self, group: &PodGroupInfo) -> Option<&NetworkTopology> {
         match self {
-            Self::Job => Some(&mut group.topology),
-            Self::SubGroup(at) => group.sub_groups.get_mut(at).map(|policy| &mut policy.topology),
+            Self::Job => group.topology.as_ref(),
+            Self::SubGroup(at) => group.sub_groups[at].topology.as_ref(),
+        }
+    }
+
+    fn write(self, group: &mut PodGroupInfo, topology: NetworkTopology) {
+        match self {
+            Self::Job => group.topology = Some(topology),
+            Self::SubGroup(at) => group.sub_groups[at].topology = Some(topology),
         }
     }
 
@@ -44,9 +51,9 @@ impl Waiting<'_> {
     }
 
     fn wider(&self, group: &PodGroupInfo, field: Field) -> Option<Choice<'_>> {
-        let Some(NetworkTopology::Hard(limit)) = field.of(&mut group.clone())?.clone() else { return None };
+        let NetworkTopology::Hard(limit) = field.read(group)? else { return None };
         let of = field.text(group);
-        let hard = self.limits_like(&limit).into_iter().map(|limit| {
+        let hard = self.limits_like(limit).into_iter().map(|limit| {
             let text = match &limit {
                 TierLimit::Number(tier) => format!("with highestTierAllowed {tier} in {of}"),
                 TierLimit::Name(name) => format!("with highestTierName {name} in {of}"),
@@ -74,12 +81,6 @@ impl Waiting<'_> {
     }
 
     fn with_topology(&self, text: String, field: Field, topology: NetworkTopology) -> Fix<'_> {
-        Fix::new(text, move |cluster| {
-            self.with_group(cluster, |group| {
-                if let Some(it) = field.of(group) {
-                    *it = Some(topology.clone());
-                }
-            })
-        })
+        Fix::new(text, move |cluster| self.with_group(cluster, |group| field.write(group, topology.clone())))
     }
 }

@@ -137,8 +137,8 @@ impl Checks {
         }
     }
 
-    /// The preemptor may be bound before the eviction arrives that makes room in its queue: both leave together, and the
-    /// eviction may be tried again.
+    /// The preemptor may be bound before the eviction arrives that makes room in its queue: both leave together, and
+    /// the eviction may be tried again.
     fn just_bound(&self, victim: usize, now: Micros) -> bool {
         let of_another = |(at, gang): &(Micros, usize)| *gang != victim && now - at < TRIED_AGAIN;
         self.last_bound.iter().flatten().any(of_another)

@@ -1,9 +1,9 @@
 //! Checks of types and ranges as in an API server, and unknown fields.
 //!
-//! The schemas are those of the kinds themselves: Kubernetes' own, and the CustomResourceDefinitions of Volcano's kinds;
-//! fields that they require are required except in status. What Kubernetes checks in code is in `ENUMS` and in the
-//! checks of pods. Rules in CEL are evaluated for Volcano's kinds except Queue: queues that contradict themselves wait with
-//! a reason.
+//! The schemas are those of the kinds themselves: Kubernetes' own, and the CustomResourceDefinitions of Volcano's
+//! kinds; fields that they require are required except in status. What Kubernetes checks in code is in `ENUMS` and in
+//! the checks of pods. Rules in CEL are evaluated for Volcano's kinds except Queue: queues that contradict themselves
+//! wait with a reason.
 mod path;
 mod prepare;
 mod rules;

@@ -49,8 +49,8 @@ impl Rules {
         }
     }
 
-    /// Rules about changes do not hold for objects that are created. As on an API server, a rule that fails on the object
-    /// is broken; one that cannot be read here, or takes too long, is left to the API server.
+    /// Rules about changes do not hold for objects that are created. As on an API server, a rule that fails on the
+    /// object is broken; one that cannot be read here, or takes too long, is left to the API server.
     fn is_broken(&mut self, rule: &Value, object: &Data) -> bool {
         let text = rule["rule"].as_str().unwrap_or_default();
         if text.contains("oldSelf") && rule["optionalOldSelf"] != true {
