@@ -123,10 +123,14 @@ pub struct Job {
 }
 
 impl Job {
+    /// Whether it is of a PodGroup that is known.
+    pub(crate) fn has_pod_group(&self) -> bool {
+        self.kind == JobKind::Group && self.object.exists
+    }
+
     /// The PodGroup, if it was seen.
     pub fn group_ref(&self) -> Option<GroupRef> {
-        let seen = self.kind == JobKind::Group && self.object.exists;
-        seen.then(|| GroupRef { key: self.key.clone(), uid: self.object.uid.clone() })
+        self.has_pod_group().then(|| GroupRef { key: self.key.clone(), uid: self.object.uid.clone() })
     }
 
     pub(crate) fn new(key: Key, kind: JobKind, queue: QueueId) -> Self {
@@ -197,7 +201,7 @@ impl Job {
 
     /// Whether the PodGroup waits for admission, or a pod for a node or for resources there.
     pub fn is_pending(&self) -> bool {
-        let to_admit = self.kind == JobKind::Group && self.object.exists && self.phase == Phase::Pending;
+        let to_admit = self.has_pod_group() && self.phase == Phase::Pending;
         to_admit || self.waiting() > 0
     }
 

@@ -146,7 +146,7 @@ impl Cluster {
 
     /// The PodGroup of a job; `None` for a pod without one, and while it does not exist.
     pub fn group_info(&self, id: JobId) -> Option<PodGroupInfo> {
-        let job = Some(&self.jobs[id]).filter(|job| job.kind == JobKind::Group && job.object.exists)?;
+        let job = Some(&self.jobs[id]).filter(|job| job.has_pod_group())?;
         let minimums = job.roles.iter().filter(|role| role.min > 0);
         Some(PodGroupInfo {
             key: job.key.clone(),

@@ -105,24 +105,37 @@ impl Cluster {
                 }
                 let (job, priority) = (task.job, self.priority(None, task.priority_class.as_deref()));
                 let changed = std::mem::replace(&mut self.tasks[id].priority, priority) != priority;
-                if let Some(job) = job {
-                    if changed {
-                        self.job_changed(job);
-                    }
-                    let solo = self.jobs[job].kind == JobKind::Solo;
-                    return (solo && self.set_job_priority(job, priority)) || changed;
+                if let Some(job) = job.filter(|_| changed) {
+                    self.job_changed(job);
+                    self.follow_priorities_of_pods(job);
                 }
                 changed
             }
-            Follower::Job(id) => {
-                let job = &self.jobs[id];
-                let priority = self.priority(None, job.priority_class.as_deref());
-                job.kind == JobKind::Group && self.set_job_priority(id, priority)
-            }
+            Follower::Job(id) => self.renew_job_priority(id),
         }
     }
 
-    pub(super) fn set_job_priority(&mut self, id: JobId, priority: i32) -> bool {
+    /// What the priority of a job is: of the class that its PodGroup names, else, without a PodGroup and while it is not
+    /// known, the highest of its pods. So no pod is evicted for one of lower priority because its PodGroup is seen late.
+    fn job_priority(&self, id: JobId) -> i32 {
+        let job = &self.jobs[id];
+        if job.has_pod_group() {
+            return self.priority(None, job.priority_class.as_deref());
+        }
+        job.tasks.iter().map(|task| self.tasks[*task].priority).max().unwrap_or(0)
+    }
+
+    /// Gives a job without a PodGroup the priority of its pods, which have changed.
+    pub(super) fn follow_priorities_of_pods(&mut self, id: JobId) {
+        let job = &self.jobs[id];
+        if !job.has_pod_group() && !job.tasks.is_empty() {
+            self.renew_job_priority(id);
+        }
+    }
+
+    /// Gives a job its priority. True when it had another one.
+    fn renew_job_priority(&mut self, id: JobId) -> bool {
+        let priority = self.job_priority(id);
         let changed = std::mem::replace(&mut self.jobs[id].priority, priority) != priority;
         if changed {
             self.job_changed(id);
@@ -167,13 +180,8 @@ impl Cluster {
             let right = self.priority(None, task.priority_class.as_deref()) == task.priority;
             note(right, format!("priority of task {}", task.pod));
         }
-        for (_, job) in self.jobs.iter().filter(|(_, job)| job.object.exists) {
-            let of_task = job.tasks.first().filter(|_| job.kind == JobKind::Solo);
-            let right = of_task.map_or_else(
-                || self.priority(None, job.priority_class.as_deref()),
-                |task| self.tasks[*task].priority,
-            );
-            note(right == job.priority, format!("priority of job {}", job.key));
+        for (id, job) in self.jobs.iter() {
+            note(self.job_priority(id) == job.priority, format!("priority of job {}", job.key));
         }
     }
 }
@@ -225,8 +233,18 @@ mod tests {
         cluster.apply(PodGroupInfo { priority_class: None, ..named }.into());
         cluster.apply(class("high", 8, false));
         assert_eq!(priorities(&cluster), [0, 0, 8], "the gang names none any more");
-        cluster.apply(Event::PodGone("named-0".into()));
         cluster.apply(Event::PodGroupGone(Key { namespace: "ns".into(), name: "named".into() }));
+        for (event, expected) in [
+            (class("high", 9, false), 9),
+            (class("high", 6, false), 6),
+            (PodInfo { priority: Some(7), ..member("named", 1, "cpu=1") }.into(), 7),
+            (Event::PodGone("named-1".into()), 6),
+        ] {
+            cluster.apply(event);
+            assert_eq!(priorities(&cluster)[0], expected, "without its PodGroup, the highest of its pods");
+            assert_eq!(cluster.check(), [""; 0]);
+        }
+        cluster.apply(Event::PodGone("named-0".into()));
         assert_eq!(cluster.check(), [""; 0]);
     }
 }

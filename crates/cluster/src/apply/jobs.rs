@@ -35,25 +35,17 @@ impl Cluster {
         Some(id)
     }
 
-    /// A solo job's priority follows its pod's; while a PodGroup is not known, its job has at least that of each pod. A
-    /// solo job has no minResources, so it is always admitted: its own request must fit a node and its queue in any
-    /// case, and a Deployment's hundred pods are not a hundred demands at once (in Volcano their one PodGroup asks for
-    /// a single pod's worth).
+    /// A job follows its pods in its priority, a solo job in all that a PodGroup says of others. A solo job has no
+    /// minResources, so it is always admitted: its own request must fit a node and its queue in any case, and a
+    /// Deployment's hundred pods are not a hundred demands at once (in Volcano their one PodGroup asks for a single pod's
+    /// worth).
     pub(super) fn job_follows_pod(&mut self, task: TaskId, info: &PodInfo) {
         let Some(id) = self.tasks[task].job else { return };
-        let (job, priority) = (&self.jobs[id], self.tasks[task].priority);
+        self.follow_priorities_of_pods(id);
+        let job = &mut self.jobs[id];
         if job.kind == JobKind::Group {
-            // While its PodGroup is not known yet, it must not be evicted for pods of lower priority than its own.
-            if !job.object.exists && priority > job.priority {
-                self.set_job_priority(id, priority);
-            }
             return;
         }
-        if self.jobs[id].priority != priority {
-            self.log_reserved_nodes(id);
-        }
-        let job = &mut self.jobs[id];
-        job.priority = priority;
         job.priority_class.clone_from(&info.priority_class);
         job.preemptable = info.preemptable;
         job.annotations.clone_from(&info.annotations);
@@ -174,6 +166,7 @@ impl Cluster {
         job.phase = Phase::Pending;
         job.object.written = crate::event::GroupStatus::default();
         job.object.replaced = None;
+        self.follow_priorities_of_pods(id);
         self.mark_pending(id);
         self.drop_unused_job(id);
         true
@@ -181,7 +174,7 @@ impl Cluster {
 
     pub(super) fn drop_unused_job(&mut self, id: JobId) {
         let job = &self.jobs[id];
-        if !job.tasks.is_empty() || (job.object.exists && job.kind == JobKind::Group) {
+        if !job.tasks.is_empty() || job.has_pod_group() {
             return;
         }
         self.note_asking(id, false);

@@ -322,6 +322,7 @@ impl Cluster {
             if let Some(moved) = list.get(task.job_slot as usize) {
                 self.tasks[*moved].job_slot = task.job_slot;
             }
+            self.follow_priorities_of_pods(job);
             self.drop_unused_job(job);
         }
         true
