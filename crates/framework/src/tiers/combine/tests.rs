@@ -1,8 +1,9 @@
 //! One table for each rule by which the answers of plugins are combined.
 use super::*;
-use crate::plugin::EvictionKind;
+use crate::conf::Flags;
+use crate::plugin::{EvictionKind, QueueGuard};
 use phalanx_cluster::ClusterOptions;
-use phalanx_cluster::id::Id;
+use phalanx_cluster::id::{Id, JobId, QueueId};
 
 /// A plugin with the opinions of a row.
 struct FakePlugin {
