@@ -11,6 +11,7 @@ mod best;
 mod buckets;
 mod domains;
 mod explain;
+mod group_scores;
 mod heap;
 mod labels;
 mod limits;

@@ -36,7 +36,7 @@ pub(super) struct BucketScores {
 impl ClassRanking {
     /// The slot of the best bucket, and its rating.
     pub(super) fn best(&self) -> Option<(usize, Rating)> {
-        self.scores.ratings.best(|group| self.class_verdicts.topology.score_of(group))
+        self.scores.ratings.best(self.class_verdicts.topology.scores())
     }
 
     /// The rating of the bucket in a slot.

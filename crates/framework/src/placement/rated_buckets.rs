@@ -58,11 +58,11 @@ impl RatedBuckets {
         }
     }
 
-    /// The best slot and its rating with the score of its group.
-    pub(super) fn best(&self, score_of: impl Fn(u32) -> i64) -> Option<(usize, Rating)> {
+    /// The best slot and its rating with the score of its group; `scores` has those of all groups.
+    pub(super) fn best(&self, scores: impl Iterator<Item = i64>) -> Option<(usize, Rating)> {
         match self {
             Self::All(tournament) => tournament.best(),
-            Self::ByGroup(heaps) => heaps.best(score_of),
+            Self::ByGroup(heaps) => heaps.best(scores),
         }
     }
 }
@@ -130,12 +130,17 @@ impl GroupHeaps {
         self.tops[group as usize] = Top { rating, slot };
     }
 
-    fn best(&self, score_of: impl Fn(u32) -> i64) -> Option<(usize, Rating)> {
-        let tops = self.tops.iter().zip(0..).filter(|(top, _)| top.slot != NIL);
-        let rated = |(Top { rating, slot }, group): (&Top, u32)| {
-            (Rating { score: rating.score + score_of(group), ..*rating }, *slot)
-        };
-        tops.map(rated).max().map(|(rating, slot)| (slot as usize, rating))
+    fn best(&self, scores: impl Iterator<Item = i64>) -> Option<(usize, Rating)> {
+        let mut best = (Rating::NONE, NIL);
+        for (Top { rating, slot }, score) in self.tops.iter().zip(scores) {
+            // The sum means nothing for an empty heap.
+            let score = rating.score.wrapping_add(score);
+            // Most are worse by their scores alone.
+            if score >= best.0.score && *slot != NIL {
+                best = best.max((Rating { score, ..*rating }, *slot));
+            }
+        }
+        (best.1 != NIL).then_some((best.1 as usize, best.0))
     }
 }
 
@@ -169,7 +174,7 @@ mod tests {
                     .map(|(slot, (rating, group))| (Rating { score: rating.score + scores[*group as usize], ..*rating }, slot))
                     .collect();
                 sorted.sort_unstable();
-                let best = heaps.best(|group| scores[group as usize]);
+                let best = heaps.best(scores.into_iter());
                 prop_assert_eq!(best, sorted.last().map(|(rating, slot)| (*slot, *rating)));
             }
         }

@@ -10,10 +10,11 @@ use rustc_hash::FxHashMap;
 
 use super::buckets::NodeBuckets;
 use super::domains::DomainIndex;
+use super::group_scores::GroupScores;
 use super::heap::NIL;
-use super::rating::{AttributeVerdict, in_millionths};
+use super::rating::AttributeVerdict;
 use super::{Fit, Limits};
-use crate::plugin::{NodeRules, TopologyScorer};
+use crate::plugin::NodeRules;
 use phalanx_cluster::id::{NodeId, TermId, TopologyId};
 use phalanx_cluster::{Class, Cluster, Tally, TermChange};
 
@@ -60,45 +61,6 @@ struct DomainGroup {
     /// One of its attribute sets.
     example: u32,
     verdict: TopologyVerdict,
-}
-
-/// The scores of all groups, in lists by group: they are normalised anew for each pod.
-#[derive(Debug, Default)]
-struct GroupScores {
-    /// By scorer: the scores before they are normalised. [`f64::NAN`] for a group without attribute sets.
-    raw: Vec<Vec<f64>>,
-    /// Memory for the scores of one scorer while they are normalised.
-    normalised: Vec<f64>,
-    /// The sums of the scores, in millionths.
-    sums: Vec<i64>,
-}
-
-impl GroupScores {
-    fn set(&mut self, scorer: usize, group: usize, score: f64) {
-        let raw = &mut self.raw[scorer];
-        if raw.len() <= group {
-            raw.resize(group + 1, f64::NAN);
-        }
-        raw[group] = score;
-    }
-
-    fn remove(&mut self, group: usize) {
-        self.raw.iter_mut().filter_map(|raw| raw.get_mut(group)).for_each(|score| *score = f64::NAN);
-    }
-
-    /// Normalises the scores over all groups.
-    fn normalise(&mut self, scorers: &[Box<dyn TopologyScorer>], groups: usize) {
-        let Self { raw, normalised, sums } = self;
-        sums.clear();
-        sums.resize(groups, 0);
-        for (scorer, raw) in scorers.iter().zip(raw) {
-            normalised.clone_from(raw);
-            scorer.normalise(normalised);
-            for (sum, score) in sums.iter_mut().zip(&*normalised) {
-                *sum += in_millionths(*score);
-            }
-        }
-    }
 }
 
 /// What the rules by topology domain say of all attribute sets.
@@ -161,9 +123,14 @@ impl TopologyVerdicts {
         group.map_or(TopologyVerdict::NO_OPINION, |group| group.verdict)
     }
 
+    /// The scores of all groups, in millionths.
+    pub(super) fn scores(&self) -> impl Iterator<Item = i64> {
+        self.scores.all()
+    }
+
     /// The score of a group, in millionths; 0 for [`NIL`].
     pub(super) fn score_of(&self, group: u32) -> i64 {
-        self.scores.sums.get(group as usize).copied().unwrap_or(0)
+        self.scores.of(group)
     }
 
     /// Groups all attribute sets, and asks the rules about all groups.
@@ -184,7 +151,7 @@ impl TopologyVerdicts {
         self.terms.sort_unstable();
         self.terms.dedup();
         self.group_of.resize(verdicts.len(), NIL);
-        self.scores.raw = vec![Vec::new(); rules.topology_scorers.len()];
+        self.scores = GroupScores::of_scorers(rules.topology_scorers.len());
         let mut marks = Vec::new();
         for (attribute_set, verdict) in (0..).zip(verdicts) {
             if let (Some(Ok(_)), Some(node)) = (verdict, buckets.example(attribute_set)) {
@@ -195,7 +162,7 @@ impl TopologyVerdicts {
         for group in 0..self.groups.len() {
             self.ask(input, group);
         }
-        self.scores.normalise(&rules.topology_scorers, self.groups.len());
+        self.scores.normalise(&rules.topology_scorers);
     }
 
     /// Catches up with the pods that are counted in topology domains.
@@ -290,7 +257,7 @@ impl TopologyVerdicts {
             }
         }
         if !asked.is_empty() || !moved.is_empty() {
-            self.scores.normalise(&input.rules.topology_scorers, self.groups.len());
+            self.scores.normalise(&input.rules.topology_scorers);
         }
         self.changed(&flipped, &moved)
     }
@@ -393,9 +360,7 @@ impl TopologyVerdicts {
         let Some(node) = buckets.example(group.example) else { return false };
         let passes = |fit| rules.topology_filters.iter().all(|filter| filter(cluster, node, fit).is_ok());
         let now = TopologyVerdict { idle: passes(Fit::Idle), future_idle: passes(Fit::FutureIdle) };
-        for (number, scorer) in rules.topology_scorers.iter().enumerate() {
-            self.scores.set(number, at, scorer.score(cluster, node));
-        }
+        self.scores.set(at, rules.topology_scorers.iter().map(|scorer| scorer.score(cluster, node)));
         std::mem::replace(&mut group.verdict, now) != now
     }
 }
