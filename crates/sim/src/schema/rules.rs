@@ -13,8 +13,36 @@ const STEPS_MAX: u64 = 100_000_000;
 /// The rules of a schema that an object breaks, by the paths of the fields.
 pub(super) fn broken(schema: &Value, object: &Value) -> Vec<Invalid> {
     let mut rules = Rules { budget: Budget::new(STEPS_MAX), broken: Vec::new() };
-    rules.check(schema, object, &Path::Top);
+    rules.check(schema, &with_defaults(schema, object), &Path::Top);
     rules.broken
+}
+
+/// An object with the defaults of fields that it leaves out, as an API server checks it.
+fn with_defaults(schema: &Value, value: &Value) -> Value {
+    match value {
+        Value::Object(given) => {
+            let mut fields = given.clone();
+            let defaults = schema["properties"].as_object().into_iter().flatten();
+            for (key, default) in defaults.filter_map(|(key, of)| Some((key, of.get("default")?))) {
+                let field = fields.entry(key.clone()).or_insert(Value::Null);
+                if field.is_null() {
+                    *field = default.clone();
+                }
+            }
+            for (key, field) in &mut fields {
+                *field = with_defaults(of_field(schema, key), field);
+            }
+            Value::Object(fields)
+        }
+        Value::Array(items) => items.iter().map(|item| with_defaults(&schema["items"], item)).collect(),
+        other => other.clone(),
+    }
+}
+
+/// The schema of a field.
+fn of_field<'s>(schema: &'s Value, key: &str) -> &'s Value {
+    let own = &schema["properties"][key];
+    if own.is_null() { &schema["additionalProperties"] } else { own }
 }
 
 struct Rules {
@@ -35,9 +63,7 @@ impl Rules {
         match value {
             Value::Object(fields) => {
                 for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-                    let of_field = &schema["properties"][key];
-                    let schema = if of_field.is_null() { &schema["additionalProperties"] } else { of_field };
-                    self.check(schema, value, &Path::Key(path, key));
+                    self.check(of_field(schema, key), value, &Path::Key(path, key));
                 }
             }
             Value::Array(items) => {
@@ -105,6 +131,19 @@ mod tests {
                 _ => {}
             }
         }
+    }
+
+    #[test]
+    fn rules_see_the_defaults_of_fields_that_are_left_out() {
+        let task = serde_json::json!({
+            "name": "worker", "replicas": 4, "minAvailable": 4, "partitionPolicy": {"totalPartitions": 2, "partitionSize": 2},
+        });
+        let mut job =
+            serde_json::json!({"metadata": {"name": "train"}, "spec": {"minAvailable": 4, "tasks": [task]}});
+        let jobs = super::super::sources::of_definition("_jobs.");
+        assert_eq!(broken(&jobs, &job), [], "minPartitions is 0");
+        job["spec"]["tasks"][0]["partitionPolicy"]["minPartitions"] = 1.into();
+        assert_eq!(broken(&jobs, &job).len(), 1);
     }
 
     #[test]
