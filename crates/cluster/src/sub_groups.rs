@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::diagnosis::EmptyPolicy;
 use crate::event::SubGroupPolicy;
 use crate::id::{JobId, TaskId};
 use crate::{Cluster, Job};
@@ -53,6 +54,24 @@ impl Cluster {
             self.tasks[*other].status.is_valid() && self.sub_group_key(it, *other).as_ref() == Some(&key)
         };
         Some((&it.sub_groups[key.0], it.tasks.iter().copied().filter(is_peer).collect()))
+    }
+
+    /// Why no pod of a job is in a sub-group of an entry of its `subGroupPolicy`; `None` where some are, or none exist.
+    pub fn empty_policy(&self, job: JobId, policy: usize) -> Option<EmptyPolicy> {
+        let it = &self.jobs[job];
+        let pods = || it.tasks.iter().copied().filter(|task| self.tasks[*task].status.is_valid());
+        let labels = |task: TaskId| &self.tasks[task].details.labels;
+        let of_first = |task| it.sub_groups.iter().position(|entry| entry.selector.matches(labels(task)));
+        let count = pods().count() as u32;
+        if count == 0 || pods().any(|task| self.sub_group_key(it, task).is_some_and(|key| key.0 == policy)) {
+            return None;
+        }
+        let entry = &it.sub_groups[policy];
+        if pods().any(|task| of_first(task) == Some(policy)) {
+            return Some(EmptyPolicy::NoValues(entry.keys.clone()));
+        }
+        let selects = pods().any(|task| entry.selector.matches(labels(task)));
+        Some(if selects { EmptyPolicy::Taken } else { EmptyPolicy::SelectsNone(count) })
     }
 
     fn sub_group_key(&self, job: &Job, task: TaskId) -> Option<SubGroupKey> {

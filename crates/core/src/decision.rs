@@ -107,7 +107,7 @@ pub enum Decision {
         /// What is wrong.
         message: Arc<str>,
     },
-    /// Tell people about a HyperNode some of whose members are left out, for what other HyperNodes are: a Warning event
+    /// Tell people about a HyperNode that does not hold what it seems to, for what others and nodes are: a Warning event
     /// `Invalid`.
     HyperNodeInvalid {
         /// The HyperNode.

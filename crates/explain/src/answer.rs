@@ -15,11 +15,10 @@ use crate::facts::{
     Reservation, Why,
 };
 use crate::question::{Question, Subject};
+use crate::topology_faults;
 
 /// The best nodes that are shown of those that a pod could have.
 const NODES_SHOWN: usize = 5;
-/// The faults of HyperNodes that are told.
-const FAULTS_MAX: usize = 5;
 
 /// The jobs of one owner that are told of: of those that wait, where any do.
 const JOBS_SHOWN: usize = 3;
@@ -157,7 +156,7 @@ fn job_facts(
         queue: queue_facts(&snapshot.cluster, inspection, id),
         place: inspection.place_in_queue(id).map(place),
         domain: inspection.domain(id).map(Domain::from),
-        why: why(inspection, &snapshot.cluster, id, told),
+        why: why(inspection, snapshot, id, told),
         reservation,
         expected_start: None,
         remedies,
@@ -195,7 +194,8 @@ fn queue_facts(cluster: &Cluster, inspection: &Inspection<'_>, job: JobId) -> Qu
     }
 }
 
-fn why(inspection: &Inspection<'_>, cluster: &Cluster, id: JobId, told: GroupReport) -> Why {
+fn why(inspection: &Inspection<'_>, snapshot: &Snapshot, id: JobId, told: GroupReport) -> Why {
+    let Snapshot { cluster, conf, .. } = snapshot;
     let excluded = inspection.excluded_nodes(id);
     let gate = inspection.gate(id).map(Gate::from);
     let domains = if gate == Some(Gate::Nodes) { inspection.rejected_domains(id) } else { Vec::new() };
@@ -205,7 +205,7 @@ fn why(inspection: &Inspection<'_>, cluster: &Cluster, id: JobId, told: GroupRep
         reasons: told.reasons,
         nodes: if excluded.is_empty() { 0 } else { exist.count() },
         constraints: excluded.into_iter().map(constraint).collect(),
-        hyper_node_faults: hyper_node_faults(cluster, id),
+        topology_faults: topology_faults::of(cluster, conf, id),
         domains: domains.into_iter().map(rejected).collect(),
         lack: told.lack.map(|lack| Lack {
             node: lack.node.to_string(),
@@ -216,13 +216,6 @@ fn why(inspection: &Inspection<'_>, cluster: &Cluster, id: JobId, told: GroupRep
         back_off_until: inspection.back_off(id).map(timestamp),
         holders: inspection.holders(id).into_iter().map(holders).collect(),
     }
-}
-
-/// The first ones.
-fn hyper_node_faults(cluster: &Cluster, id: JobId) -> Vec<String> {
-    let asks = cluster.jobs[id].asks_topology();
-    let faults = cluster.hyper_nodes.faults().filter(|_| asks).take(FAULTS_MAX);
-    faults.map(|fault| fault.to_string()).collect()
 }
 
 fn constraint(of: report::ExcludedNodes) -> Constraint {

@@ -224,9 +224,9 @@ pub struct Why {
     pub nodes: usize,
     /// What each rule excludes, the one that excludes the most nodes first; a node counts once for each rule.
     pub constraints: Vec<Constraint>,
-    /// Of a job with a network topology: HyperNodes some of whose members are left out.
+    /// Of a job with a network topology or sub-groups: what has no effect, and faults of HyperNodes.
     #[serde(default)]
-    pub hyper_node_faults: Vec<String>,
+    pub topology_faults: Vec<String>,
     /// The HyperNodes that may hold it and have no room, the one that lacks the least first.
     #[serde(default)]
     pub domains: Vec<RejectedDomain>,

@@ -9,9 +9,10 @@ mod owners;
 mod question;
 mod text;
 mod top;
+mod topology_faults;
 
 pub use answer::of_other_scheduler;
-pub use change::{Change, Patience, Remedies, Remedy};
+pub use change::{Change, ConfAddition, Patience, Remedies, Remedy};
 pub use facts::{
     Chosen, Constraint, Domain, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts, Lack,
     Members, NodeScores, OwnerFacts, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation, Why,

@@ -251,9 +251,9 @@ fn why(who: &str, why: &Why, names: usize) -> Vec<String> {
         lines.push(format!("Nodes that it cannot use, {} of {}:", excluded.len(), why.nodes));
         lines.extend(why.constraints.iter().map(|of| constraint(of, names)));
     }
-    if !why.hyper_node_faults.is_empty() {
-        lines.push("Faults of HyperNodes:".to_owned());
-        lines.extend(why.hyper_node_faults.iter().map(|fault| format!("  {fault}")));
+    if !why.topology_faults.is_empty() {
+        lines.push("Faults of network topology and sub-groups:".to_owned());
+        lines.extend(why.topology_faults.iter().map(|fault| format!("  {fault}")));
     }
     if !why.domains.is_empty() {
         lines.push("HyperNodes without room for it:".to_owned());

@@ -373,6 +373,11 @@ impl Conf {
             .unwrap_or_default()
     }
 
+    /// Whether a tier has a plugin.
+    pub fn has_plugin(&self, name: &str) -> bool {
+        self.tiers.iter().flat_map(|tier| &tier.plugins).any(|plugin| plugin.name == name)
+    }
+
     /// Whether an action is configured.
     #[inline]
     pub fn has_action(&self, name: &str) -> bool {

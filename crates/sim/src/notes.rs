@@ -1,11 +1,10 @@
 //! Notes beside the result or the problems: ignored objects and fields, and values with another effect than intended.
-//! Each note covers
-//! all objects that it applies to.
+//! Each note covers all objects that it applies to.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_api::names::QUEUE_NAME_ANNOTATION;
-use phalanx_cluster::event::{HyperNodeInfo, PodPhase, SliceNodes};
+use phalanx_cluster::event::{HyperNodeInfo, NodeInfo, PodPhase, SliceNodes};
 use phalanx_cluster::{Cluster, ClusterOptions, HyperNodeFault};
 
 use crate::bad_input::BadInput;
@@ -99,6 +98,8 @@ pub(crate) struct Notes {
     volumes: BTreeMap<String, String>,
     claims: Vec<Claiming>,
     hyper_nodes: BTreeMap<Arc<str>, (Place, String, HyperNodeInfo)>,
+    /// Names and labels of nodes, which members of HyperNodes select.
+    labels: Vec<NodeInfo>,
 }
 
 impl Notes {
@@ -167,16 +168,30 @@ impl Notes {
         }
     }
 
-    /// Adds a HyperNode.
+    /// Adds a HyperNode, or a node that may be in one.
     pub(crate) fn hyper_node(&mut self, place: &Place, label: &str, object: &Object) {
-        let Object::HyperNode(info) = object else { return };
-        let first = (place.clone(), label.to_owned(), HyperNodeInfo::clone(info));
-        self.hyper_nodes.insert(Arc::clone(&info.name), first);
+        match object {
+            Object::HyperNode(info) => {
+                let first = (place.clone(), label.to_owned(), HyperNodeInfo::clone(info));
+                self.hyper_nodes.insert(Arc::clone(&info.name), first);
+            }
+            Object::Node(node) => {
+                let (name, labels) = (Arc::clone(&node.name), node.labels.clone());
+                self.labels.push(NodeInfo { name, labels, ..NodeInfo::default() });
+            }
+            _ => {}
+        }
     }
 
-    /// Members of HyperNodes that are left out.
-    fn left_out(&self) -> Vec<BadInput> {
+    /// What is wrong with HyperNodes for what others and nodes are.
+    fn hyper_node_faults(&self) -> Vec<BadInput> {
+        if self.hyper_nodes.is_empty() {
+            return Vec::new();
+        }
         let mut cluster = Cluster::new(ClusterOptions::default());
+        for node in &self.labels {
+            cluster.apply(node.clone().into());
+        }
         for (_, _, info) in self.hyper_nodes.values() {
             cluster.apply(info.clone().into());
         }
@@ -240,7 +255,7 @@ impl Notes {
             .chain(nodes)
             .chain(self.other_queues())
             .chain(self.claims_of_others())
-            .chain(self.left_out())
+            .chain(self.hyper_node_faults())
             .collect()
     }
 }

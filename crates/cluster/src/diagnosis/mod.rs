@@ -18,7 +18,7 @@ pub use nodes::without_lack;
 pub use nodes::{Distance, FitError, Shortage, Unfit};
 pub use priority::{Priority, Source};
 pub use queue::QueueFault;
-pub use sub_groups::SubGroupFault;
+pub use sub_groups::{EmptyPolicy, SubGroupFault};
 pub use topology::TopologyFault;
 
 use crate::event::Key;

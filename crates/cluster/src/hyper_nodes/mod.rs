@@ -153,7 +153,7 @@ impl Cluster {
         for job in jobs {
             self.job_changed(job);
         }
-        self.hyper_nodes.new_faults(&before.left_out)
+        self.hyper_nodes.new_faults(&before.faults)
     }
 
     /// How many members the HyperNodes have themselves, by name, as Volcano counts them: each name of an `exactMatch`

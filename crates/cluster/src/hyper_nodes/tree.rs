@@ -5,7 +5,7 @@ use std::sync::Arc;
 use regex::RegexBuilder;
 use rustc_hash::FxHashMap;
 
-use super::faults::LeftOut;
+use super::faults::Faults;
 use super::{HyperNode, HyperNodeId};
 use crate::Node;
 use crate::event::{HyperNodeInfo, HyperNodeMember};
@@ -22,7 +22,7 @@ pub(super) struct Tree {
     pub(super) all: Vec<HyperNode>,
     /// The HyperNodes of each node, by tier and name.
     pub(super) of_nodes: FxHashMap<NodeId, Vec<HyperNodeId>>,
-    pub(super) left_out: LeftOut,
+    pub(super) faults: Faults,
 }
 
 impl Tree {
@@ -30,9 +30,9 @@ impl Tree {
         let mut infos: Vec<&HyperNodeInfo> = objects.values().collect();
         infos.sort_by(|a, b| (a.tier, &a.name).cmp(&(b.tier, &b.name)));
         let mut tree = Self::default();
-        let names = NodesByName::of(nodes);
-        let mut sets: Vec<Vec<NodeId>> =
-            infos.iter().map(|info| names.members(info).into_iter().map(|(id, _)| id).collect()).collect();
+        let names = NodesByName::new(nodes);
+        let mut sets: Vec<Vec<NodeId>> = infos.iter().map(|info| tree.own_nodes(info, &names)).collect();
+        tree.note_shared(&infos, &sets, nodes);
         tree.all = infos.iter().map(|info| HyperNode::without_nodes(info)).collect();
         tree.link(&infos);
         // Members have lower tiers, so they stand before the HyperNodes that name them.
@@ -53,6 +53,39 @@ impl Tree {
         tree
     }
 
+    /// The nodes that are members of a HyperNode themselves. Members that select none are noted where there are nodes.
+    fn own_nodes(&mut self, info: &HyperNodeInfo, names: &NodesByName<'_>) -> Vec<NodeId> {
+        let mut own = Vec::new();
+        for member in &info.members {
+            let found = names.of(member);
+            if found.is_empty() && !names.0.is_empty() {
+                self.faults.selects_nothing(&info.name, member);
+            }
+            own.extend(found.into_iter().map(|(id, _)| id));
+        }
+        own
+    }
+
+    /// Notes nodes that are members of two HyperNodes of one tier. The tier may have another name in another tree, which
+    /// may have the same nodes.
+    fn note_shared(&mut self, infos: &[&HyperNodeInfo], sets: &[Vec<NodeId>], nodes: &Slots<NodeId, Node>) {
+        let mut first_with: FxHashMap<(NodeId, u32, Option<&Arc<str>>), usize> = FxHashMap::default();
+        let mut shared: BTreeMap<(usize, usize), Vec<&str>> = BTreeMap::new();
+        for (at, (info, set)) in infos.iter().zip(sets).enumerate() {
+            for node in set {
+                let first = *first_with.entry((*node, info.tier, info.tier_name.as_ref())).or_insert(at);
+                if first != at {
+                    shared.entry((at, first)).or_default().push(&nodes[*node].name);
+                }
+            }
+        }
+        for ((at, first), mut names) in shared {
+            names.sort_unstable();
+            names.dedup();
+            self.faults.shares(&infos[at].name, names[0], names.len(), &infos[first].name);
+        }
+    }
+
     /// Links each HyperNode to the first one that names it.
     fn link(&mut self, infos: &[&HyperNodeInfo]) {
         let by_name: FxHashMap<Arc<str>, usize> =
@@ -62,9 +95,7 @@ impl Tree {
                 let HyperNodeMember::HyperNode(name) = member else { continue };
                 match by_name.get(name) {
                     Some(child) => self.link_one(at, *child),
-                    None => {
-                        self.left_out.add(&info.name, name, "it does not exist");
-                    }
+                    None => self.faults.left_out(&info.name, "HyperNode", name, "it does not exist"),
                 }
             }
             self.all[at].children.sort_by_key(|child| infos[child.0 as usize].name.clone());
@@ -83,7 +114,7 @@ impl Tree {
             self.all[at].children.push(HyperNodeId(child as u32));
             return;
         };
-        self.left_out.add(&parent.name, &member.name, &problem);
+        self.faults.left_out(&parent.name, "HyperNode", &member.name, &problem);
     }
 }
 
@@ -104,20 +135,19 @@ impl HyperNode {
 struct NodesByName<'n>(BTreeMap<&'n str, (NodeId, &'n Node)>);
 
 impl<'n> NodesByName<'n> {
-    fn of(nodes: &'n Slots<NodeId, Node>) -> Self {
+    fn new(nodes: &'n Slots<NodeId, Node>) -> Self {
         let existing = nodes.iter().filter(|(_, node)| node.exists);
         Self(existing.map(|(id, node)| (&*node.name, (id, node))).collect())
     }
 
-    /// The nodes that are members of a HyperNode themselves.
-    fn members(&self, info: &HyperNodeInfo) -> Vec<(NodeId, &'n Node)> {
-        let of = |member: &HyperNodeMember| match member {
+    /// The nodes that a member of a HyperNode selects.
+    fn of(&self, member: &HyperNodeMember) -> Vec<(NodeId, &'n Node)> {
+        match member {
             HyperNodeMember::Node(name) => self.0.get(&**name).copied().into_iter().collect(),
             HyperNodeMember::NodePattern(pattern) => self.matching(pattern),
             HyperNodeMember::NodeLabels(selector) => self.labelled(selector),
             HyperNodeMember::HyperNode(_) => Vec::new(),
-        };
-        info.members.iter().flat_map(of).collect()
+        }
     }
 
     fn matching(&self, pattern: &str) -> Vec<(NodeId, &'n Node)> {
@@ -157,13 +187,13 @@ pub(super) fn members(
     objects: &BTreeMap<Arc<str>, HyperNodeInfo>,
     nodes: &Slots<NodeId, Node>,
 ) -> BTreeMap<Arc<str>, usize> {
-    let nodes = NodesByName::of(nodes);
+    let nodes = NodesByName::new(nodes);
     let count = |info: &HyperNodeInfo| {
         let named = info.members.iter().filter_map(|member| match member {
             HyperNodeMember::Node(name) | HyperNodeMember::HyperNode(name) => Some(&**name),
             HyperNodeMember::NodePattern(_) | HyperNodeMember::NodeLabels(_) => None,
         });
-        let selected = nodes.members(info).into_iter().map(|(_, node)| &*node.name);
+        let selected = info.members.iter().flat_map(|member| nodes.of(member)).map(|(_, node)| &*node.name);
         selected.chain(named).collect::<BTreeSet<&str>>().len()
     };
     objects.iter().map(|(name, info)| (Arc::clone(name), count(info))).collect()

@@ -6,7 +6,7 @@ use phalanx_cluster::id::TaskId;
 use phalanx_cluster::{Cluster, Job, JobKind};
 
 use super::fix::{Choice, Fix};
-use super::{TRIALS_MAX, Waiting};
+use super::{ConfAddition, TRIALS_MAX, Waiting};
 
 /// The PriorityClass of a job whose priority is raised.
 const RAISED: &str = "explain-raised";
@@ -104,7 +104,7 @@ impl Waiting<'_> {
     /// Actions that the configuration lacks.
     fn actions(&self) -> Vec<Fix<'_>> {
         let lacks = |action: &&str| !self.conf.actions.iter().any(|known| known == action);
-        ACTIONS.into_iter().filter(lacks).map(Fix::action).collect()
+        ACTIONS.into_iter().filter(lacks).map(ConfAddition::Action).map(Fix::conf).collect()
     }
 }
 

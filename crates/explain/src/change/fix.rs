@@ -2,6 +2,8 @@
 use phalanx_cluster::Cluster;
 use phalanx_cluster::event::{Event, Key};
 
+use super::ConfAddition;
+
 /// What a change does to a cluster in which other changes may have been made, by its number.
 type Edit<'w> = Box<dyn Fn(&Cluster, usize) -> Vec<Event> + 'w>;
 
@@ -17,8 +19,8 @@ pub(super) struct Fix<'w> {
     pub(super) edit: Edit<'w>,
     /// The same with a little less than the amount that it tells of.
     pub(super) less: Option<Edit<'w>>,
-    /// An action that scheduler.conf has with it.
-    pub(super) action: Option<&'static str>,
+    /// What scheduler.conf has with it.
+    pub(super) conf: Option<ConfAddition>,
 }
 
 impl<'w> Fix<'w> {
@@ -39,13 +41,13 @@ impl<'w> Fix<'w> {
         edit: impl Fn(&Cluster, usize) -> Vec<Event> + 'w,
     ) -> Self {
         let (text, edit) = (Box::new(text), Box::new(edit));
-        Self { text, namespace: None, most, edit, less: None, action: None }
+        Self { text, namespace: None, most, edit, less: None, conf: None }
     }
 
     /// A change of scheduler.conf.
-    pub(super) fn action(action: &'static str) -> Self {
-        let text = format!("with action {action} in scheduler.conf");
-        Self { action: Some(action), ..Self::events(text, Vec::new()) }
+    pub(super) fn conf(addition: ConfAddition) -> Self {
+        let text = format!("with {addition} in scheduler.conf");
+        Self { conf: Some(addition), ..Self::events(text, Vec::new()) }
     }
 
     /// Of an object of others.

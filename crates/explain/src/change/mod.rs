@@ -26,7 +26,7 @@ use phalanx_cluster::id::{JobId, NodeId};
 use phalanx_cluster::search_budget::Stopwatch;
 use phalanx_cluster::{Cluster, JobKind};
 use phalanx_core::report::{GroupReport, Snapshot};
-use phalanx_framework::conf::Conf;
+use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use serde::{Deserialize, Serialize};
 
 use fix::Choice;
@@ -55,8 +55,42 @@ impl Patience<'_> {
 pub struct Change {
     /// What happens to objects, in order.
     pub events: Vec<Event>,
-    /// Actions that scheduler.conf has besides.
-    pub actions: Vec<String>,
+    /// What scheduler.conf has besides.
+    pub conf: Vec<ConfAddition>,
+}
+
+/// What scheduler.conf may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfAddition {
+    /// An action, behind all others.
+    Action(&'static str),
+    /// A plugin, in the last tier.
+    Plugin(&'static str),
+}
+
+impl ConfAddition {
+    /// Adds it.
+    pub fn add_to(self, conf: &mut Conf) {
+        match self {
+            Self::Action(name) => conf.actions.push(name.to_owned()),
+            Self::Plugin(name) => {
+                let plugin = PluginConf { name: name.to_owned(), ..PluginConf::default() };
+                match conf.tiers.last_mut() {
+                    Some(last) => last.plugins.push(plugin),
+                    None => conf.tiers.push(Tier { plugins: vec![plugin] }),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for ConfAddition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Action(name) => write!(f, "action {name}"),
+            Self::Plugin(name) => write!(f, "plugin {name}"),
+        }
+    }
 }
 
 /// A change that would let a job run.
@@ -157,7 +191,7 @@ pub(crate) fn as_ours(of: &Snapshot, pod: PodInfo, own_name: &str) -> Option<Rem
     let id = cluster.task_of(&uid).and_then(|task| cluster.tasks[task].job)?;
     let job = snapshot.open().job(id);
     let runs = Waiting::of(&snapshot, cluster, id, &job, &Patience::default()).runs();
-    let change = Change { events: vec![event], actions: Vec::new() };
+    let change = Change { events: vec![event], conf: Vec::new() };
     runs.then(|| Remedy { change, ..Remedy::new(format!("with spec.schedulerName {own_name}")) })
 }
 
@@ -192,7 +226,7 @@ impl<'a> Waiting<'a> {
             Self::limits,
             Self::states_of_nodes,
             Self::evictions,
-            Self::wider_topology,
+            Self::topologies,
         ];
         let mut all: Vec<Choice<'_>> = sources.iter().flat_map(|source| source(self)).collect();
         let mut found = self.helping(&all);

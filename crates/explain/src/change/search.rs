@@ -118,7 +118,7 @@ impl Waiting<'_> {
 
     /// The same without one of its parts; by itself, with a number or an amount that is one less.
     fn smaller(&self, fixes: &[Numbered<'_, '_>]) -> Vec<Change> {
-        let change = |events| Change { events, actions: Vec::new() };
+        let change = |events| Change { events, conf: Vec::new() };
         match fixes {
             [(fix, count)] => {
                 let fewer = (*count > 1).then(|| change((fix.edit)(self.cluster, count - 1)));

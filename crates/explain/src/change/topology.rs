@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::{NetworkTopology, PodGroupInfo, TierLimit};
 
-use super::Waiting;
 use super::fix::{Choice, Fix};
+use super::{ConfAddition, Waiting};
+use crate::topology_faults::NETWORK_TOPOLOGY_AWARE;
 
 /// A field `networkTopology`.
 #[derive(Clone, Copy)]
@@ -42,12 +43,16 @@ impl Field {
 }
 
 impl Waiting<'_> {
-    /// The lowest tier with which a job with a hard network topology would run, else that a soft one would do.
-    pub(super) fn wider_topology(&self) -> Vec<Choice<'_>> {
+    /// The plugin that honours topologies; and for each hard one of the job, the lowest tier with which the job would
+    /// run, else that a soft one would do.
+    pub(super) fn topologies(&self) -> Vec<Choice<'_>> {
         let Some(group) = &self.group else { return Vec::new() };
         let of_sub_groups = (0..group.sub_groups.len()).map(Field::SubGroup);
         let fields = std::iter::once(Field::Job).chain(of_sub_groups);
-        fields.filter_map(|field| self.wider(group, field)).collect()
+        let wider: Vec<Choice<'_>> = fields.filter_map(|field| self.wider(group, field)).collect();
+        let lacks = !wider.is_empty() && !self.conf.has_plugin(NETWORK_TOPOLOGY_AWARE);
+        let plugin = lacks.then(|| Choice::one(Fix::conf(ConfAddition::Plugin(NETWORK_TOPOLOGY_AWARE))));
+        plugin.into_iter().chain(wider).collect()
     }
 
     fn wider(&self, group: &PodGroupInfo, field: Field) -> Option<Choice<'_>> {

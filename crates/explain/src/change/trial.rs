@@ -46,7 +46,7 @@ impl Waiting<'_> {
                 change.events.push(event.clone());
                 cluster.apply(event);
             }
-            change.actions.extend(fix.action.map(str::to_owned));
+            change.conf.extend(fix.conf);
         }
         (cluster, change)
     }
@@ -58,7 +58,7 @@ impl Waiting<'_> {
         }
         let (cluster, change) = self.applied(fixes);
         let mut conf: Conf = self.conf.clone();
-        conf.actions.extend_from_slice(&change.actions);
+        change.conf.iter().for_each(|addition| addition.add_to(&mut conf));
         change != Change::default() && self.runs_in(cluster, conf)
     }
 

@@ -70,7 +70,7 @@ fn a_job_with_a_network_topology_is_told_which_members_of_hyper_nodes_are_left_o
     let says = |name: &str| {
         let ran = phalanx_in(folder.path(), &["explain", "podgroup", name, "-f", "m.yaml"], "");
         ran.text().contains(
-            "Faults of HyperNodes:\n  HyperNode s1: member HyperNode r1 is left out: it does not exist\n",
+            "Faults of network topology and sub-groups:\n  HyperNode s1: member HyperNode r1 is left out: it does not exist\n",
         )
     };
     assert_eq!((says("near"), says("any")), (true, false));

@@ -76,7 +76,7 @@ impl Case {
     /// on.
     fn runs_with(&self, change: &Change) -> bool {
         let (mut conf, mut manifests) = (self.conf.clone(), self.manifests.clone());
-        conf.actions.extend_from_slice(&change.actions);
+        change.conf.iter().for_each(|addition| addition.add_to(&mut conf));
         manifests.apply(change);
         let mut simulation = Simulation::new(manifests, conf, &Options::default());
         // One that does not come to rest is looked at as it is.

@@ -72,7 +72,7 @@ impl Plugin for Gang {
         if found < wanted {
             return Err(Refusal::NotEnoughTasks { found, wanted });
         }
-        sub_groups_satisfied(cluster, job, Status::is_valid)
+        sub_groups_valid(cluster, job)
     }
 
     fn job_ready(&self, cluster: &Cluster, job: JobId) -> bool {
@@ -100,29 +100,30 @@ impl Plugin for Gang {
     }
 }
 
-/// Whether as many sub-groups as each entry of `subGroupPolicy` requires have `subGroupSize` tasks that count.
-fn sub_groups_satisfied(
-    cluster: &Cluster,
-    job: JobId,
-    counts: impl Fn(Status) -> bool,
-) -> Result<(), Refusal> {
+/// The first entry of `subGroupPolicy` that lacks sub-groups with `subGroupSize` tasks that count, and how many it has.
+fn lacking_entry(cluster: &Cluster, job: JobId, counts: impl Fn(Status) -> bool) -> Option<(usize, u32)> {
     let policies = &cluster.jobs[job].sub_groups;
     if policies.iter().all(|policy| policy.min == 0) {
-        return Ok(());
+        return None;
     }
     let groups = cluster.sub_groups(job);
-    for (at, SubGroupPolicy { name, size, min, .. }) in policies.iter().enumerate() {
+    let found = |(at, policy): (usize, &SubGroupPolicy)| {
         let has_all = |group: &&SubGroup| {
             let counted = group.tasks.iter().filter(|task| counts(cluster.tasks[**task].status)).count();
-            group.policy == at && counted >= *size as usize
+            group.policy == at && counted >= policy.size as usize
         };
         let found = groups.iter().filter(has_all).count() as u32;
-        if found < *min {
-            let fault = SubGroupFault { policy: name.clone(), found, wanted: *min, size: *size };
-            return Err(Refusal::SubGroups(fault));
-        }
-    }
-    Ok(())
+        (found < policy.min).then_some((at, found))
+    };
+    policies.iter().enumerate().find_map(found)
+}
+
+/// Why the pods of a job, if all are placed, are too few sub-groups.
+fn sub_groups_valid(cluster: &Cluster, job: JobId) -> Result<(), Refusal> {
+    let Some((at, found)) = lacking_entry(cluster, job, Status::is_valid) else { return Ok(()) };
+    let SubGroupPolicy { name, size, min, .. } = &cluster.jobs[job].sub_groups[at];
+    let empty = cluster.empty_policy(job, at);
+    Err(Refusal::SubGroups(SubGroupFault { policy: name.clone(), found, wanted: *min, size: *size, empty }))
 }
 
 /// The place of a job in the job order: 0 for broken gangs, 1 for gangs that have not started, 2 for ready gangs.
@@ -138,7 +139,7 @@ fn is_ready(cluster: &Cluster, job: JobId) -> bool {
     let it = &cluster.jobs[job];
     it.counts.ready() >= it.min_member
         && it.roles_satisfied(Counts::ready).is_ok()
-        && sub_groups_satisfied(cluster, job, Status::is_ready).is_ok()
+        && lacking_entry(cluster, job, Status::is_ready).is_none()
 }
 
 fn is_pipelined(cluster: &Cluster, job: JobId) -> bool {
@@ -146,7 +147,7 @@ fn is_pipelined(cluster: &Cluster, job: JobId) -> bool {
     let placed = |status: Status| status.is_ready() || status == Status::Pipelined;
     ready_or_pipelined(&it.counts) >= it.min_member
         && it.roles_satisfied(ready_or_pipelined).is_ok()
-        && sub_groups_satisfied(cluster, job, placed).is_ok()
+        && lacking_entry(cluster, job, placed).is_none()
 }
 
 /// Tasks that have a node, now or once terminating pods are gone.

@@ -31,16 +31,18 @@ pub struct HyperNodeOutcome {
 }
 
 impl HyperNodeOutcome {
-    /// `nvidia.com/gpu 12 of 64`: extended resources, else CPU and memory.
+    /// `nvidia.com/gpu 12 of 64, cpu 96 of 256`: extended resources; CPU and memory as far as pods use them, or where
+    /// there is nothing else.
     fn use_of(&self, shown: impl Fn(&BTreeMap<String, String>) -> String) -> String {
-        let is_extended = |name: &&String| name.contains('/');
-        let extended: Vec<&String> = self.allocatable.keys().filter(is_extended).collect();
-        let usual = || self.allocatable.keys().filter(|name| ["cpu", "memory"].contains(&name.as_str()));
-        let names = if extended.is_empty() { usual().collect() } else { extended };
+        let (extended, others): (Vec<&String>, Vec<&String>) =
+            self.allocatable.keys().partition(|name| name.contains('/'));
+        let all = extended.is_empty();
+        let usual = others.into_iter().filter(|name| ["cpu", "memory"].contains(&name.as_str()));
+        let usual: Vec<&String> = usual.filter(|name| all || self.used.contains_key(*name)).collect();
         let one = |name: &String, of: &BTreeMap<String, String>| {
             of.get(name).map(|amount| (name.clone(), amount.clone())).into_iter().collect()
         };
-        let each = names.into_iter().map(|name| {
+        let each = extended.into_iter().chain(usual).map(|name| {
             let all = shown(&one(name, &self.allocatable));
             let used =
                 self.used.get(name).map_or_else(|| format!("{name} 0"), |_| shown(&one(name, &self.used)));
@@ -106,13 +108,16 @@ mod tests {
     use super::*;
 
     fn hyper_node(tier: u32, parent: Option<&str>, groups: &[&str]) -> HyperNodeOutcome {
-        let amounts = |text: &str| [("nvidia.com/gpu".to_owned(), text.to_owned())].into();
+        let amounts = |of: &[(&str, &str)]| {
+            of.iter().map(|(name, amount)| ((*name).to_owned(), (*amount).to_owned())).collect()
+        };
+        let used = amounts(&[("nvidia.com/gpu", "8"), ("cpu", "24")]);
         HyperNodeOutcome {
             tier,
             parent: parent.map(str::to_owned),
             nodes: 2,
-            allocatable: amounts("16"),
-            used: if groups.is_empty() { BTreeMap::new() } else { amounts("8") },
+            allocatable: amounts(&[("nvidia.com/gpu", "16"), ("cpu", "64"), ("memory", "1Ti")]),
+            used: if groups.is_empty() { BTreeMap::new() } else { used },
             pod_groups: groups.iter().map(ToString::to_string).collect(),
         }
     }
@@ -124,10 +129,10 @@ mod tests {
         report.hyper_nodes.insert("rack-1".into(), hyper_node(1, Some("spine"), &["a/g"]));
         report.hyper_nodes.insert("rack-0".into(), hyper_node(1, Some("spine"), &[]));
         let expected = "\
-HYPERNODE  TIER  NODES  USED                    PODGROUPS
-spine      2     2      nvidia.com/gpu 0 of 16  -
-  rack-0   1     2      nvidia.com/gpu 0 of 16  -
-  rack-1   1     2      nvidia.com/gpu 8 of 16  a/g
+HYPERNODE  TIER  NODES  USED                                  PODGROUPS
+spine      2     2      nvidia.com/gpu 0 of 16                -
+  rack-0   1     2      nvidia.com/gpu 0 of 16                -
+  rack-1   1     2      nvidia.com/gpu 8 of 16, cpu 24 of 64  a/g
 ";
         assert_eq!(report.hyper_node_table(false), expected);
     }
