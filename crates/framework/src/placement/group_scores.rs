@@ -128,7 +128,9 @@ mod tests {
             let least = scores.iter().copied().fold(f64::INFINITY, f64::min);
             let range = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
             let of_range = |score: f64| if range > 0.0 { 100.0 * (score - least) / range } else { 0.0 };
-            scores.iter_mut().for_each(|score| *score = of_range(*score) * self.0);
+            for score in scores {
+                *score = of_range(*score) * self.0;
+            }
         }
     }
 
