@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::diagnosis::EmptyPolicy;
 use crate::event::SubGroupPolicy;
 use crate::id::{JobId, TaskId};
+use crate::label::Labels;
 use crate::{Cluster, Job};
 
 /// Pods of a job that are placed together.
@@ -33,8 +34,8 @@ impl SubGroup {
 }
 
 impl Cluster {
-    /// The sub-groups of a job, in the order in which they are placed. A pod belongs to the first entry that selects
-    /// it; a pod without one of the labels, or with an empty one, to none.
+    /// The sub-groups of a job, in the order in which they are placed. A pod belongs to the first entry that selects it
+    /// and of whose labels it has each, none of them empty.
     pub fn sub_groups(&self, job: JobId) -> Vec<SubGroup> {
         let it = &self.jobs[job];
         let mut groups: BTreeMap<SubGroupKey, Vec<TaskId>> = BTreeMap::new();
@@ -60,26 +61,35 @@ impl Cluster {
     pub fn empty_policy(&self, job: JobId, policy: usize) -> Option<EmptyPolicy> {
         let it = &self.jobs[job];
         let pods = || it.tasks.iter().copied().filter(|task| self.tasks[*task].status.is_valid());
-        let labels = |task: TaskId| &self.tasks[task].details.labels;
-        let of_first = |task| it.sub_groups.iter().position(|entry| entry.selector.matches(labels(task)));
         let count = pods().count() as u32;
         if count == 0 || pods().any(|task| self.sub_group_key(it, task).is_some_and(|key| key.0 == policy)) {
             return None;
         }
         let entry = &it.sub_groups[policy];
-        if pods().any(|task| of_first(task) == Some(policy)) {
-            return Some(EmptyPolicy::NoValues(entry.keys.clone()));
+        let labels = |task: TaskId| &self.tasks[task].details.labels;
+        if pods().any(|task| entry.values(labels(task)).is_some()) {
+            return Some(EmptyPolicy::Taken);
         }
         let selects = pods().any(|task| entry.selector.matches(labels(task)));
-        Some(if selects { EmptyPolicy::Taken } else { EmptyPolicy::SelectsNone(count) })
+        Some(if selects {
+            EmptyPolicy::NoValues(entry.keys.clone())
+        } else {
+            EmptyPolicy::SelectsNone(count)
+        })
     }
 
     fn sub_group_key(&self, job: &Job, task: TaskId) -> Option<SubGroupKey> {
         let labels = &self.tasks[task].details.labels;
-        let policy = job.sub_groups.iter().position(|policy| policy.selector.matches(labels))?;
+        job.sub_groups.iter().enumerate().find_map(|(at, policy)| Some((at, policy.values(labels)?)))
+    }
+}
+
+impl SubGroupPolicy {
+    /// The values of `matchLabelKeys` of a pod with these labels; `None` where it does not belong to the entry.
+    fn values(&self, labels: &Labels) -> Option<Vec<SubGroupValue>> {
         let value = |key: &Arc<str>| labels.get(key).filter(|value| !value.is_empty());
         let numbered = |value: &str| (value.parse().ok(), Arc::from(value));
-        let values = job.sub_groups[policy].keys.iter().map(|key| value(key).map(numbered));
-        Some((policy, values.collect::<Option<_>>()?))
+        let values = self.keys.iter().map(|key| value(key).map(numbered));
+        self.selector.matches(labels).then(|| values.collect()).flatten()
     }
 }

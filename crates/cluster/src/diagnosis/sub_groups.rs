@@ -22,7 +22,7 @@ pub struct SubGroupFault {
 pub enum EmptyPolicy {
     /// `labelSelector` selects none of so many pods.
     SelectsNone(u32),
-    /// All pods that `labelSelector` selects belong to entries before it.
+    /// All pods that it selects belong to entries before it.
     Taken,
     /// No pod that `labelSelector` selects has a value of each of these `matchLabelKeys`.
     NoValues(Vec<Arc<str>>),
@@ -32,7 +32,7 @@ impl fmt::Display for EmptyPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SelectsNone(pods) => write!(f, "its labelSelector selects none of the {pods} pod(s)"),
-            Self::Taken => write!(f, "all pods that its labelSelector selects belong to entries before it"),
+            Self::Taken => write!(f, "all pods that it selects belong to entries before it"),
             Self::NoValues(keys) => write!(
                 f,
                 "no pod that its labelSelector selects has the label(s) of its matchLabelKeys, {}",

@@ -18,7 +18,8 @@ impl Job {
 
 impl Cluster {
     /// The HyperNodes that tasks may go to whose network topology is hard, by tier and name; `None` without such a
-    /// limit. Those that `placed` names have nodes already, which the HyperNode has to hold.
+    /// limit, as of a tier above all that there are, which is the whole cluster. Those that `placed` names have nodes
+    /// already, which the HyperNode has to hold.
     ///
     /// # Errors
     /// There are none, whatever is free.
@@ -28,6 +29,9 @@ impl Cluster {
         placed: &[NodeId],
     ) -> Result<Option<Vec<HyperNodeId>>, TopologyFault> {
         let Some(NetworkTopology::Hard(limit)) = topology else { return Ok(None) };
+        if self.hyper_nodes.all_are_below(limit) {
+            return Ok(None);
+        }
         let near = self.domains_around(placed, Some(limit));
         match (near.is_empty(), limit) {
             (false, _) => Ok(Some(near)),

@@ -113,6 +113,12 @@ impl HyperNodes {
         }
     }
 
+    /// Whether there are HyperNodes, and all have lower tiers than this limit.
+    pub(crate) fn all_are_below(&self, limit: &TierLimit) -> bool {
+        let highest = self.tree.all.last().map(|it| it.tier);
+        matches!((limit, highest), (TierLimit::Number(tier), Some(highest)) if highest < *tier)
+    }
+
     /// A HyperNode and those above it.
     fn with_those_above(&self, id: HyperNodeId) -> impl Iterator<Item = &HyperNode> {
         std::iter::successors(Some(self.get(id)), |it| it.parent.map(|parent| self.get(parent)))

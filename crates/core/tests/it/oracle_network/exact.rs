@@ -16,6 +16,14 @@ impl Case {
 
     /// Where pods with a network topology may be that hold some nodes already, by tier and name; anywhere is last.
     pub(super) fn allowed(&self, topology: Option<&NetworkTopology>, held: Set) -> Vec<Where> {
+        let highest = self.domains.iter().map(|domain| domain.tier).max();
+        // A tier above all that there are is the whole cluster.
+        let topology = match topology {
+            Some(NetworkTopology::Hard(TierLimit::Number(tier))) if highest.is_some_and(|it| it < *tier) => {
+                Some(&NetworkTopology::Soft)
+            }
+            other => other,
+        };
         let may = |at: &usize| match topology {
             Some(NetworkTopology::Hard(TierLimit::Number(tier))) => self.domains[*at].tier <= *tier,
             Some(NetworkTopology::Hard(TierLimit::Name(name))) => self.is_below(*at, name),
