@@ -47,9 +47,10 @@ impl Problem {
         format!("{file}:{line}:{column}: {}", self.message())
     }
 
-    /// `what; expected what`.
+    /// `what; expected what`, on one line whatever the file names.
     pub fn message(&self) -> String {
-        format!("{}; expected {}", self.what, self.expected)
+        let text = format!("{}; expected {}", self.what, self.expected);
+        text.split(char::is_control).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
     pub(crate) fn error(at: Position, what: impl Into<String>, expected: impl Into<String>) -> Self {

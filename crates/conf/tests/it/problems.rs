@@ -315,6 +315,10 @@ fn a_problem_within_an_argument_has_line_and_column() {
             ],
         ),
         (
+            "rules: [{params: {\"a\\n\\tkey\": '2'}}]",
+            &["error: line 6, column 37: a key is the text \"2\"; expected an integer, without quotes"],
+        ),
+        (
             "rules: [{params: {cpu: '2'}}]",
             &["error: line 6, column 30: cpu is the text \"2\"; expected an integer, without quotes"],
         ),
