@@ -15,6 +15,7 @@
 
 pub mod chart;
 pub mod crds;
+pub mod deploy;
 pub mod fake;
 pub mod link;
 pub mod phalanx;
@@ -23,4 +24,4 @@ pub mod wait;
 
 pub use link::Link;
 pub use phalanx::Phalanx;
-pub use plane::{Daemon, Plane, PlaneOptions};
+pub use plane::{Account, Daemon, Plane, PlaneOptions};

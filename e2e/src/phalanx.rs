@@ -17,7 +17,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::{Plane, wait};
+use crate::{Account, Plane, wait};
 
 /// A program to use instead of the one that cargo builds.
 const BINARY: &str = "PHALANX_BIN";
@@ -77,7 +77,8 @@ async fn get(address: SocketAddr, path: &str, headers: &str) -> Result<Vec<u8>> 
     Ok(answer)
 }
 
-/// A running `phalanx scheduler`, or `phalanx controllers`. Dropping it kills the process.
+/// A running `phalanx scheduler`, or `phalanx controllers`, under the service account and with the rights of `deploy/`.
+/// Dropping it kills the process.
 #[derive(Debug)]
 pub struct Phalanx {
     child: Child,
@@ -116,7 +117,11 @@ impl Phalanx {
     async fn command(plane: &Plane, command: &str, args: &[&str]) -> Result<Command> {
         let (program, name) = (tokio::task::spawn_blocking(binary).await??, command);
         let mut command = Command::new(program);
-        command.arg(name).arg(format!("--kubeconfig={}", plane.kubeconfig().display()));
+        command.arg(name);
+        if !args.iter().any(|arg| arg.starts_with("--kubeconfig")) {
+            let kubeconfig = plane.kubeconfig_of(account(name, args)).await?;
+            command.arg(format!("--kubeconfig={}", kubeconfig.display()));
+        }
         command.args(["--enable-healthz", "--enable-metrics"]);
         if !args.iter().any(|arg| arg.starts_with("--leader-elect")) {
             command.arg("--leader-elect=false");
@@ -134,7 +139,8 @@ impl Phalanx {
         let program = plane.dir().join("vc-scheduler");
         symlink(tokio::task::spawn_blocking(binary).await??, &program)?;
         let mut command = Command::new(program);
-        command.env("KUBECONFIG", plane.kubeconfig()).args(args).args(FOR_TESTS);
+        let kubeconfig = plane.kubeconfig_of(account("scheduler", args)).await?;
+        command.env("KUBECONFIG", kubeconfig).args(args).args(FOR_TESTS);
         let phalanx = Self::spawn(plane, command).await?;
         phalanx.ready().await?;
         Ok(phalanx)
@@ -260,6 +266,15 @@ impl Drop for Phalanx {
         if std::thread::panicking() {
             eprintln!("the scheduler's log:\n{}", self.log_text());
         }
+    }
+}
+
+/// As whom a command works.
+fn account(command: &str, args: &[&str]) -> Account {
+    match command {
+        "controllers" => Account::Controllers,
+        _ if args.contains(&"--controllers") => Account::Both,
+        _ => Account::Scheduler,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The control plane: build it, start it, stop it.
 
+mod account;
 pub(crate) mod build;
 mod daemon;
 mod flags;
@@ -24,6 +25,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub use account::Account;
 pub use build::binary;
 pub use daemon::Daemon;
 use daemon::StartError;

@@ -3,18 +3,19 @@
 use std::{collections::BTreeMap, fs};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
-use kube::{
-    Api, Client, Config,
-    api::PostParams,
-    config::{KubeConfigOptions, Kubeconfig},
+use kube::api::PostParams;
+use phalanx_e2e::{
+    Phalanx, PlaneOptions,
+    chart::Release,
+    crds,
+    deploy::{apply, manifests, manifests_in},
+    fake, wait,
 };
-use phalanx_e2e::{Phalanx, PlaneOptions, chart::Release, crds, fake, wait};
 use serde_json::{Value, json};
 
 use crate::controllers::task;
 use crate::scheduler::cluster::{Cluster, SOON, api_version};
-use crate::scheduler::deploy::{apply, as_service_account, lacks_a_right, manifests, manifests_in};
+use crate::scheduler::deploy::lacks_a_right;
 
 /// Objects by kind and name.
 type Objects = BTreeMap<(String, String), Value>;
@@ -325,26 +326,8 @@ fn documents(objects: &[Value]) -> Result<String> {
 
 /// Flags by which a program works under an account of the chart, and with its lease.
 async fn login(cluster: &Cluster, account: &str) -> Result<[String; 2]> {
-    let kubeconfig = as_service_account(cluster, account).await?;
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(&kubeconfig)?, &options).await?;
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(Client::try_from(config)?);
-    // An API server reads roles from a watch: those of a moment ago may not count yet.
-    for right in [
-        json!({"verb": "list", "resource": "pods"}),
-        json!({"verb": "create", "group": "coordination.k8s.io", "resource": "leases", "namespace": "volcano-system"}),
-    ] {
-        let review = json!({"spec": {"resourceAttributes": right}});
-        let review: SelfSubjectAccessReview = serde_json::from_value(review)?;
-        wait::until(SOON, &format!("{account} to have its rights"), async || {
-            let status =
-                reviews.create(&PostParams::default(), &review).await?.status.context("an answer")?;
-            ensure!(status.allowed, "{right}: {status:?}");
-            Ok(())
-        })
-        .await?;
-    }
-    Ok([format!("--kubeconfig={kubeconfig}"), "--leader-elect=true".to_owned()])
+    let kubeconfig = cluster.plane.log_in(account).await?;
+    Ok([format!("--kubeconfig={}", kubeconfig.display()), "--leader-elect=true".to_owned()])
 }
 
 fn borrowed(texts: &[String]) -> Vec<&str> {

@@ -6,13 +6,16 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
-use phalanx_e2e::{PlaneOptions, fake, wait};
+use phalanx_e2e::{
+    PlaneOptions,
+    deploy::{apply, manifests, manifests_in},
+    fake, wait,
+};
 use serde_json::{Value, json};
 
 use super::deploy::start_by_manifests;
 use super::{Cluster, SOON, api_version, task};
 use crate::scheduler::definitions::named as typed;
-use crate::scheduler::deploy::{apply, manifests, manifests_in};
 
 /// A cluster without controllers, with those of these objects in force whose kind begins so.
 async fn with_policies(objects: Vec<Value>, kinds: &str) -> Result<Cluster> {

@@ -59,12 +59,8 @@ async fn a_restart_is_counted_once_by_controllers_that_are_killed_in_it() -> Res
 /// The lease would run out long after the test has failed.
 #[tokio::test]
 async fn controllers_that_are_stopped_let_others_go_on_at_once() -> Result<()> {
-    let patient = [
-        "--leader-elect=true",
-        "--leader-elect-resource-namespace=default",
-        "--leader-elect-lease-duration=1h",
-        "--leader-elect-renew-deadline=30m",
-    ];
+    let patient =
+        ["--leader-elect=true", "--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=30m"];
     let cluster = Cluster::with(PlaneOptions::default(), fake::Nodes::new(1).cpu("4"), &[]).await?;
     let leader = Phalanx::start_controllers(&cluster.plane, &patient).await?;
     wait::until(SOON, "a leader", async || {

@@ -5,12 +5,16 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
-use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
+use phalanx_e2e::{
+    Account, Phalanx, PlaneOptions,
+    deploy::{apply, manifests_in},
+    fake, wait,
+};
 use serde_json::{Value, json};
 
 use super::{Cluster, SOON, World, hyper_nodes, task};
 use crate::scheduler::cluster::PodSpec;
-use crate::scheduler::deploy::{apply, as_service_account, granted, lacks_a_right, manifests, manifests_in};
+use crate::scheduler::deploy::{granted, lacks_a_right};
 
 const ACCOUNT: &str = "system:serviceaccount:volcano-system:phalanx-controllers";
 
@@ -87,16 +91,14 @@ fn manifests_of_controllers() -> Result<Vec<Value>> {
 /// Controllers with the account and the arguments of the manifests.
 pub(super) async fn start_by_manifests(cluster: Cluster) -> Result<World> {
     let objects = manifests_of_controllers()?;
-    let namespace = manifests()?.into_iter().filter(|object| object["kind"] == "Namespace");
-    apply(&cluster.client, &namespace.collect::<Vec<_>>()).await?;
+    // The namespace and the account are there before the rest of the manifests.
+    cluster.plane.kubeconfig_of(Account::Controllers).await?;
     apply(&cluster.client, &objects).await?;
     let deployment = objects.iter().find(|object| object["kind"] == "Deployment").context("a Deployment")?;
     let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
     let args: Vec<String> = serde_json::from_value(args.clone())?;
     ensure!(args.first().is_some_and(|first| first == "controllers"), "{args:?}");
-    let kubeconfig = format!("--kubeconfig={}", as_service_account(&cluster, "phalanx-controllers").await?);
-    let all: Vec<&str> =
-        args[1..].iter().map(String::as_str).chain([&*kubeconfig, "--leader-elect=true"]).collect();
+    let all: Vec<&str> = args[1..].iter().map(String::as_str).chain(["--leader-elect=true"]).collect();
     let controllers = Some(Phalanx::start_controllers(&cluster.plane, &all).await?);
     Ok(World { cluster, controllers })
 }

@@ -6,11 +6,10 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
-use phalanx_e2e::{fake, wait};
+use phalanx_e2e::{deploy::apply, fake, wait};
 use serde_json::{Value, json};
 
 use super::{SOON, World};
-use crate::scheduler::deploy::apply;
 
 const RACK: &str = "net.example.com/rack";
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{Api, ResourceExt as _, api::PostParams};
-use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
+use phalanx_e2e::{Phalanx, PlaneOptions, deploy::NAMESPACE, fake, wait};
 use serde_json::{Value, json};
 
 use super::{Cluster, SOON, World, task};
@@ -157,12 +157,13 @@ async fn a_job_is_deleted_when_its_time_to_live_is_over() -> Result<()> {
 
 #[tokio::test]
 async fn the_controllers_run_in_the_process_of_the_scheduler_too() -> Result<()> {
-    let lease = ["--controllers", "--leader-elect=true", "--leader-elect-resource-namespace=default"];
+    let lease = ["--controllers", "--leader-elect=true"];
     let cluster = Cluster::start(fake::Nodes::new(2).cpu("4"), &lease).await?;
     let world = World { cluster, controllers: None };
     world.create("Job", "one", json!({"tasks": [task("worker", 2, Some("0.5"), "0")]})).await?;
     world.until_job("one", "Completed").await?;
-    let leases = Api::<k8s_openapi::api::coordination::v1::Lease>::default_namespaced(world.cluster.client);
+    let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
+        Api::namespaced(world.cluster.client, NAMESPACE);
     for name in ["volcano", "vc-controller-manager"] {
         let holder = leases.get(name).await?.spec.and_then(|spec| spec.holder_identity);
         ensure!(holder.is_some_and(|holder| !holder.is_empty()), "nobody holds {name}");

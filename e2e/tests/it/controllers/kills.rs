@@ -19,7 +19,7 @@ use kube::{
     api::ListParams,
     runtime::{WatchStreamExt as _, watcher},
 };
-use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
+use phalanx_e2e::{Account, Phalanx, PlaneOptions, fake, wait};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use serde_json::{Value, json};
@@ -303,7 +303,7 @@ impl World {
 async fn run_and_kill(cluster: &Cluster, writes: usize, fate: Fate) -> Result<()> {
     let (reach, mut reached) = watch::channel(false);
     let count = AtomicUsize::new(0);
-    let proxy = Proxy::start(cluster.plane.client(), move |write| {
+    let proxy = Proxy::start(cluster.plane.client_of(Account::Controllers).await?, move |write| {
         if *reach.borrow() {
             return Fate::IsLost;
         }

@@ -14,7 +14,11 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
-use phalanx_e2e::{Phalanx, PlaneOptions, crds, fake, wait};
+use phalanx_e2e::{
+    Phalanx, PlaneOptions, crds,
+    deploy::{apply, delete, manifests, manifests_of},
+    fake, wait,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -22,7 +26,7 @@ use super::deploy::start_by_manifests;
 use super::{SOON, World, task};
 use crate::scheduler::cluster::{Cluster, PodSpec, api_version};
 use crate::scheduler::definitions::types_only;
-use crate::scheduler::deploy::{apply, arguments, as_service_account, delete, manifests, manifests_of};
+use crate::scheduler::deploy::arguments;
 
 const STEPS: &str = include_str!("../../../../docs/how-to/replace-volcano.md");
 
@@ -178,8 +182,7 @@ async fn a_cluster_moves_from_volcano_and_back_and_no_object_is_disturbed() -> R
     let path = world.cluster.file("scheduler.conf");
     fs::write(&path, conf["data"]["scheduler.conf"].as_str().context("the conf")?)?;
     let mut flags = arguments(&objects, &path)?;
-    let account = as_service_account(&world.cluster, "phalanx-scheduler").await?;
-    flags.extend([format!("--kubeconfig={account}"), "--wait-for-podgroup".to_owned()]);
+    flags.push("--wait-for-podgroup".to_owned());
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     world.cluster.scheduler = Some(Phalanx::start(&world.cluster.plane, &flags).await?);
     world.cluster.until_bound("late-", 2).await?;

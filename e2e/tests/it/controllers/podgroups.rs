@@ -188,17 +188,16 @@ async fn controllers_that_are_started_again_make_no_second_podgroup() -> Result<
 /// Controllers that were killed leave their lease: the scheduler has seen no PodGroup, and waits all the same.
 #[tokio::test]
 async fn pods_wait_for_controllers_that_hold_their_lease() -> Result<()> {
-    let lease = ["--leader-elect=true", "--leader-elect-resource-namespace=default"];
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("4")).await?;
-    let controllers = Phalanx::start_controllers(&cluster.plane, &lease).await?;
+    let controllers = Phalanx::start_controllers(&cluster.plane, &["--leader-elect=true"]).await?;
     wait::until(SOON, "a leader", async || {
         ensure!(controllers.metric("phalanx_leader").await? > 0.5, "it waits");
         Ok(())
     })
     .await?;
     drop(controllers);
-    let patient = ["--leader-elect=false", lease[1], "--wait-for-podgroup-timeout=10m"];
+    let patient = ["--leader-elect=false", "--wait-for-podgroup-timeout=10m"];
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &patient).await?);
     cluster.create::<Pod>(PodSpec::cpu(1).single("alone")).await?;
     cluster.until_waits("alone", AWAITS).await?;

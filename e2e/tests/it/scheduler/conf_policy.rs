@@ -8,11 +8,14 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
-use phalanx_e2e::{PlaneOptions, fake, wait};
+use phalanx_e2e::{
+    PlaneOptions,
+    deploy::{apply, manifests},
+    fake, wait,
+};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, SOON};
-use super::deploy::{apply, manifests};
 
 const GOOD: &str = "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n    enablePreemptable: false\n";
 

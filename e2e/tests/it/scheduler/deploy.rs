@@ -3,20 +3,16 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::{
-    Api, Client, Config, Discovery,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
-    core::GroupVersionKind,
-    discovery::Scope,
+use kube::{Api, Client, api::PostParams};
+use phalanx_e2e::{
+    Account, Phalanx, PlaneOptions,
+    deploy::{self, apply, manifests},
+    fake, wait,
 };
-use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, PodSpec, SOON};
@@ -42,84 +38,6 @@ const SOMETIMES: [(&str, &str); 12] = [
     ("create authorization.k8s.io/subjectaccessreviews", "when somebody asks its API"),
 ];
 const ACCOUNT: &str = "system:serviceaccount:volcano-system:phalanx-scheduler";
-
-/// The objects of `deploy/`, of those in `deploy/optional/` none.
-pub(crate) fn manifests() -> Result<Vec<Value>> {
-    manifests_in("")
-}
-
-pub(crate) fn manifests_in(folder: &str) -> Result<Vec<Value>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("deploy").join(folder);
-    let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    let mut files: Vec<_> =
-        entries.into_iter().filter(|path| path.extension().is_some_and(|ext| ext == "yaml")).collect();
-    files.sort();
-    Ok(files.iter().map(|file| manifests_of(file)).collect::<Result<Vec<_>>>()?.concat())
-}
-
-/// The objects of a file.
-pub(crate) fn manifests_of(file: &Path) -> Result<Vec<Value>> {
-    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let documents = serde_yaml::Deserializer::from_str(&text).map(Value::deserialize);
-    documents.collect::<Result<_, _>>().with_context(|| file.display().to_string())
-}
-
-/// Each object with its name and its API.
-async fn addressed(
-    client: &Client,
-    objects: &[Value],
-) -> Result<Vec<(DynamicObject, String, Api<DynamicObject>)>> {
-    let discovery = Discovery::new(client.clone()).run().await?;
-    let address = |object: &Value| {
-        let object: DynamicObject = serde_json::from_value(object.clone())?;
-        let types = object.types.clone().context("a kind")?;
-        let (resource, abilities) =
-            discovery.resolve_gvk(&GroupVersionKind::try_from(&types)?).context("a known kind")?;
-        let api: Api<DynamicObject> = match (abilities.scope, object.metadata.namespace.as_deref()) {
-            (Scope::Namespaced, namespace) => {
-                Api::namespaced_with(client.clone(), namespace.unwrap_or("default"), &resource)
-            }
-            (Scope::Cluster, _) => Api::all_with(client.clone(), &resource),
-        };
-        Ok((object.clone(), object.metadata.name.context("a name")?, api))
-    };
-    objects.iter().map(address).collect()
-}
-
-/// As `kubectl delete --ignore-not-found`.
-pub(crate) async fn delete(client: &Client, objects: &[Value]) -> Result<()> {
-    for (_, name, api) in addressed(client, objects).await? {
-        match api.delete(&name, &DeleteParams::default()).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            other => drop(other.with_context(|| name.clone())?),
-        }
-    }
-    Ok(())
-}
-
-pub(crate) async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
-    for (object, name, api) in addressed(client, objects).await? {
-        let params = PatchParams {
-            field_validation: Some(kube::api::ValidationDirective::Strict),
-            ..PatchParams::apply("test")
-        };
-        api.patch(&name, &params, &Patch::Apply(&object)).await.with_context(|| name.clone())?;
-    }
-    Ok(())
-}
-
-/// The administrator's kubeconfig with the token of an account of `volcano-system` in it.
-pub(crate) async fn as_service_account(cluster: &Cluster, account: &str) -> Result<String> {
-    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), "volcano-system");
-    let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
-    let token = accounts.create_token_request(account, &PostParams::default(), &request).await?;
-    let token = token.status.context("a token")?.token;
-    let mut config: Value = serde_yaml::from_str(&fs::read_to_string(cluster.plane.kubeconfig())?)?;
-    config["users"][0]["user"] = json!({"token": token});
-    let path = cluster.file(&format!("{account}.yaml"));
-    fs::write(&path, serde_yaml::to_string(&config)?)?;
-    Ok(path.display().to_string())
-}
 
 /// The arguments of the Deployment, with the mounted file and the ports where a test can have them.
 pub(crate) fn arguments(objects: &[Value], conf: &Path) -> Result<Vec<String>> {
@@ -181,10 +99,9 @@ async fn the_manifests_grant_exactly_the_rights_that_the_scheduler_needs() -> Re
     let path = cluster.file("scheduler.conf");
     fs::write(&path, conf["data"]["scheduler.conf"].as_str().context("the conf")?)?;
 
-    let kubeconfig = as_service_account(&cluster, "phalanx-scheduler").await?;
-    may_ask_for_figures(&kubeconfig).await?;
+    may_ask_for_figures(&cluster.plane.client_of(Account::Scheduler).await?).await?;
     let mut args = arguments(&objects, &path)?;
-    args.extend([format!("--kubeconfig={kubeconfig}"), "--leader-elect=true".to_owned()]);
+    args.push("--leader-elect=true".to_owned());
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &args).await?);
 
@@ -297,17 +214,13 @@ async fn open_a_gate(cluster: &Cluster) -> Result<()> {
     pod["spec"]["schedulingGates"] = json!([{"name": GATE}]);
     cluster.create::<Pod>(pod).await?;
     cluster.until_event_with("FailedScheduling", "gated", "its scheduling gate cannot be taken off").await?;
-    let optional = manifests_in("optional")?;
-    let of_gates = |object: &&Value| object["metadata"]["name"] == "phalanx-scheduler-gates";
-    apply(&cluster.client, &optional.iter().filter(of_gates).cloned().collect::<Vec<_>>()).await?;
+    let role = deploy::dir().join("optional/scheduling-gates.yaml");
+    apply(&cluster.client, &deploy::manifests_of(&role)?).await?;
     cluster.until_bound("gated", 1).await
 }
 
 /// The metrics API for the plugins `usage` and `rescheduling`: it is not served here, but requests are not forbidden.
-async fn may_ask_for_figures(kubeconfig: &str) -> Result<()> {
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &options).await?;
-    let client = Client::try_from(config)?;
+async fn may_ask_for_figures(client: &Client) -> Result<()> {
     let custom = "/apis/custom.metrics.k8s.io/v1beta2/nodes/*/node";
     let paths = [
         "/apis/metrics.k8s.io/v1beta1/nodes".to_owned(),

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
-use phalanx_e2e::{Link, Phalanx, fake, wait};
+use phalanx_e2e::{Account, Link, Phalanx, fake, wait};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -86,7 +86,7 @@ pub(super) async fn killed_at(
     let (reach, mut reached) = watch::channel(false);
     let count = AtomicUsize::new(0);
     let (write, number, fate) = (step.write, step.number, step.fate);
-    let proxy = Proxy::start(cluster.plane.client(), move |seen| {
+    let proxy = Proxy::start(cluster.plane.client_of(Account::Scheduler).await?, move |seen| {
         if *reach.borrow() {
             return Fate::IsLost;
         }
@@ -191,7 +191,7 @@ async fn storms_of_refusals_and_conflicts_lose_nothing() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(5).cpu("10"), &[]).await?;
     drop(cluster.scheduler.take());
     let count = AtomicUsize::new(0);
-    let proxy = Proxy::start(cluster.plane.client(), move |_| {
+    let proxy = Proxy::start(cluster.plane.client_of(Account::Scheduler).await?, move |_| {
         let storm = [
             Fate::IsAnswered(429),
             Fate::IsAnswered(409),

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, ResourceExt as _};
-use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
+use phalanx_e2e::{Phalanx, PlaneOptions, deploy::NAMESPACE, fake, wait};
 use phalanx_testkit::hostile::{hostile, hostile_jobs};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
@@ -19,8 +19,7 @@ use serde_json::{Value, json};
 use super::bad_objects::deep;
 use super::cluster::{Cluster, PodSpec, SOON, api_version};
 
-const FLAGS: [&str; 3] =
-    ["--controllers", "--leader-elect=true", "--leader-elect-resource-namespace=default"];
+const FLAGS: [&str; 2] = ["--controllers", "--leader-elect=true"];
 /// How long others may wait beside all hostile objects. What takes time is the API server, which these tests share with
 /// others on two cores: each write of a pod of ten thousand resources, tolerations or containers, be it but a condition,
 /// costs it a second or two. A cycle of the scheduler takes some 10 ms all the while.
@@ -156,7 +155,7 @@ async fn others_get_theirs(cluster: &Cluster, name: &str) -> Result<()> {
 
 /// Who holds which lease since when.
 async fn leases(cluster: &Cluster) -> Result<BTreeSet<String>> {
-    let leases: Api<Lease> = Api::default_namespaced(cluster.client.clone());
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), NAMESPACE);
     let held = |lease: Lease| {
         let (name, spec) = (lease.name_any(), lease.spec.unwrap_or_default());
         format!("{name}: {:?} since {:?}", spec.holder_identity, spec.acquire_time)

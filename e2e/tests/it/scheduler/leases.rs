@@ -8,7 +8,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
-use phalanx_e2e::{Phalanx, fake, wait};
+use phalanx_e2e::{Account, Phalanx, deploy::NAMESPACE, fake, wait};
 use serde_json::json;
 
 use super::{
@@ -18,9 +18,8 @@ use super::{
 
 const DURATION: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(2);
-const LEASE: [&str; 5] = [
+const LEASE: [&str; 4] = [
     "--leader-elect=true",
-    "--leader-elect-resource-namespace=default",
     "--leader-elect-lease-duration=5s",
     "--leader-elect-renew-deadline=3s",
     "--leader-elect-retry-period=2s",
@@ -70,7 +69,6 @@ async fn a_leader_that_is_killed_is_succeeded_when_its_lease_runs_out() -> Resul
 async fn a_lease_that_is_released_is_taken_at_once() -> Result<()> {
     let patient = [
         "--leader-elect=true",
-        "--leader-elect-resource-namespace=default",
         "--leader-elect-lease-duration=3h",
         "--leader-elect-renew-deadline=2h",
         "--leader-elect-retry-period=1h",
@@ -99,7 +97,7 @@ async fn a_lease_that_is_released_is_taken_at_once() -> Result<()> {
 async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(3).cpu("8"), &[]).await?;
     drop(cluster.scheduler.take());
-    let proxy = Proxy::start(cluster.plane.client(), |_| Fate::Passes).await?;
+    let proxy = Proxy::start(cluster.plane.client_of(Account::Scheduler).await?, |_| Fate::Passes).await?;
     let flag = proxy.flag();
     let slow = [&LEASE[..], &[&*flag, "--kube-api-qps=4", "--kube-api-burst=1"]].concat();
     let mut leader = Phalanx::start(&cluster.plane, &slow).await?;
@@ -131,7 +129,7 @@ async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on
 async fn a_leader_whose_lease_is_taken_ends_and_comes_back_after_it() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(2).cpu("8"), &[]).await?;
     drop(cluster.scheduler.take());
-    let proxy = Proxy::start(cluster.plane.client(), |_| Fate::Passes).await?;
+    let proxy = Proxy::start(cluster.plane.client_of(Account::Scheduler).await?, |_| Fate::Passes).await?;
     let flag = proxy.flag();
     let flags = [&LEASE[..], &[&*flag]].concat();
     let mut leader = Phalanx::start(&cluster.plane, &flags).await?;
@@ -143,7 +141,7 @@ async fn a_leader_whose_lease_is_taken_ends_and_comes_back_after_it() -> Result<
     })
     .await?;
     let before = proxy.writes().len();
-    let leases: Api<Lease> = Api::default_namespaced(cluster.client.clone());
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), NAMESPACE);
     let thief = Patch::Merge(json!({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 5}}));
     leases.patch("volcano", &PatchParams::default(), &thief).await?;
     let taken = Instant::now();

@@ -9,7 +9,11 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use phalanx_e2e::{Phalanx, PlaneOptions, fake, phalanx, wait};
+use phalanx_e2e::{
+    Phalanx, PlaneOptions,
+    deploy::{NAMESPACE, apply, manifests_in},
+    fake, phalanx, wait,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,9 +27,6 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 
 use super::api::{account, allow};
 use super::cluster::{Cluster, PodSpec, SOON};
-use super::deploy::{apply, manifests, manifests_in};
-
-const NAMESPACE: &str = "volcano-system";
 
 /// The part of a kubelet that forwards ports of its pods, here to one server, until it is dropped.
 struct Forwarding {
@@ -100,16 +101,14 @@ async fn forward(acceptor: TlsAcceptor, stream: TcpStream, target: SocketAddr) -
 async fn leading() -> Result<(Cluster, Forwarding)> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("4")).await?;
-    let namespace = manifests()?.into_iter().filter(|object| object["kind"] == "Namespace");
-    apply(&cluster.client, &namespace.collect::<Vec<_>>()).await?;
     let of_viewers = |object: &Value| {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         ["phalanx-live", "phalanx-viewer", "phalanx-capture"].contains(&name)
     };
     let viewers: Vec<Value> = manifests_in("optional")?.into_iter().filter(of_viewers).collect();
-    apply(&cluster.client, &viewers).await?;
     let flags = ["--leader-elect=true", "--api-address=127.0.0.1:0"];
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &flags).await?);
+    apply(&cluster.client, &viewers).await?;
     let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), NAMESPACE);
     let holder = wait::until(SOON, "the scheduler to lead", async || {
         leases.get("volcano").await?.spec.and_then(|spec| spec.holder_identity).context("a holder")

@@ -8,11 +8,14 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
-use phalanx_e2e::{PlaneOptions, fake, wait};
+use phalanx_e2e::{
+    PlaneOptions,
+    deploy::{apply, manifests, manifests_in},
+    fake, wait,
+};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, PodSpec, SOON};
-use super::deploy::{apply, manifests, manifests_in};
 
 /// A cluster with these manifests' policies in force.
 async fn with_policies(objects: Vec<Value>) -> Result<Cluster> {

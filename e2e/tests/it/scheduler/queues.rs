@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
-use phalanx_e2e::{Phalanx, PlaneOptions, fake};
+use phalanx_e2e::{Phalanx, PlaneOptions, deploy, fake};
 use serde_json::json;
 
 use super::cluster::{Cluster, PodSpec};
@@ -87,6 +87,8 @@ async fn the_gate_of_a_queue_opens_when_the_queue_has_room() -> Result<()> {
     }
     let flag = format!("--scheduler-conf={}", conf.display());
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&flag]).await?);
+    let role = deploy::dir().join("optional/scheduling-gates.yaml");
+    deploy::apply(&cluster.client, &deploy::manifests_of(&role)?).await?;
     cluster.until_bound("asks-", 2).await?;
     cluster.stays_bound("asks-", 2).await?;
     let gated = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.scheduling_gates.is_some());

@@ -99,12 +99,8 @@ async fn gangs_run_after_a_restart_of_the_api_server_during_binds() -> Result<()
 #[tokio::test]
 async fn sigterm_finishes_binds_and_releases_the_lease() -> Result<()> {
     // A lease that is not released runs out long after the test has failed.
-    let lease = [
-        "--leader-elect=true",
-        "--leader-elect-resource-namespace=default",
-        "--leader-elect-lease-duration=1h",
-        "--leader-elect-renew-deadline=30m",
-    ];
+    let lease =
+        ["--leader-elect=true", "--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=30m"];
     let slow: Vec<&str> = lease.into_iter().chain(["--kube-api-qps=20", "--kube-api-burst=1"]).collect();
     let mut cluster = Cluster::start(fake::Nodes::new(4).cpu("10"), &slow).await?;
     let mut follower = Phalanx::start(&cluster.plane, &lease).await?;

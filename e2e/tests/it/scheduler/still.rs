@@ -8,14 +8,13 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
-use phalanx_e2e::{fake, wait};
+use phalanx_e2e::{deploy::NAMESPACE, fake, wait};
 
 use super::cluster::{Cluster, PodSpec, SOON};
 use super::pools::until_pools;
 
 /// The scheduler renews its lease about every second: a clock of its own process.
-const LEASE: [&str; 3] =
-    ["--leader-elect=true", "--leader-elect-resource-namespace=default", "--leader-elect-retry-period=1s"];
+const LEASE: [&str; 2] = ["--leader-elect=true", "--leader-elect-retry-period=1s"];
 /// Longer than any back-off.
 const RENEWALS: usize = 12;
 /// So many without a cycle, and with nothing left to write, show that all of our own writes were seen.
@@ -25,7 +24,7 @@ const SETTLES_WITHIN: usize = 120;
 
 /// Each time the scheduler renews its lease.
 fn renewals(cluster: &Cluster) -> impl Stream<Item = watcher::Result<()>> + use<> {
-    let leases: Api<Lease> = Api::default_namespaced(cluster.client.clone());
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), NAMESPACE);
     watcher(leases, watcher::Config::default()).default_backoff().applied_objects().map_ok(drop)
 }
 
