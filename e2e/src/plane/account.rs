@@ -58,7 +58,7 @@ impl Account {
             let of_file = deploy::manifests_of(&deploy::dir().join(file))?.into_iter();
             objects.extend(of_file.filter(|object| OF_RIGHTS.iter().any(|kind| object["kind"] == *kind)));
         }
-        for subject in objects.iter_mut().filter_map(|object| object["subjects"].get_mut(0)) {
+        for subject in objects.iter_mut().filter_map(|object| object.get_mut("subjects")?.get_mut(0)) {
             subject["name"] = json!(self.name());
         }
         Ok(objects)

@@ -18,6 +18,21 @@ const DOWN: std::ops::Range<f64> = 0.0..5.0;
 /// How long nothing arrives while connections stay, in seconds.
 const HELD: std::ops::Range<f64> = 1.0..20.0;
 
+/// What happens in a part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Kills, cuts and holds.
+    Kills,
+    /// Cuts and holds: the process stays.
+    Cuts,
+    /// Nothing: connections that nobody needs any more are closed, and what the process uses can be compared.
+    Calm,
+}
+
+/// The stages, each with the share of the run at which it ends.
+pub(super) const STAGES: [(Stage, f64); 4] =
+    [(Stage::Kills, 0.4), (Stage::Calm, 0.6), (Stage::Cuts, 0.8), (Stage::Calm, 1.0)];
+
 /// Faults so far, and what they befall.
 pub(super) struct Faults {
     link: Link,
@@ -39,35 +54,50 @@ impl Faults {
         Ok(Self { link, args, running, chance, kills: 0, cuts: 0, holds: 0 })
     }
 
-    /// Faults happen until a time; the process that runs then goes on. Kills happen in the first half of the time.
-    pub(super) async fn until(
+    /// One stage after the other, for `duration` in all; the process that runs then goes on.
+    pub(super) async fn for_all_stages(
         mut self,
         plane: &Plane,
-        end: Instant,
+        duration: Duration,
         samples: &Mutex<Vec<Sample>>,
     ) -> Result<Self> {
-        let half = Instant::now() + end.saturating_duration_since(Instant::now()) / 2;
-        loop {
-            let at = Instant::now() + self.draw(BETWEEN);
-            self.sample_until(at.min(end), samples).await;
-            if Instant::now() >= end {
-                return Ok(self);
-            }
-            match self.chance.random_range(0..3) {
-                0 if Instant::now() < half => self = self.kill(plane).await?,
-                0 | 1 => {
-                    self.link.cut();
-                    self.cuts += 1;
-                }
-                _ => {
-                    self.link.hold();
-                    self.holds += 1;
-                    let until = Instant::now() + self.draw(HELD);
-                    self.sample_until(until.min(end), samples).await;
-                    self.link.let_go();
+        let began = Instant::now();
+        for (stage, share) in STAGES {
+            let end = began + duration.mul_f64(share);
+            while Instant::now() < end {
+                let next = if stage == Stage::Calm { end } else { Instant::now() + self.draw(BETWEEN) };
+                self.sample_until(next.min(end), samples).await;
+                if Instant::now() < end {
+                    self = self.fault(stage, end, plane, samples).await?;
                 }
             }
         }
+        Ok(self)
+    }
+
+    /// One fault of a stage that has some.
+    async fn fault(
+        mut self,
+        stage: Stage,
+        end: Instant,
+        plane: &Plane,
+        samples: &Mutex<Vec<Sample>>,
+    ) -> Result<Self> {
+        match self.chance.random_range(0..3) {
+            0 if stage == Stage::Kills => return self.kill(plane).await,
+            0 | 1 => {
+                self.link.cut();
+                self.cuts += 1;
+            }
+            _ => {
+                self.link.hold();
+                self.holds += 1;
+                let until = Instant::now() + self.draw(HELD);
+                self.sample_until(until.min(end), samples).await;
+                self.link.let_go();
+            }
+        }
+        Ok(self)
     }
 
     fn draw(&mut self, seconds: std::ops::Range<f64>) -> Duration {

@@ -1,8 +1,8 @@
 //! `soak`: gangs come and end for minutes while the scheduler is killed and its connections are cut.
 //!
-//! The pods are those of `churn`. In the first half of the time the scheduler is killed now and then and started again;
-//! in the second half the process stays, so that its memory and its open files can be compared. Connections are cut and
-//! held up all the time. What the API server holds is checked meanwhile, and once all pods have come.
+//! The pods are those of `churn`. The scheduler is killed now and then and started again, and connections are cut and
+//! held up; then the process stays. Its memory and its open files are compared before and after further cuts and holds.
+//! What the API server holds is checked meanwhile, and once all pods have come.
 mod faults;
 mod sound;
 
@@ -20,7 +20,7 @@ use super::latency::Times;
 use super::usage::{open_files, rss};
 use super::{Contestant, Setup};
 use crate::machine;
-use faults::Faults;
+use faults::{Faults, STAGES, Stage};
 use sound::Sound;
 
 #[derive(Args)]
@@ -51,15 +51,14 @@ const SETTLED: Duration = Duration::from_mins(3);
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 /// Of so many looks one is printed.
 const TOLD_EACH: usize = 6;
-/// A process that starts takes so long until its memory is that of its work.
-const WARM: Duration = Duration::from_secs(30);
-/// Memory, or open files, by which the last quarter of a life may exceed the one after its start, in percent.
+/// What a process uses is the median of the last looks of a calm.
+const LOOKS: usize = 6;
+/// Memory, or open files, by which the second calm may exceed the first, in percent.
 const GROWTH_MAX: f64 = 25.0;
 
-/// What a process used at a time of its life.
+/// What the process used at a time.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
-    pid: u32,
     at: Instant,
     rss: u64,
     files: usize,
@@ -80,7 +79,7 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
     let began = Instant::now();
     let (created, faults, ()) = tokio::try_join!(
         churn::create(&admin, Contestant::Phalanx, stream, &ledger),
-        faults.until(&plane, began + duration, &samples),
+        faults.for_all_stages(&plane, duration, &samples),
         sound.look_until(&admin, began + duration),
     )?;
     let unbound = until_all_are_bound(&ledger).await;
@@ -88,8 +87,8 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
     watcher.abort();
     let uncounted = sound.until_nothing_is_counted(&admin, runs).await?;
     let millis = std::mem::take(&mut lock(&ledger).millis);
-    let use_of = Use::of(&lock(&samples));
-    sound.note_growth(&use_of);
+    let usage = Usage::of(&lock(&samples), began, duration);
+    sound.note_growth(&usage);
     for violation in &sound.violations {
         say!("violation: {violation}");
     }
@@ -98,7 +97,7 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
         "seed": options.seed, "cores": machine::cores(), "created": created, "bound": millis.len(),
         "unbound": unbound, "kills": faults.kills, "cuts": faults.cuts, "holds": faults.holds,
         "latency": Times::new(millis).json(), "longestInPartSeconds": sound.longest.as_secs_f64(),
-        "secondsUntilNothingIsCounted": uncounted.as_secs_f64(), "use": use_of.json(),
+        "secondsUntilNothingIsCounted": uncounted.as_secs_f64(), "use": usage.json(),
         "violations": sound.violations.len(), "seconds": began.elapsed().as_secs_f64(),
     }))
 }
@@ -119,59 +118,64 @@ async fn until_all_are_bound(ledger: &Mutex<Ledger>) -> usize {
 }
 
 fn sample(pid: u32) -> Sample {
-    Sample { pid, at: Instant::now(), rss: rss(pid), files: open_files(pid) }
+    Sample { at: Instant::now(), rss: rss(pid), files: open_files(pid) }
 }
 
-/// What the last process used in the first quarter of its life after its start, and in the last quarter: the least of
-/// each, for after a hold there are connections of before and after for a while.
-struct Use {
-    seconds: f64,
-    rss: (u64, u64),
-    files: (usize, usize),
-    most_files: usize,
-    /// Resident memory, of each sixth look.
-    series: Vec<u64>,
+/// What the process that stays used at the end of the calm before the last cuts and holds, and of the calm after them.
+struct Usage {
+    before: Sample,
+    after: Sample,
+    /// One of [`TOLD_EACH`] looks.
+    series: Vec<Sample>,
 }
 
-impl Use {
-    fn of(samples: &[Sample]) -> Self {
-        let last = samples.last().map(|sample| sample.pid);
-        let life: Vec<&Sample> = samples.iter().filter(|sample| Some(sample.pid) == last).collect();
-        let begin = life.first().map(|sample| sample.at + WARM);
-        let life: Vec<&Sample> = life.into_iter().filter(|sample| Some(sample.at) >= begin).collect();
-        let quarter = life.len().div_ceil(4);
-        let (first, end) = (&life[..quarter], &life[life.len() - quarter..]);
-        let rss = |of: &[&Sample]| of.iter().map(|sample| sample.rss).min().unwrap_or_default();
-        let files = |of: &[&Sample]| of.iter().map(|sample| sample.files).min().unwrap_or_default();
-        let lasted = life.first().zip(life.last()).map_or(0.0, |(a, b)| (b.at - a.at).as_secs_f64());
-        Self {
-            seconds: lasted,
-            rss: (rss(first), rss(end)),
-            files: (files(first), files(end)),
-            most_files: life.iter().map(|sample| sample.files).max().unwrap_or_default(),
-            series: life.iter().step_by(TOLD_EACH).map(|sample| sample.rss).collect(),
-        }
+impl Usage {
+    fn of(samples: &[Sample], began: Instant, duration: Duration) -> Self {
+        let calms = STAGES.iter().filter(|(stage, _)| *stage == Stage::Calm);
+        let mut at_ends = calms.map(|(_, share)| last_looks(samples, began + duration.mul_f64(*share)));
+        let before = at_ends.next().flatten().unwrap_or_else(|| sample(0));
+        let after = at_ends.next().flatten().unwrap_or(before);
+        Self { before, after, series: samples.iter().step_by(TOLD_EACH).copied().collect() }
     }
 
     fn growth(&self) -> [(&'static str, f64); 2] {
-        let percent = |first: f64, last: f64| 100.0 * (last - first) / first.max(1.0);
+        let percent = |before: f64, after: f64| 100.0 * (after - before) / before.max(1.0);
         [
-            ("resident memory", percent(self.rss.0 as f64, self.rss.1 as f64)),
-            ("open files", percent(self.files.0 as f64, self.files.1 as f64)),
+            ("resident memory", percent(self.before.rss as f64, self.after.rss as f64)),
+            ("open files", percent(self.before.files as f64, self.after.files as f64)),
         ]
     }
 
     fn json(&self) -> Value {
+        let rss: Vec<u64> = self.series.iter().map(|sample| sample.rss).collect();
+        let files: Vec<usize> = self.series.iter().map(|sample| sample.files).collect();
         json!({
-            "seconds": self.seconds, "rssBytesFirstQuarter": self.rss.0, "rssBytesLastQuarter": self.rss.1,
-            "rssBytes": self.series, "openFilesFirstQuarter": self.files.0,
-            "openFilesLastQuarter": self.files.1, "mostOpenFiles": self.most_files,
+            "rssBytesBefore": self.before.rss, "rssBytesAfter": self.after.rss, "rssBytes": rss,
+            "openFilesBefore": self.before.files, "openFilesAfter": self.after.files, "openFiles": files,
         })
     }
 }
 
+/// The median of each figure in the last looks before a time.
+fn last_looks(samples: &[Sample], end: Instant) -> Option<Sample> {
+    let until = samples.partition_point(|sample| sample.at < end);
+    let looks = &samples[until.saturating_sub(LOOKS)..until];
+    Some(Sample {
+        at: looks.last()?.at,
+        rss: median(looks.iter().map(|sample| sample.rss))?,
+        files: median(looks.iter().map(|sample| sample.files))?,
+    })
+}
+
+fn median<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut sorted: Vec<T> = values.collect();
+    sorted.sort();
+    let middle = sorted.len() / 2;
+    sorted.into_iter().nth(middle)
+}
+
 impl Sound {
-    fn note_growth(&mut self, of: &Use) {
+    fn note_growth(&mut self, of: &Usage) {
         for (what, percent) in of.growth().into_iter().filter(|(_, percent)| *percent > GROWTH_MAX) {
             self.violations.push(format!("{what} grew by {percent:.0} % while the load was the same"));
         }
@@ -191,21 +195,20 @@ impl Sound {
 mod tests {
     use super::*;
 
-    fn life(pid: u32, rss: impl Fn(u64) -> u64) -> Vec<Sample> {
+    fn violations(rss: impl Fn(u64) -> u64) -> Vec<String> {
         let began = Instant::now();
-        let at = |look: u64| began + Duration::from_secs(5 * look);
-        (0..40).map(|look| Sample { pid, at: at(look), rss: rss(look), files: 50 }).collect()
+        let at = |look: u64| began + SAMPLE_EVERY.mul_f64(look as f64 + 0.5);
+        let samples: Vec<Sample> =
+            (0..100).map(|look| Sample { at: at(look), rss: rss(look), files: 50 }).collect();
+        let mut sound = Sound::default();
+        sound.note_growth(&Usage::of(&samples, began, SAMPLE_EVERY * 100));
+        sound.violations
     }
 
     #[test]
-    fn what_grows_in_the_last_life_is_a_violation_and_a_peak_is_none() {
-        let grown = |rss: &dyn Fn(u64) -> u64| {
-            let mut sound = Sound::default();
-            sound.note_growth(&Use::of(&[life(1, |_| 1), life(2, rss)].concat()));
-            sound.violations
-        };
-        assert_eq!(grown(&|look| if look == 35 { 900 } else { 100 }), Vec::<String>::new());
-        let steady = grown(&|look| 100 + 2 * look);
-        assert_eq!(steady, ["resident memory grew by 45 % while the load was the same"]);
+    fn what_the_second_calm_uses_beyond_the_first_is_a_violation_and_a_peak_is_none() {
+        assert_eq!(violations(|look| if look == 98 { 900 } else { 100 }), Vec::<String>::new());
+        let growing = violations(|look| 100 + 2 * look);
+        assert_eq!(growing, ["resident memory grew by 37 % while the load was the same"]);
     }
 }

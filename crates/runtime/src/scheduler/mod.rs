@@ -1,19 +1,17 @@
 //! `phalanx scheduler`: the parts put together.
-use std::collections::BTreeSet;
+mod conf;
+mod reads;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
-use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
-use k8s_openapi::api::scheduling::v1alpha2::PodGroup as KubernetesPodGroup;
+use anyhow::Context as _;
 use kube::Client;
-use phalanx_api::topology::HyperNode;
-use phalanx_api::v1beta1::{PodGroup, Queue};
-use phalanx_cache::{Names, slim};
-use phalanx_cluster::event::{Event, PodRef};
+use phalanx_cache::Names;
+use phalanx_cluster::event::Event;
 use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_conf::Known;
 pub use phalanx_core::BackoffTimes;
@@ -42,15 +40,13 @@ use crate::metrics::Metrics;
 use crate::outbox::driver::{self, Driver};
 use crate::outbox::request::Context;
 use crate::outbox::{Outbox, OutboxOptions};
-use crate::recorder::Note;
-use crate::reload::{ConfFile, Reload, Rules};
+use crate::reload::{ConfFile, Rules};
 use crate::server::{Addresses, Health, serve_api, serve_pages};
 use crate::spans::Spans;
 use crate::telemetry::{SlowCycles, Telemetry};
-use crate::usage::{self, Source};
-use crate::watch::{self, NodeSelector, Sink, Watched};
+use crate::watch::{NodeSelector, Sink};
 use crate::wire::Wire;
-use crate::{bootstrap, client, group_controller, owners};
+use crate::{bootstrap, client};
 
 /// How long the outbox may take at the end.
 const FLUSH: Duration = Duration::from_secs(8);
@@ -222,11 +218,11 @@ impl Process {
             nodes: Arc::new(nodes),
             faults: Arc::clone(&faults),
         };
-        let waits_for = watch_all(&mut tasks, &client, &sink, options.priority_class);
+        let waits_for = reads::watch_all(&mut tasks, &client, &sink, options.priority_class);
         if !matches!(options.grouping.wait, GroupWait::Always(_)) {
-            read_owners(&mut tasks, &client, seen, outbox.clone());
+            reads::read_owners(&mut tasks, &client, seen, outbox.clone());
         }
-        let waits_for = look_for_controllers(&mut tasks, &client, &sink, &options.grouping, waits_for);
+        let waits_for = reads::look_for_controllers(&mut tasks, &client, &sink, &options.grouping, waits_for);
         health.wait_for(&waits_for);
         tasks.spawn(tell_waits(Arc::clone(&health)));
         let clients = Clients::default();
@@ -265,7 +261,7 @@ impl Process {
         let ready = ready(client.clone(), Arc::clone(&faults), closing);
         let outbox_ended =
             spawn_outbox(&options, wire, clients, ready, outputs, engine.clone(), Arc::clone(&metrics));
-        follow(&mut tasks, conf, &client, (engine.clone(), outbox.clone()), metrics);
+        conf::follow(&mut tasks, conf, &client, (engine.clone(), outbox.clone()), metrics);
         let cycles = (engine.clone(), Arc::clone(&health));
         lead(&mut tasks, options, client, Arc::clone(&faults), gatekeeper, cycles, stopped);
         Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, leases, faults })
@@ -382,39 +378,6 @@ fn task_error(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> anyh
     }
 }
 
-fn watch_all(
-    tasks: &mut JoinSet<anyhow::Result<()>>,
-    client: &Client,
-    sink: &Sink,
-    priority_class: bool,
-) -> BTreeSet<&'static str> {
-    let mut kinds = BTreeSet::new();
-    let mut all = |kind| kinds.insert(kind);
-    all(watch_one::<slim::Pod>(tasks, client, sink));
-    all(watch_one::<slim::Node>(tasks, client, sink));
-    all(watch_one::<PodGroup>(tasks, client, sink));
-    all(watch_one::<KubernetesPodGroup>(tasks, client, sink));
-    all(watch_one::<Queue>(tasks, client, sink));
-    all(watch_one::<HyperNode>(tasks, client, sink));
-    all(watch_one::<slim::Namespace>(tasks, client, sink));
-    all(watch_one::<slim::PodDisruptionBudget>(tasks, client, sink));
-    all(watch_one::<slim::ResourceQuota>(tasks, client, sink));
-    all(watch_one::<DeviceClass>(tasks, client, sink));
-    all(watch_one::<ResourceSlice>(tasks, client, sink));
-    all(watch_one::<ResourceClaim>(tasks, client, sink));
-    all(watch_one::<slim::PersistentVolumeClaim>(tasks, client, sink));
-    all(watch_one::<slim::PersistentVolume>(tasks, client, sink));
-    all(watch_one::<slim::StorageClass>(tasks, client, sink));
-    all(watch_one::<slim::CSINode>(tasks, client, sink));
-    all(watch_one::<slim::VolumeAttachment>(tasks, client, sink));
-    all(watch_one::<slim::CSIDriver>(tasks, client, sink));
-    all(watch_one::<slim::CSIStorageCapacity>(tasks, client, sink));
-    if priority_class {
-        all(watch_one::<slim::PriorityClass>(tasks, client, sink));
-    }
-    kinds
-}
-
 /// Says what the first cycle waits for, until it waits for nothing.
 async fn tell_waits(health: Arc<Health>) -> anyhow::Result<()> {
     loop {
@@ -425,68 +388,6 @@ async fn tell_waits(health: Arc<Health>) -> anyhow::Result<()> {
             None => return std::future::pending().await,
         }
     }
-}
-
-fn watch_one<K>(tasks: &mut JoinSet<anyhow::Result<()>>, client: &Client, sink: &Sink) -> &'static str
-where
-    K: Watched,
-{
-    let (client, sink) = (client.clone(), sink.clone());
-    tasks.spawn(async move {
-        watch::run::<K>(client, sink).await;
-        Ok(())
-    });
-    K::PLURAL
-}
-
-/// Tells owners of pods that their annotations make no PodGroup, for as long as no PodGroup controller is seen.
-fn read_owners(
-    tasks: &mut JoinSet<anyhow::Result<()>>,
-    client: &Client,
-    seen: mpsc::UnboundedReceiver<owners::Seen>,
-    outbox: mpsc::UnboundedSender<driver::Input>,
-) {
-    let client = client.clone();
-    tasks.spawn(async move {
-        let tell = |note| {
-            let _ = outbox.send(driver::Input::Note(note));
-        };
-        owners::follow(client, seen, tell).await;
-        // A task that ends would end the process.
-        std::future::pending().await
-    });
-}
-
-/// Looks whether a PodGroup controller runs, for the first time before the first cycle, until one is seen.
-fn look_for_controllers(
-    tasks: &mut JoinSet<anyhow::Result<()>>,
-    client: &Client,
-    sink: &Sink,
-    grouping: &Grouped,
-    mut waits_for: BTreeSet<&'static str>,
-) -> BTreeSet<&'static str> {
-    if matches!(grouping.wait, GroupWait::IfSeen(_)) {
-        waits_for.insert(group_controller::LEASE);
-        let (client, namespace) = (client.clone(), grouping.lease_namespace.clone());
-        let (engine, owners) = (sink.engine.clone(), sink.owners.clone());
-        tasks.spawn(async move {
-            let first = std::sync::Once::new();
-            let tell = |seen: bool| {
-                if seen {
-                    let _ = owners.send(owners::Seen::Controller);
-                    let _ = engine.send(Input::Events(vec![Event::GroupController]));
-                }
-                // The first cycle waits for the first look.
-                first.call_once(|| {
-                    let _ = engine.send(Input::Synced(group_controller::LEASE));
-                });
-            };
-            group_controller::follow(client, namespace, tell).await;
-            // A task that ends would end the process.
-            std::future::pending().await
-        });
-    }
-    waits_for
 }
 
 /// Returns a panic of the thread as an error: the process must not go on as if cycles still ran.
@@ -542,77 +443,6 @@ fn spawn_outbox(
         };
         let clock = Clock::default();
         Driver { outbox, context, limiter, metrics, clients, clock, report }.run(wire, outputs).await;
-    })
-}
-
-/// Follows the configuration, tells what came of it, and asks for the figures of nodes that it wants.
-fn follow(
-    tasks: &mut JoinSet<anyhow::Result<()>>,
-    conf: ConfFile,
-    client: &Client,
-    (engine, outbox): (std_mpsc::Sender<Input>, mpsc::UnboundedSender<driver::Input>),
-    metrics: Arc<Metrics>,
-) {
-    let (wants, wanted) = tokio_watch::channel(figures(conf.conf()));
-    let (api, cycles, pod) = (client.clone(), engine.clone(), own_pod());
-    tasks.spawn(async move {
-        let tell = |events| {
-            let _ = cycles.send(Input::Events(events));
-        };
-        usage::follow(api, wanted, tell).await;
-        Ok(())
-    });
-    tasks.spawn(async move {
-        let tell = |reload: Reload| {
-            if let Some(pod) = &pod {
-                let _ = outbox.send(driver::Input::Note(note(pod, &reload)));
-            }
-            let Reload::Taken { conf, text, .. } = reload else { return };
-            let source = figures(&conf);
-            wants.send_if_modified(|wanted| {
-                let changed = *wanted != source;
-                *wanted = source;
-                changed
-            });
-            let _ = engine.send(Input::Conf(conf, text));
-        };
-        conf.follow(&metrics, tell).await;
-        bail!("scheduler.conf is no longer followed")
-    });
-}
-
-/// The event that tells what came of a new scheduler.conf.
-fn note(pod: &PodRef, reload: &Reload) -> Note {
-    match reload {
-        Reload::Taken { changes, .. } if changes.is_empty() => {
-            Note::conf_reloaded(pod, "scheduler.conf reloaded: it means the same".to_owned(), Instant::now())
-        }
-        Reload::Taken { changes, .. } => {
-            Note::conf_reloaded(pod, format!("scheduler.conf reloaded: {changes}"), Instant::now())
-        }
-        Reload::Refused(problem) => {
-            let stays = "the last good scheduler.conf stays in effect";
-            Note::conf_refused(
-                pod,
-                &format!("{stays}: {}", problem.to_string().replace('\n', "; ")),
-                Instant::now(),
-            )
-        }
-    }
-}
-
-/// The pod of this process, where its manifest names it in the environment.
-fn own_pod() -> Option<PodRef> {
-    let named = |name| std::env::var(name).ok().filter(|value| !value.is_empty()).map(Arc::from);
-    let (namespace, name, uid) = (named("POD_NAMESPACE")?, named("POD_NAME")?, named("POD_UID")?);
-    Some(PodRef { namespace, name, uid })
-}
-
-/// Where a configuration wants figures of nodes from.
-fn figures(conf: &Conf) -> Option<Source> {
-    Source::of(conf).unwrap_or_else(|error| {
-        warn!("no figures of nodes: {error:#}");
-        None
     })
 }
 
