@@ -17,7 +17,8 @@ use serde_json::Value;
 
 /// The namespace of the manifests: the accounts and the leases are in it.
 pub const NAMESPACE: &str = "volcano-system";
-const FIELD_MANAGER: &str = "phalanx-e2e";
+/// Who owns the fields that [`apply`] writes.
+pub const FIELD_MANAGER: &str = "phalanx-e2e";
 
 /// The folder `deploy/` of this repository.
 pub fn dir() -> PathBuf {

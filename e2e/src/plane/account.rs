@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
-    authorization::v1::SelfSubjectAccessReview,
+    authorization::v1::SubjectAccessReview,
     core::v1::ServiceAccount,
 };
 use kube::{
@@ -85,8 +85,27 @@ impl Plane {
         let token = token.status.and_then(|status| status.token).context("a token")?;
         let path = self.dir().join(format!("{account}.kubeconfig.yaml"));
         write_yaml(&path, &flags::kubeconfig(self.dir(), &self.url(), &token))?;
-        until_roles_count(account, &client(&path).await?, self.site.options.ready_within).await?;
+        self.until_roles_count(account).await?;
         Ok(path)
+    }
+
+    /// An API server reads roles from a watch: those of a moment ago may not count yet.
+    async fn until_roles_count(&self, account: &str) -> Result<()> {
+        let user = format!("system:serviceaccount:{}:{account}", deploy::NAMESPACE);
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client());
+        for (verb, group, resource, namespace) in RIGHTS {
+            let right = json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace});
+            let review = json!({"spec": {"user": user, "resourceAttributes": right}});
+            let review = serde_json::from_value(review)?;
+            wait::until(self.site.options.ready_within, &format!("{user} to have its rights"), async || {
+                let status =
+                    reviews.create(&PostParams::default(), &review).await?.status.context("an answer")?;
+                ensure!(status.allowed, "{right}: {status:?}");
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
     }
 }
 
@@ -94,21 +113,4 @@ async fn client(kubeconfig: &Path) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
-}
-
-/// An API server reads roles from a watch: those of a moment ago may not count yet.
-async fn until_roles_count(account: &str, client: &Client, within: std::time::Duration) -> Result<()> {
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    for (verb, group, resource, namespace) in RIGHTS {
-        let right = json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace});
-        let review = serde_json::from_value(json!({"spec": {"resourceAttributes": right}}))?;
-        wait::until(within, &format!("{account} to have its rights"), async || {
-            let status =
-                reviews.create(&PostParams::default(), &review).await?.status.context("an answer")?;
-            ensure!(status.allowed, "{right}: {status:?}");
-            Ok(())
-        })
-        .await?;
-    }
-    Ok(())
 }

@@ -9,7 +9,7 @@ use kube::{
     api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };
-use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
+use phalanx_e2e::{Account, Phalanx, PlaneOptions, deploy, fake, wait};
 use serde_json::{Value, json};
 
 use super::{Cluster, SOON, World};
@@ -133,6 +133,21 @@ async fn a_pod_and_a_job_run_in_the_queue_of_their_namespace() -> Result<()> {
     .await
 }
 
+/// The role that an operator adds to `deploy/optional/controllers.yaml` for a kind of theirs.
+async fn may_read(cluster: &Cluster, group: &str, kinds: &str) -> Result<()> {
+    const RBAC: &str = "rbac.authorization.k8s.io/v1";
+    let rule = json!({"apiGroups": [group], "resources": [kinds], "verbs": ["list", "watch"]});
+    let role =
+        json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": kinds}, "rules": [rule]});
+    let account = Account::Controllers.name();
+    let binding = json!({
+        "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": kinds},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": kinds},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": deploy::NAMESPACE}],
+    });
+    deploy::apply(&cluster.client, &[role, binding]).await
+}
+
 #[tokio::test]
 async fn an_operators_kind_makes_a_gang_of_all_pods_below_it() -> Result<()> {
     let cluster = Cluster::with(
@@ -145,6 +160,7 @@ async fn an_operators_kind_makes_a_gang_of_all_pods_below_it() -> Result<()> {
     let rows = cluster.file("owners.yaml");
     std::fs::write(&rows, "- {apiVersion: example.com/v1, kind: Gang, minMember: spec.size}\n")?;
     let flag = format!("--podgroup-owners={}", rows.display());
+    may_read(&cluster, "example.com", "gangs").await?;
     let controllers = Some(Phalanx::start_controllers(&cluster.plane, &[&flag]).await?);
     let world = World { cluster, controllers };
 

@@ -10,7 +10,7 @@ use kube::{
 };
 use phalanx_e2e::{
     PlaneOptions,
-    deploy::{apply, manifests},
+    deploy::{FIELD_MANAGER, apply, manifests},
     fake, wait,
 };
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ const GOOD: &str = "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:
 /// Tries an edit of the ConfigMap, and says why it is refused.
 async fn edit(maps: &Api<ConfigMap>, name: &str, data: Value) -> Result<Option<String>> {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
-    match maps.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(&object)).await {
+    match maps.patch(name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&object)).await {
         Ok(_) => Ok(None),
         Err(kube::Error::Api(status)) if status.code == 422 => Ok(Some(status.message)),
         Err(error) => Err(error.into()),

@@ -1,4 +1,6 @@
 //! A simulated API server, which takes the decisions of the scheduler, and simulated kubelets.
+mod kubelets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,15 +16,11 @@ use crate::claims::Claims;
 use crate::echoes::{Echoes, Held, Pods};
 use crate::object::GRACE_SECONDS;
 use crate::replacement::{Maker, Makers};
-use crate::run_time::Other;
 use crate::run_time::{AssumedEnd, RunTime};
 use crate::storage::Storage;
 
 /// The time from a bind to running containers.
 pub const START_DELAY_MS: i64 = 1_000;
-/// The time from the end of the last pod of a volume to its detachment.
-const DETACH_DELAY_MS: i64 = 1_000;
-
 /// A pod and the plans of its kubelet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedPod {
@@ -169,24 +167,6 @@ impl ApiServer {
     /// The next event of the watches.
     pub(crate) fn next_echo(&mut self) -> Option<Event> {
         self.echoes.deliver(&self.pods)
-    }
-
-    /// When the next step of a kubelet is due.
-    pub(crate) fn next_step(&self) -> Option<Time> {
-        self.agenda.next()
-    }
-
-    /// Whether a kubelet has a step to take for another pod than these, which stays.
-    pub(crate) fn has_step_but_for(&self, pods: &BTreeSet<&Arc<str>>) -> bool {
-        let stays = |uid| self.pods.get(uid).is_some_and(|pod| !pod.info.life.deleting);
-        self.agenda.pods().any(|uid| !pods.contains(uid) && stays(uid))
-    }
-
-    /// Takes all steps of kubelets that are due.
-    pub(crate) fn run_kubelets(&mut self, now: Time) {
-        while let Some((at, step)) = self.agenda.due(now) {
-            self.step(at, &step);
-        }
     }
 
     /// Applies the decisions of the scheduler.
@@ -342,82 +322,6 @@ impl ApiServer {
             }
         }
         self.change(&pod.uid, |pod| pod.info.life.nominated = node);
-    }
-
-    fn step(&mut self, at: Time, step: &Step) {
-        match step {
-            Step::Start(uid) => {
-                let waits =
-                    |pod: &SimulatedPod| pod.info.life.phase == PodPhase::Pending && !pod.info.life.deleting;
-                if let Some(run_ms) = self.pods.get(uid).filter(|pod| waits(pod)).map(|pod| pod.run_ms) {
-                    self.change(uid, |pod| {
-                        pod.info.life.phase = PodPhase::Running;
-                        pod.info.life.scheduled.get_or_insert(at);
-                    });
-                    self.plan_finish(uid, run_ms, at);
-                }
-            }
-            Step::Finish(uid) => {
-                self.assumed_ends.extend(self.pods.get(uid).and_then(|pod| {
-                    let why = pod.run.assumed.clone()?;
-                    Some(AssumedEnd { at, of: Other::of(&pod.info), why })
-                }));
-                self.change(uid, |pod| {
-                    pod.info.life.phase =
-                        if pod.exit_code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
-                });
-                self.plan_detach(uid, at);
-                self.echoes.extend(self.claims.release(uid));
-                if let Some(next) = self.pods.get(uid).and_then(|pod| self.makers.follow(pod, at)) {
-                    self.add_pod(next, at);
-                }
-            }
-            Step::Detach { claim, node } => {
-                let has = |pod: &SimulatedPod| {
-                    let claims = &pod.info.constraints.volumes;
-                    let ended = matches!(pod.info.life.phase, PodPhase::Succeeded | PodPhase::Failed);
-                    let there = pod.info.life.node.as_ref() == Some(node) && !ended;
-                    there && claims.iter().any(|volume| volume.claim == *claim)
-                };
-                if !self.pods.values().any(|held| has(held)) {
-                    self.echoes.extend(self.storage.detach(claim, node));
-                }
-            }
-            Step::Remove(uid) => {
-                self.plan_detach(uid, at);
-                let gone = self.pods.remove(uid);
-                if let Some(held) = &gone {
-                    self.echoes.settle(held);
-                }
-                self.nominated.remove(uid);
-                self.echoes.push(Event::PodGone(uid.clone()));
-                self.echoes.extend(self.claims.release(uid));
-                if let Some(next) = gone.and_then(|pod| self.makers.replace(&pod, true, at)) {
-                    self.add_pod(next, at);
-                }
-            }
-        }
-        self.steps += 1;
-    }
-
-    fn plan_finish(&mut self, pod: &Arc<str>, run_ms: Option<i64>, started: Time) {
-        if let Some(run_ms) = run_ms {
-            self.agenda.put(after(started, run_ms), Step::Finish(pod.clone()));
-        }
-    }
-
-    /// Plans to detach the volumes of an ending pod that no other pod on the node uses.
-    fn plan_detach(&mut self, uid: &Arc<str>, at: Time) {
-        let Some(pod) = self.pods.get(uid) else { return };
-        let Some(node) = &pod.info.life.node else { return };
-        for volume in &pod.info.constraints.volumes {
-            let step = Step::Detach { claim: volume.claim.clone(), node: node.clone() };
-            self.agenda.put(after(at, DETACH_DELAY_MS), step);
-        }
-    }
-
-    fn has_kubelet(&self, pod: &PodInfo) -> bool {
-        pod.life.node.as_ref().is_some_and(|node| self.ready.contains(node))
     }
 
     /// Changes a pod, if it still exists, and sends it to watches.
