@@ -6,13 +6,13 @@ use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_framework::conf::Conf;
 use phalanx_sim::trace::{self, Run, Trace, TraceReport};
-use phalanx_sim::{Detail, Manifests, Options};
+use phalanx_sim::{Manifests, Options};
 
 use crate::bar::Bar;
-use crate::exit::{BadInput, print, print_table, tell};
+use crate::exit::{BadInput, print, tell};
 use crate::flag;
 use crate::inputs::{self, ManifestArgs};
-use crate::remote::output::yaml;
+use crate::remote::output::Form;
 use crate::runs::{self, RunArgs};
 use crate::sampling::Sampled;
 
@@ -70,6 +70,19 @@ enum Format {
     Html,
 }
 
+impl Format {
+    /// The form of the result itself; `None` for a page.
+    fn form(self) -> Option<Form> {
+        match self {
+            Self::Table => Some(Form::Text),
+            Self::Wide => Some(Form::Wide),
+            Self::Json => Some(Form::Json),
+            Self::Yaml => Some(Form::Yaml),
+            Self::Html => None,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     if !args.trace.trace.is_empty() {
         return play(args);
@@ -94,12 +107,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         compare(args, [first, second], conf, manifests)?;
     } else {
         let simulation = runs::run(conf, manifests, &args.options(), args.run.cycles)?;
-        match args.output {
-            Format::Table => print_table(&simulation.report().to_table()),
-            Format::Wide => print_table(&simulation.report().to_wide_table()),
-            Format::Json => print(&simulation.report().to_json()),
-            Format::Yaml => print(&yaml(&simulation.report().to_json())?),
-            Format::Html => print(&simulation.to_html()),
+        match args.output.form() {
+            Some(form) => {
+                let report = simulation.report();
+                form.print(&report, |detail| report.tables(detail))
+            }
+            None => print(&simulation.to_html()),
         }?;
     }
     for note in left {
@@ -142,11 +155,9 @@ fn play(args: &Args) -> Result<()> {
         plays.push(runs_of(args, &traces, (name, conf), &manifests)?);
     }
     let report = TraceReport::of(plays);
-    match args.output {
-        Format::Table | Format::Wide => print_table(&report.to_table()),
-        Format::Json => print(&report.to_json()),
-        Format::Yaml => print(&yaml(&report.to_json())?),
-        Format::Html => print(&report.to_html()),
+    match args.output.form() {
+        Some(form) => form.print(&report, |_| report.to_table()),
+        None => print(&report.to_html()),
     }
 }
 
@@ -191,11 +202,8 @@ fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> 
     let sides = [(conf, manifests.clone()), (other, manifests)];
     let comparison = runs::compare(sides, &args.options(), args.run.cycles)?;
     let [first, second] = files.map(inputs::shown);
-    match args.output {
-        Format::Table => print_table(&comparison.to_table([&first, &second], Detail::Short)),
-        Format::Wide => print_table(&comparison.to_table([&first, &second], Detail::Wide)),
-        Format::Json => print(&comparison.to_json()),
-        Format::Yaml => print(&yaml(&comparison.to_json())?),
-        Format::Html => print(&comparison.to_html([&first, &second])),
+    match args.output.form() {
+        Some(form) => form.print(&comparison, |detail| comparison.to_table([&first, &second], detail)),
+        None => print(&comparison.to_html([&first, &second])),
     }
 }

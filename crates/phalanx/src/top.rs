@@ -3,11 +3,11 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::ValueEnum;
 use phalanx_explain::{Alike, QueueRow, Top, amounts, rounded, waited};
 
-use crate::exit::{counted, painted, print};
+use crate::exit::{counted, painted};
 use crate::flag;
+use crate::remote::output::Form;
 use crate::remote::table::{Column, table};
 use crate::remote::{self, Connection};
 use crate::scheduler_api::{SchedulerArgs, VIEWER};
@@ -32,25 +32,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
     /// How to show it
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For a terminal
-    Table,
-    /// The same with the parents and weights of queues
-    Wide,
-    /// One object for programs
-    Json,
-    /// The same object as YAML
-    Yaml,
+    #[arg(short, long, value_enum, default_value_t = Form::Text)]
+    output: Form,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (wide, table) = (args.output == Format::Wide, [Format::Table, Format::Wide].contains(&args.output));
-    let live = table && io::stdout().is_terminal();
+    let wide = args.output == Form::Wide;
+    let live = (wide || args.output == Form::Text) && io::stdout().is_terminal();
     remote::run("show queues", async {
         let place = args.scheduler.place_or_usual()?;
         let client = args.scheduler.open(&place, &args.connection, VIEWER).await?;
@@ -66,11 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
         }
         let top = client.top(namespace).await?;
-        match args.output {
-            Format::Table | Format::Wide => print(&text(&top, usize::MAX, wide)),
-            Format::Json => print(&(serde_json::to_string_pretty(&top)? + "\n")),
-            Format::Yaml => print(&serde_yaml::to_string(&top)?),
-        }
+        args.output.print(&top, |_| text(&top, usize::MAX, wide))
     })
 }
 

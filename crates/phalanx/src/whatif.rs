@@ -2,15 +2,14 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::ValueEnum;
 use phalanx_framework::conf::Conf;
 use phalanx_runtime::api::client::Place;
-use phalanx_sim::{AddedNodes, Changes, Comparison, Detail, Manifests, Options, WhatIf};
+use phalanx_sim::{AddedNodes, Changes, Comparison, Manifests, Options, WhatIf};
 
-use crate::exit::{BadInput, print, print_table};
+use crate::exit::BadInput;
 use crate::flag;
 use crate::inputs::{self, ClusterArgs, ConfArgs};
-use crate::remote::{self, output::yaml};
+use crate::remote::{self, output::Form};
 use crate::runs::{self, RunArgs};
 use crate::scheduler_api::{SchedulerArgs, VIEWER, not_live};
 
@@ -39,20 +38,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     scheduler: SchedulerArgs,
     /// How to show the result
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For a terminal
-    Table,
-    /// The same with exact amounts, and all names
-    Wide,
-    /// One object for programs
-    Json,
-    /// The same object as YAML
-    Yaml,
+    #[arg(short, long, value_enum, default_value_t = Form::Text)]
+    output: Form,
 }
 
 fn added(text: &str) -> Result<AddedNodes, String> {
@@ -73,12 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(place) => live(args, changes, &place)?,
         None => simulated(args, &changes)?,
     };
-    match args.output {
-        Format::Table => print_table(&comparison.to_table(["NOW", "AFTER"], Detail::Short)),
-        Format::Wide => print_table(&comparison.to_table(["NOW", "AFTER"], Detail::Wide)),
-        Format::Json => print(&comparison.to_json()),
-        Format::Yaml => print(&yaml(&comparison.to_json())?),
-    }
+    args.output.print(&comparison, |detail| comparison.to_table(["NOW", "AFTER"], detail))
 }
 
 /// What the live scheduler tells.

@@ -60,6 +60,7 @@ impl Data {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
     /// For people
+    #[value(alias = "table")]
     Text,
     /// The same with exact amounts, and all names
     Wide,
@@ -79,11 +80,6 @@ impl Form {
             Self::Yaml => print(&serde_yaml::to_string(&serde_json::to_value(answer)?)?),
         }
     }
-}
-
-/// A report that is JSON, as YAML.
-pub(crate) fn yaml(json: &str) -> Result<String> {
-    Ok(serde_yaml::to_string(&serde_json::from_str::<Value>(json)?)?)
 }
 
 fn readable(mut object: Value) -> Value {

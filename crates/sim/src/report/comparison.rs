@@ -145,13 +145,6 @@ impl Comparison {
         *self == Self { expected_starts, expected_pod_starts, summaries, ..Self::default() }
     }
 
-    /// As JSON, with a newline at the end.
-    pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("maps with text as keys are JSON");
-        text.push('\n');
-        text
-    }
-
     /// As tables; `names` are those of the runs.
     pub fn to_table(&self, names: [&str; 2], detail: Detail) -> String {
         let [first, second] = names;

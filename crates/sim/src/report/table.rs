@@ -30,12 +30,8 @@ impl Report {
         self.tables(Detail::Short)
     }
 
-    /// The same with exact amounts and the names of all nodes.
-    pub fn to_wide_table(&self) -> String {
-        self.tables(Detail::Wide)
-    }
-
-    fn tables(&self, detail: Detail) -> String {
+    /// The report as tables that tell so much.
+    pub fn tables(&self, detail: Detail) -> String {
         let parts = [
             self.flow_table(),
             self.cron_table(),

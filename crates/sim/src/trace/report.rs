@@ -186,14 +186,7 @@ pub struct Evictions {
     pub lost_hours: BTreeMap<Arc<str>, f64>,
 }
 
-impl TraceReport {
-    /// The report as one JSON object, with a newline at the end.
-    pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("maps with text as keys are JSON");
-        text.push('\n');
-        text
-    }
-}
+impl TraceReport {}
 
 impl Run {
     /// The used part of the resource.
