@@ -290,6 +290,8 @@ pub struct Watch<K> {
     fold: Fold<Guarded<K>>,
     interner: Interner,
     sink: Sink,
+    /// Of a list of which pages are missing. No cycle is to see objects that were made anew beside those that are gone.
+    held: Vec<Event>,
     synced: bool,
     failing: bool,
 }
@@ -297,7 +299,14 @@ pub struct Watch<K> {
 impl<K: Watched> Watch<K> {
     /// Of a kind of which nothing is known.
     pub fn new(sink: Sink) -> Self {
-        Self { fold: Fold::new(), interner: Interner::default(), sink, synced: false, failing: false }
+        Self {
+            fold: Fold::new(),
+            interner: Interner::default(),
+            sink,
+            held: Vec::new(),
+            synced: false,
+            failing: false,
+        }
     }
 
     /// Reads all objects; gives the version to watch from.
@@ -319,17 +328,24 @@ impl<K: Watched> Watch<K> {
         self.fold(WatchEvent::Init, &mut Vec::new());
     }
 
-    /// The next page of a list.
+    /// The next page of a list. The first list is handed on page by page, for no cycle runs before it is whole; a later
+    /// one as a whole.
     pub fn page(&mut self, page: Page<K>) -> Result<Listed, Error> {
-        let mut events = Vec::with_capacity(page.items.len());
+        let mut events = std::mem::take(&mut self.held);
+        events.reserve(page.items.len());
         for object in page.items {
             self.fold(WatchEvent::InitApply(object), &mut events);
         }
         if !page.more.is_empty() {
-            self.deliver(events);
+            if self.synced {
+                self.held = events;
+            } else {
+                self.deliver(events);
+            }
             return Ok(Listed::Until(page.more));
         }
         if page.resource_version.is_empty() {
+            self.held = events;
             return Err(Error::NoVersion);
         }
         self.fold(WatchEvent::InitDone, &mut events);
