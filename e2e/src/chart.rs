@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::plane::build::program;
+use crate::{deploy, plane::build::program};
 
 /// Where and under which name the chart is installed.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub struct Release<'a> {
 
 impl Release<'_> {
     /// The release that the plain manifests of `deploy/` stand for.
-    pub const PLAIN: Release<'static> = Release { name: "phalanx", namespace: "volcano-system" };
+    pub const PLAIN: Release<'static> = Release { name: "phalanx", namespace: deploy::NAMESPACE };
 
     /// The objects of the chart with these values, definitions first; an error says what Helm says. Builds the Go
     /// program first if need be.

@@ -1,7 +1,6 @@
 //! Custom resource definitions from files.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,8 +13,9 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::wait::{await_condition, conditions},
 };
-use serde::Deserialize as _;
 use serde_json::Value;
+
+use crate::deploy;
 
 const FIELD_MANAGER: &str = "phalanx-e2e";
 const ESTABLISHED_WITHIN: Duration = Duration::from_mins(3);
@@ -48,20 +48,12 @@ async fn apply_one(client: &Client, definition: &Value) -> Result<String> {
 }
 
 fn read_all(dir: &Path) -> Result<Vec<Value>> {
-    let entries = fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
-    paths.sort();
-    let files = paths.iter().map(|path| read_file(path)).collect::<Result<Vec<_>>>()?;
-    Ok(files.into_iter().flatten().collect())
+    let files = deploy::yaml_files(dir)?;
+    Ok(files.iter().map(|path| read_file(path)).collect::<Result<Vec<_>>>()?.concat())
 }
 
 fn read_file(path: &Path) -> Result<Vec<Value>> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    let documents = serde_yaml::Deserializer::from_str(&text).map(Value::deserialize);
-    let mut definitions =
-        documents.collect::<Result<Vec<_>, _>>().with_context(|| path.display().to_string())?;
-    definitions.retain(|document| !document.is_null());
+    let definitions = deploy::manifests_of(path)?;
     for definition in &definitions {
         let kind = definition["kind"].as_str().unwrap_or("no kind");
         ensure!(kind == "CustomResourceDefinition", "{}: holds {kind}", path.display());
@@ -71,6 +63,8 @@ fn read_file(path: &Path) -> Result<Vec<Value>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const DEFINITION: &str = "kind: CustomResourceDefinition\nmetadata: {name: NAME}\n";

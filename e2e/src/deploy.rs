@@ -32,18 +32,26 @@ pub fn manifests() -> Result<Vec<Value>> {
 
 /// The objects of a folder of `deploy/`, such as `optional`, by the names of their files.
 pub fn manifests_in(folder: &str) -> Result<Vec<Value>> {
-    let entries = fs::read_dir(dir().join(folder)).with_context(|| format!("reading deploy/{folder}"))?;
+    let files = yaml_files(&dir().join(folder))?;
+    Ok(files.iter().map(|file| manifests_of(file)).collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// The `*.yaml` files of a folder, by name.
+pub(crate) fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();
-    Ok(files.iter().map(|file| manifests_of(file)).collect::<Result<Vec<_>>>()?.concat())
+    Ok(files)
 }
 
 /// The objects of a file.
 pub fn manifests_of(file: &Path) -> Result<Vec<Value>> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let documents = serde_yaml::Deserializer::from_str(&text).map(Value::deserialize);
-    documents.collect::<Result<_, _>>().with_context(|| file.display().to_string())
+    let objects: Vec<Value> =
+        documents.collect::<Result<_, _>>().with_context(|| file.display().to_string())?;
+    Ok(objects.into_iter().filter(|object| !object.is_null()).collect())
 }
 
 /// As `kubectl apply --server-side --validate=strict`.

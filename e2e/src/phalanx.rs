@@ -269,7 +269,7 @@ impl Drop for Phalanx {
     }
 }
 
-/// As whom a command works.
+/// The service account of a command.
 fn account(command: &str, args: &[&str]) -> Account {
     match command {
         "controllers" => Account::Controllers,

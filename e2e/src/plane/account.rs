@@ -20,13 +20,9 @@ use crate::{deploy, wait};
 
 const SCHEDULER: &str = "phalanx-scheduler";
 const CONTROLLERS: &str = "phalanx-controllers";
-/// The kinds of objects that grant rights.
-const OF_RIGHTS: [&str; 5] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
-/// What an account may do once its roles count: one right of its ClusterRole, one of its Role.
-const RIGHTS: [(&str, &str, &str, &str); 2] =
-    [("list", "", "pods", ""), ("create", "coordination.k8s.io", "leases", deploy::NAMESPACE)];
-
-/// As whom a program works.
+/// The kinds of objects that make an account and grant it rights.
+const RBAC_KINDS: [&str; 5] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+/// The service account that a program runs under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Account {
     /// The scheduler, by `deploy/10-rbac.yaml`.
@@ -56,7 +52,7 @@ impl Account {
         let mut objects = deploy::manifests_of(&deploy::dir().join("00-namespace.yaml"))?;
         for file in files {
             let of_file = deploy::manifests_of(&deploy::dir().join(file))?.into_iter();
-            objects.extend(of_file.filter(|object| OF_RIGHTS.iter().any(|kind| object["kind"] == *kind)));
+            objects.extend(of_file.filter(|object| RBAC_KINDS.iter().any(|kind| object["kind"] == *kind)));
         }
         for subject in objects.iter_mut().filter_map(|object| object.get_mut("subjects")?.get_mut(0)) {
             subject["name"] = json!(self.name());
@@ -77,7 +73,7 @@ impl Plane {
         client(&self.kubeconfig_of(account).await?).await
     }
 
-    /// A kubeconfig file of a service account of [`deploy::NAMESPACE`] that exists, once its roles count.
+    /// A kubeconfig file of a service account of [`deploy::NAMESPACE`] that exists, once its roles take effect.
     pub async fn log_in(&self, account: &str) -> Result<PathBuf> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), deploy::NAMESPACE);
         let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
@@ -85,16 +81,20 @@ impl Plane {
         let token = token.status.and_then(|status| status.token).context("a token")?;
         let path = self.dir().join(format!("{account}.kubeconfig.yaml"));
         write_yaml(&path, &flags::kubeconfig(self.dir(), &self.url(), &token))?;
-        self.until_roles_count(account).await?;
+        self.until_roles_take_effect(account).await?;
         Ok(path)
     }
 
-    /// An API server reads roles from a watch: those of a moment ago may not count yet.
-    async fn until_roles_count(&self, account: &str) -> Result<()> {
+    /// An API server reads roles from a watch, so new ones take effect after a moment. Looks at one right of the account's
+    /// ClusterRole and at one of its Role.
+    async fn until_roles_take_effect(&self, account: &str) -> Result<()> {
         let user = format!("system:serviceaccount:{}:{account}", deploy::NAMESPACE);
         let reviews: Api<SubjectAccessReview> = Api::all(self.client());
-        for (verb, group, resource, namespace) in RIGHTS {
-            let right = json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace});
+        let (group, namespace) = ("coordination.k8s.io", deploy::NAMESPACE);
+        for right in [
+            json!({"verb": "list", "resource": "pods"}),
+            json!({"verb": "create", "group": group, "resource": "leases", "namespace": namespace}),
+        ] {
             let review = json!({"spec": {"user": user, "resourceAttributes": right}});
             let review = serde_json::from_value(review)?;
             wait::until(self.site.options.ready_within, &format!("{user} to have its rights"), async || {

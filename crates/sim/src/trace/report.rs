@@ -186,8 +186,6 @@ pub struct Evictions {
     pub lost_hours: BTreeMap<Arc<str>, f64>,
 }
 
-impl TraceReport {}
-
 impl Run {
     /// The used part of the resource.
     pub(super) fn used(&self) -> Level {

@@ -134,7 +134,7 @@ async fn a_pod_and_a_job_run_in_the_queue_of_their_namespace() -> Result<()> {
 }
 
 /// The role that an operator adds to `deploy/optional/controllers.yaml` for a kind of theirs.
-async fn may_read(cluster: &Cluster, group: &str, kinds: &str) -> Result<()> {
+async fn let_controllers_read(cluster: &Cluster, group: &str, kinds: &str) -> Result<()> {
     const RBAC: &str = "rbac.authorization.k8s.io/v1";
     let rule = json!({"apiGroups": [group], "resources": [kinds], "verbs": ["list", "watch"]});
     let role =
@@ -160,7 +160,7 @@ async fn an_operators_kind_makes_a_gang_of_all_pods_below_it() -> Result<()> {
     let rows = cluster.file("owners.yaml");
     std::fs::write(&rows, "- {apiVersion: example.com/v1, kind: Gang, minMember: spec.size}\n")?;
     let flag = format!("--podgroup-owners={}", rows.display());
-    may_read(&cluster, "example.com", "gangs").await?;
+    let_controllers_read(&cluster, "example.com", "gangs").await?;
     let controllers = Some(Phalanx::start_controllers(&cluster.plane, &[&flag]).await?);
     let world = World { cluster, controllers };
 

@@ -10,7 +10,7 @@ use kube::{
 };
 use phalanx_e2e::{
     PlaneOptions,
-    deploy::{FIELD_MANAGER, apply, manifests},
+    deploy::{FIELD_MANAGER, NAMESPACE, apply, manifests},
     fake, wait,
 };
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ async fn a_bad_scheduler_conf_is_refused_as_far_as_lines_show_it() -> Result<()>
     let cluster = Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1)).await?;
     let ours = |object: &Value| object["kind"] == "Namespace" || object["metadata"]["name"] == NAME;
     apply(&cluster.client, &manifests()?.into_iter().filter(ours).collect::<Vec<_>>()).await?;
-    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "volcano-system");
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), NAMESPACE);
     wait::until(SOON, "the policy to be in force", async || {
         edit(&maps, NAME, json!({})).await?.context("it is not refused")
     })

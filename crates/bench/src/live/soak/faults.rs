@@ -54,8 +54,8 @@ impl Faults {
         Ok(Self { link, args, running, chance, kills: 0, cuts: 0, holds: 0 })
     }
 
-    /// One stage after the other, for `duration` in all; the process that runs then goes on.
-    pub(super) async fn for_all_stages(
+    /// Runs one stage after the other, for `duration` in all. The process that runs at the end is returned.
+    pub(super) async fn run_stages(
         mut self,
         plane: &Plane,
         duration: Duration,

@@ -9,7 +9,7 @@ mod sound;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use kube::Client;
 use phalanx_e2e::Link;
@@ -51,8 +51,8 @@ const SETTLED: Duration = Duration::from_mins(3);
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 /// Of so many looks one is printed.
 const TOLD_EACH: usize = 6;
-/// What a process uses is the median of the last looks of a calm.
-const LOOKS: usize = 6;
+/// The use at the end of a calm stage is the median of so many samples.
+const LAST_SAMPLES: usize = 6;
 /// Memory, or open files, by which the second calm may exceed the first, in percent.
 const GROWTH_MAX: f64 = 25.0;
 
@@ -79,7 +79,7 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
     let began = Instant::now();
     let (created, faults, ()) = tokio::try_join!(
         churn::create(&admin, Contestant::Phalanx, stream, &ledger),
-        faults.for_all_stages(&plane, duration, &samples),
+        faults.run_stages(&plane, duration, &samples),
         sound.look_until(&admin, began + duration),
     )?;
     let unbound = until_all_are_bound(&ledger).await;
@@ -87,7 +87,7 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
     watcher.abort();
     let uncounted = sound.until_nothing_is_counted(&admin, runs).await?;
     let millis = std::mem::take(&mut lock(&ledger).millis);
-    let usage = Usage::of(&lock(&samples), began, duration);
+    let usage = Usage::of(&lock(&samples), began, duration).context("no samples of memory and open files")?;
     sound.note_growth(&usage);
     for violation in &sound.violations {
         say!("violation: {violation}");
@@ -130,12 +130,12 @@ struct Usage {
 }
 
 impl Usage {
-    fn of(samples: &[Sample], began: Instant, duration: Duration) -> Self {
+    /// `None` without samples in both calm stages.
+    fn of(samples: &[Sample], began: Instant, duration: Duration) -> Option<Self> {
         let calms = STAGES.iter().filter(|(stage, _)| *stage == Stage::Calm);
-        let mut at_ends = calms.map(|(_, share)| last_looks(samples, began + duration.mul_f64(*share)));
-        let before = at_ends.next().flatten().unwrap_or_else(|| sample(0));
-        let after = at_ends.next().flatten().unwrap_or(before);
-        Self { before, after, series: samples.iter().step_by(TOLD_EACH).copied().collect() }
+        let mut at_ends = calms.map(|(_, share)| use_before(samples, began + duration.mul_f64(*share)));
+        let (before, after) = (at_ends.next()??, at_ends.next()??);
+        Some(Self { before, after, series: samples.iter().step_by(TOLD_EACH).copied().collect() })
     }
 
     fn growth(&self) -> [(&'static str, f64); 2] {
@@ -156,14 +156,14 @@ impl Usage {
     }
 }
 
-/// The median of each figure in the last looks before a time.
-fn last_looks(samples: &[Sample], end: Instant) -> Option<Sample> {
+/// The median of each figure in the last samples before a time.
+fn use_before(samples: &[Sample], end: Instant) -> Option<Sample> {
     let until = samples.partition_point(|sample| sample.at < end);
-    let looks = &samples[until.saturating_sub(LOOKS)..until];
+    let last = &samples[until.saturating_sub(LAST_SAMPLES)..until];
     Some(Sample {
-        at: looks.last()?.at,
-        rss: median(looks.iter().map(|sample| sample.rss))?,
-        files: median(looks.iter().map(|sample| sample.files))?,
+        at: last.last()?.at,
+        rss: median(last.iter().map(|sample| sample.rss))?,
+        files: median(last.iter().map(|sample| sample.files))?,
     })
 }
 
@@ -201,7 +201,7 @@ mod tests {
         let samples: Vec<Sample> =
             (0..100).map(|look| Sample { at: at(look), rss: rss(look), files: 50 }).collect();
         let mut sound = Sound::default();
-        sound.note_growth(&Usage::of(&samples, began, SAMPLE_EVERY * 100));
+        sound.note_growth(&Usage::of(&samples, began, SAMPLE_EVERY * 100).unwrap());
         sound.violations
     }
 
