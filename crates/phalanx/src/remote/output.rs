@@ -62,7 +62,7 @@ pub(crate) enum Form {
     /// For people
     #[value(alias = "table")]
     Text,
-    /// The same with exact amounts, and all names
+    /// The same in full: exact amounts, all names, more columns
     Wide,
     /// One object for programs
     Json,
