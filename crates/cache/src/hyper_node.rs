@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use phalanx_api::topology::{HyperNode, HyperNodeSpec, MemberSelector, MemberSpec, MemberType};
+use phalanx_cluster::PATTERN_BYTES_MAX;
 use phalanx_cluster::event::{HyperNodeInfo, HyperNodeMember};
 use phalanx_cluster::label::Selector;
 use regex::RegexBuilder;
@@ -11,9 +12,6 @@ use regex::RegexBuilder;
 use crate::group::Faults;
 use crate::invalid::{At, Invalid};
 use crate::{Identity, Interner, Kind, pdb};
-
-/// What a regular expression may take when it is prepared, in bytes.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// A HyperNode as the Cluster sees it. Members that cannot be honoured are left out and named in `invalid`.
 pub fn hyper_node(hyper_node: &HyperNode, interner: &mut Interner) -> HyperNodeInfo {

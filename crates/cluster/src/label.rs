@@ -81,7 +81,12 @@ pub struct Selector(pub Vec<Requirement>);
 impl Selector {
     /// Whether labels match.
     pub fn matches(&self, labels: &Labels) -> bool {
-        self.0.iter().all(|requirement| requirement.holds(labels.get(&requirement.key)))
+        self.matches_values(|key| labels.get(key))
+    }
+
+    /// Whether labels match that have these values.
+    pub(crate) fn matches_values<'v>(&self, value_of: impl Fn(&str) -> Option<&'v str>) -> bool {
+        self.0.iter().all(|requirement| requirement.holds(value_of(&requirement.key)))
     }
 }
 

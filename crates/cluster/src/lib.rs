@@ -61,7 +61,9 @@ pub use cluster::{Before, Cluster, ClusterOptions, NodeSums};
 pub use contents::Contents;
 pub use devices::{DeviceNeed, DevicesOf, Local, Shared, Wanted, is_part};
 pub use grouping::GroupWait;
-pub use hyper_nodes::{HyperNode, HyperNodeFault, HyperNodeId, HyperNodes, NodeSet, within};
+pub use hyper_nodes::{
+    HyperNode, HyperNodeFault, HyperNodeId, HyperNodes, NodeSet, PATTERN_BYTES_MAX, within,
+};
 pub use job::{GangMinimum, GroupObject, Job, JobKind, MAX_ROLES, Role};
 pub use resource_quota::{NamespaceQuota, QuotasByName};
 pub use unoffered::Unoffered;

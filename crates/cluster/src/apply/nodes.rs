@@ -26,6 +26,11 @@ impl Cluster {
             && node.unschedulable == info.unschedulable
             && node.ready == info.ready;
         let changed = !same_statics || node.allocatable != allocatable;
+        if !node.exists || node.labels != info.labels {
+            self.hyper_nodes.node_changed();
+        }
+        self.hyper_nodes.count_allocatable(id, &node.allocatable, Count::Out);
+        self.hyper_nodes.count_allocatable(id, &allocatable, Count::In);
         if !same_statics {
             self.leave_domains(id);
         }
@@ -100,6 +105,7 @@ impl Cluster {
         self.leave_domains(id);
         self.set_usage(id, None);
         self.devices_go(id);
+        self.hyper_nodes.node_changed();
         let node = &mut self.nodes[id];
         node.exists = false;
         node.idle.sub(&node.allocatable);

@@ -75,7 +75,7 @@ pub enum Refusal {
         /// The role's minimum.
         wanted: u32,
     },
-    /// `minSubGroups` of its `subGroupPolicy` does not hold, or is not supported.
+    /// `minSubGroups` of its `subGroupPolicy` does not hold.
     SubGroups(SubGroupFault),
     /// The `networkTopology` of the job or of a sub-group is not met.
     Topology(TopologyFault),

@@ -1,7 +1,7 @@
 //! HyperNodes: domains of nodes that are near to each other in the network, in tiers.
 //!
-//! The tree is built anew at the begin of a cycle when HyperNodes or nodes have changed. A HyperNode holds the nodes of
-//! its members and of the HyperNodes below it. Rules that keep the tree a tree:
+//! The tree is built anew at the begin of a cycle when HyperNodes, or names or labels of nodes, have changed. A HyperNode
+//! holds the nodes of its members and of the HyperNodes below it. Rules that keep the tree a tree:
 //! - a HyperNode is below the first HyperNode that names it, by tier and name;
 //! - a member HyperNode has a lower tier than the HyperNode that names it, so nothing is below itself.
 //!
@@ -13,6 +13,8 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use phalanx_resource::Amounts;
+
 use crate::count::Count;
 use crate::event::{HyperNodeInfo, TierLimit};
 use crate::id::{NodeId, Slots, TaskId};
@@ -20,6 +22,9 @@ use crate::{Cluster, Hold, Node, NodeSums};
 pub use faults::HyperNodeFault;
 pub use limit::within;
 use tree::Tree;
+
+/// What the regular expression of a member may take when it is prepared, in bytes.
+pub const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// A HyperNode, by its place in the order of tiers and names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,10 +64,8 @@ pub struct HyperNodes {
     tree: Tree,
     /// Sums over the nodes of each HyperNode.
     sums: Vec<NodeSums>,
-    /// Objects have changed since the tree was built.
+    /// Objects, or names or labels of nodes, have changed since the tree was built.
     changed: bool,
-    /// The stamp of the nodes when the tree was built.
-    nodes: u64,
 }
 
 impl HyperNodes {
@@ -77,6 +80,18 @@ impl HyperNodes {
         let known = self.objects.remove(name).is_some();
         self.changed |= known;
         known
+    }
+
+    /// A node came, went or has other labels.
+    pub(crate) fn node_changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// What is allocatable of a node changes.
+    pub(crate) fn count_allocatable(&mut self, node: NodeId, amounts: &Amounts, count: Count) {
+        for domain in self.tree.of_nodes.get(&node).into_iter().flatten() {
+            count.add(&mut self.sums[domain.0 as usize].allocatable, amounts);
+        }
     }
 
     /// The objects, by name.
@@ -138,16 +153,13 @@ impl HyperNodes {
 }
 
 impl Cluster {
-    /// Builds the tree of HyperNodes anew, if HyperNodes or nodes have changed. To be called when a cycle begins. Returns
-    /// the faults that were not there before.
+    /// Builds the tree of HyperNodes anew, if HyperNodes, or names or labels of nodes, have changed. To be called when a
+    /// cycle begins. Returns the faults that were not there before.
     pub fn follow_hyper_nodes(&mut self) -> Vec<HyperNodeFault> {
-        let stamp = self.nodes_stamp();
-        let nodes_changed = !self.hyper_nodes.is_empty() && self.hyper_nodes.nodes != stamp;
-        if !self.hyper_nodes.changed && !nodes_changed {
+        let changed = std::mem::take(&mut self.hyper_nodes.changed);
+        if !changed || self.hyper_nodes.is_empty() && self.hyper_nodes.tree.all.is_empty() {
             return Vec::new();
         }
-        self.hyper_nodes.changed = false;
-        self.hyper_nodes.nodes = stamp;
         let tree = Tree::build(&self.hyper_nodes.objects, &self.nodes);
         self.hyper_nodes.sums = sums(&tree, &self.nodes);
         if tree == self.hyper_nodes.tree {
@@ -181,8 +193,8 @@ impl Cluster {
     }
 
     pub(crate) fn check_hyper_nodes(&self, note: &mut crate::check::Note<'_>) {
-        let HyperNodes { objects, tree, sums: known, changed, nodes } = &self.hyper_nodes;
-        if *changed || *nodes != self.nodes_stamp() || objects.is_empty() {
+        let HyperNodes { objects, tree, sums: known, changed } = &self.hyper_nodes;
+        if *changed || objects.is_empty() {
             return;
         }
         note(*tree == Tree::build(objects, &self.nodes), "tree of HyperNodes".to_owned());

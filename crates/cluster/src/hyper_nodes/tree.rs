@@ -6,14 +6,11 @@ use regex::RegexBuilder;
 use rustc_hash::FxHashMap;
 
 use super::faults::Faults;
-use super::{HyperNode, HyperNodeId};
+use super::{HyperNode, HyperNodeId, PATTERN_BYTES_MAX};
 use crate::Node;
-use crate::event::{HyperNodeInfo, HyperNodeMember};
+use crate::event::{HyperNodeInfo, HyperNodeMember, Operator, Requirement};
 use crate::id::{NodeId, Slots};
-use crate::label::{Labels, Selector};
-
-/// What a regular expression may take when it is prepared, in bytes.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
+use crate::label::Selector;
 
 /// The tree.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,7 +27,7 @@ impl Tree {
         let mut infos: Vec<&HyperNodeInfo> = objects.values().collect();
         infos.sort_by(|a, b| (a.tier, &a.name).cmp(&(b.tier, &b.name)));
         let mut tree = Self::default();
-        let names = NodesByName::new(nodes);
+        let names = NodesByName::new(nodes, objects.values());
         let mut sets: Vec<Vec<NodeId>> = infos.iter().map(|info| tree.own_nodes(info, &names)).collect();
         tree.note_shared(&infos, &sets, nodes);
         tree.all = infos.iter().map(|info| HyperNode::without_nodes(info)).collect();
@@ -58,7 +55,7 @@ impl Tree {
         let mut own = Vec::new();
         for member in &info.members {
             let found = names.of(member);
-            if found.is_empty() && !names.0.is_empty() {
+            if found.is_empty() && !names.nodes.is_empty() {
                 self.faults.selects_nothing(&info.name, member);
             }
             own.extend(found.into_iter().map(|(id, _)| id));
@@ -131,34 +128,61 @@ impl HyperNode {
     }
 }
 
-/// The nodes that exist, by name, with their labels.
-struct NodesByName<'n>(BTreeMap<&'n str, (NodeId, &'n Node)>);
+/// The nodes that exist, by name and by label.
+struct NodesByName<'n> {
+    nodes: BTreeMap<&'n str, (NodeId, &'n Node)>,
+    /// By key and value, for keys by whose values a selector asks.
+    labelled: FxHashMap<(&'n str, &'n str), Vec<(NodeId, &'n Node)>>,
+}
 
 impl<'n> NodesByName<'n> {
-    fn new(nodes: &'n Slots<NodeId, Node>) -> Self {
+    fn new<'o>(nodes: &'n Slots<NodeId, Node>, objects: impl Iterator<Item = &'o HyperNodeInfo>) -> Self {
+        let members = objects.flat_map(|object| &object.members);
+        let selectors = members.filter_map(|member| match member {
+            HyperNodeMember::NodeLabels(selector) => values_of(selector),
+            _ => None,
+        });
+        let keys: BTreeSet<&str> = selectors.map(|requirement| &*requirement.key).collect();
         let existing = nodes.iter().filter(|(_, node)| node.exists);
-        Self(existing.map(|(id, node)| (&*node.name, (id, node))).collect())
+        let nodes: BTreeMap<&str, _> = existing.map(|(id, node)| (&*node.name, (id, node))).collect();
+        let mut labelled: FxHashMap<_, Vec<_>> = FxHashMap::default();
+        for (id, node) in nodes.values() {
+            for (key, value) in node.labels.iter().filter(|(key, _)| keys.contains(&**key)) {
+                labelled.entry((&**key, &**value)).or_default().push((*id, *node));
+            }
+        }
+        Self { nodes, labelled }
     }
 
     /// The nodes that a member of a HyperNode selects.
     fn of(&self, member: &HyperNodeMember) -> Vec<(NodeId, &'n Node)> {
         match member {
-            HyperNodeMember::Node(name) => self.0.get(&**name).copied().into_iter().collect(),
+            HyperNodeMember::Node(name) => self.nodes.get(&**name).copied().into_iter().collect(),
             HyperNodeMember::NodePattern(pattern) => self.matching(pattern),
-            HyperNodeMember::NodeLabels(selector) => self.labelled(selector),
+            HyperNodeMember::NodeLabels(selector) => self.selected(selector),
             HyperNodeMember::HyperNode(_) => Vec::new(),
         }
     }
 
     fn matching(&self, pattern: &str) -> Vec<(NodeId, &'n Node)> {
         let matching = matcher(pattern);
-        self.0.iter().filter(|(name, _)| matching(name)).map(|(_, found)| *found).collect()
+        self.nodes.iter().filter(|(name, _)| matching(name)).map(|(_, found)| *found).collect()
     }
 
-    fn labelled(&self, selector: &Selector) -> Vec<(NodeId, &'n Node)> {
-        let labels = |node: &Node| node.labels.iter().cloned().collect::<Labels>();
-        self.0.values().filter(|(_, node)| selector.matches(&labels(node))).copied().collect()
+    fn selected(&self, selector: &Selector) -> Vec<(NodeId, &'n Node)> {
+        let matches = |(_, node): &(NodeId, &'n Node)| selector.matches_values(|key| node.label(key));
+        let Some(Requirement { key, values, .. }) = values_of(selector) else {
+            return self.nodes.values().copied().filter(matches).collect();
+        };
+        let values: BTreeSet<&str> = values.iter().map(|value| &**value).collect();
+        let of_value = |value| self.labelled.get(&(&**key, value));
+        values.into_iter().filter_map(of_value).flatten().copied().filter(matches).collect()
     }
+}
+
+/// The first requirement of a selector that names values: only nodes with one of them can match.
+fn values_of(selector: &Selector) -> Option<&Requirement> {
+    selector.0.iter().find(|requirement| requirement.operator == Operator::In)
 }
 
 /// Matches no name by a pattern that is no regular expression: crate `cache` leaves such members out, and says so.
@@ -187,7 +211,7 @@ pub(super) fn members(
     objects: &BTreeMap<Arc<str>, HyperNodeInfo>,
     nodes: &Slots<NodeId, Node>,
 ) -> BTreeMap<Arc<str>, usize> {
-    let nodes = NodesByName::new(nodes);
+    let nodes = NodesByName::new(nodes, objects.values());
     let count = |info: &HyperNodeInfo| {
         let named = info.members.iter().filter_map(|member| match member {
             HyperNodeMember::Node(name) | HyperNodeMember::HyperNode(name) => Some(&**name),
