@@ -125,8 +125,8 @@ pub(crate) struct Room {
     /// What all tasks request together.
     request: Amounts,
     of: RoomOf,
-    /// What the tasks themselves reserve on nodes.
-    own: FxHashMap<NodeId, Amounts>,
+    /// What becomes free of nodes for these tasks: what they reserve there themselves, and pods that are evicted.
+    freed: FxHashMap<NodeId, Amounts>,
 }
 
 struct ClassRoom {
@@ -154,7 +154,13 @@ impl Room {
     /// The room for tasks.
     pub(crate) fn new(session: &mut Session<'_>, tasks: &[TaskId], of: RoomOf) -> Self {
         let Session { cluster, tiers, state, .. } = session;
-        Self::in_cluster(cluster, tiers, &mut state.placement, tasks, of)
+        Self::in_cluster(cluster, tiers, &mut state.placement, tasks, of, &[])
+    }
+
+    /// The room for tasks once resources are released and these pods, too, are gone.
+    pub(crate) fn after_evictions(session: &mut Session<'_>, tasks: &[TaskId], gone: &[TaskId]) -> Self {
+        let Session { cluster, tiers, state, .. } = session;
+        Self::in_cluster(cluster, tiers, &mut state.placement, tasks, RoomOf::FutureIdle, gone)
     }
 
     /// The same, outside a session.
@@ -164,12 +170,14 @@ impl Room {
         placement: &mut NodeRanking,
         tasks: &[TaskId],
         of: RoomOf,
+        gone: &[TaskId],
     ) -> Self {
         let mut request = Amounts::new();
         for task in tasks {
             request.add(cluster.request_of(*task));
         }
-        let mut room = Self { classes: Vec::new(), request, of, own: pipelined_on(cluster, tasks) };
+        let freed = held_on(cluster, tasks.iter().chain(gone));
+        let mut room = Self { classes: Vec::new(), request, of, freed };
         for (class, tasks) in count_classes(cluster, tasks.iter()) {
             let admits = placement.admits(cluster, tiers, class);
             let class = room.of_class(cluster, class, tasks, admits);
@@ -185,14 +193,16 @@ impl Room {
         tasks: u64,
         admits: impl Fn(NodeId) -> bool,
     ) -> ClassRoom {
-        let request: Vec<(DimId, i64)> =
-            cluster.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
+        let it = &cluster.classes[class];
+        let request: Vec<(DimId, i64)> = it.request.iter().filter(|(_, amount)| *amount > 0).collect();
+        // Pods with the same host port are on different nodes.
+        let most_each = if it.constraints.host_ports.is_empty() { tasks as i64 } else { 1 };
         let mut fits = vec![None; cluster.nodes.bound()];
         for (id, node) in cluster.nodes.iter().filter(|(id, node)| node.exists && admits(*id)) {
-            let own = self.own.get(&id);
-            let fitting = |(dim, amount): &(DimId, i64)| self.of.amount(node, own, *dim).max(0) / amount;
+            let freed = self.freed.get(&id);
+            let fitting = |(dim, amount): &(DimId, i64)| self.of.amount(node, freed, *dim).max(0) / amount;
             let most = request.iter().map(fitting).min().unwrap_or(i64::MAX);
-            fits[id.index()] = Some(most.min(tasks as i64) as u32);
+            fits[id.index()] = Some(most.min(most_each) as u32);
         }
         ClassRoom { class, tasks, request, fits }
     }
@@ -217,10 +227,10 @@ impl ClassRoom {
 }
 
 impl RoomOf {
-    /// The amount of a node, where `own` is what the tasks themselves reserve there.
-    fn amount(self, node: &Node, own: Option<&Amounts>, dim: DimId) -> i64 {
-        let own = own.map_or(0, |own| own.get(dim));
-        let future = node.idle.get(dim) + node.releasing.get(dim) - node.pipelined.get(dim) + own;
+    /// The amount of a node, where `freed` becomes free beside.
+    fn amount(self, node: &Node, freed: Option<&Amounts>, dim: DimId) -> i64 {
+        let freed = freed.map_or(0, |freed| freed.get(dim));
+        let future = node.idle.get(dim) + node.releasing.get(dim) - node.pipelined.get(dim) + freed;
         match self {
             RoomOf::Idle => future.min(node.idle.get(dim)),
             RoomOf::FutureIdle => future,
@@ -229,15 +239,15 @@ impl RoomOf {
     }
 }
 
-/// What tasks reserve on nodes.
-fn pipelined_on(cluster: &Cluster, tasks: &[TaskId]) -> FxHashMap<NodeId, Amounts> {
-    let mut own: FxHashMap<NodeId, Amounts> = FxHashMap::default();
+/// What tasks hold or reserve on nodes.
+fn held_on<'t>(cluster: &Cluster, tasks: impl Iterator<Item = &'t TaskId>) -> FxHashMap<NodeId, Amounts> {
+    let mut held: FxHashMap<NodeId, Amounts> = FxHashMap::default();
     for task in tasks {
         if let Some(node) = cluster.tasks[*task].node {
-            own.entry(node).or_default().add(cluster.request_of(*task));
+            held.entry(node).or_default().add(cluster.request_of(*task));
         }
     }
-    own
+    held
 }
 
 /// Tasks that need nodes together, and how near to each other these have to be.

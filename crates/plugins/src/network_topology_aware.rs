@@ -20,7 +20,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     open: |opening| Box::new(NetworkTopologyAware::new(opening)),
 };
 
-/// HyperNodes that are tried at most when pods have to be evicted.
+/// HyperNodes of each tier that are tried at most when pods have to be evicted.
 const EVICTION_DOMAINS: i64 = 8;
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
@@ -52,9 +52,9 @@ const ARGS: &[ArgSpec] = &[
     ),
     arg(
         "hypernode.gradient.evict.max-hypernodes",
-        ArgKind::WEIGHT,
+        ArgKind::POSITIVE_WEIGHT,
         "8",
-        "HyperNodes that are tried at most when pods have to be evicted.",
+        "HyperNodes of each tier that are tried at most when pods have to be evicted.",
     ),
 ];
 
@@ -68,10 +68,7 @@ struct NetworkTopologyAware {
 impl NetworkTopologyAware {
     fn new(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
-        let weight = |key: &str| match args.weight(key, 1) {
-            negative if negative < 0 => 1,
-            weight => weight,
-        };
+        let weight = |key: &str| args.weight(key, 1);
         let mut resources: Vec<(String, i64)> = ["cpu", "memory"]
             .map(|name| (name.to_owned(), weight(&format!("hypernode.binpack.{name}"))))
             .into();
@@ -84,10 +81,7 @@ impl NetworkTopologyAware {
             honours: opening.flags.on(Flag::HyperNodeGradient),
             weight: if opening.flags.on(Flag::HyperNodeOrder) { weight("weight") } else { 0 },
             resources,
-            eviction_domains: usize::try_from(most)
-                .ok()
-                .filter(|most| *most > 0)
-                .unwrap_or(EVICTION_DOMAINS as usize),
+            eviction_domains: most.max(1) as usize,
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::failed_searches::SearchKey;
 use crate::feasibility::FeasibilityBounds;
 use crate::gang::sub_groups::{Part, WaitingSubGroups};
 use crate::gang::{TaskQueue, hyper_nodes, repair, takeover};
-use crate::network::{ChosenNodes, RoomOf};
+use crate::network::{ChosenNodes, Room};
 use crate::order::{self, JobsByQueue};
 use crate::plan::{self, Plan};
 use crate::reservation;
@@ -42,7 +42,7 @@ use crate::session::Session;
 use crate::steps::Steps;
 pub(crate) use mode::{EvictionMode, WHOLE};
 use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
-use phalanx_cluster::event::{NetworkTopology, Phase};
+use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
 use phalanx_cluster::{Cluster, NodeSet, Status};
@@ -372,13 +372,19 @@ impl EvictionPlanner {
     }
 }
 
-/// The nodes of each HyperNode in which victims are looked for; `None` stands for all nodes.
+/// The nodes of each HyperNode in which victims are looked for: those with room once all pods that may be evicted are
+/// gone. `None` stands for all nodes.
 fn eviction_domains(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Option<NodeSet>> {
-    let is_hard = matches!(session.cluster.jobs[preemptor.job].topology, Some(NetworkTopology::Hard(_)));
-    let most = session.network_order().map(NetworkOrder::eviction_domains_max).filter(|_| is_hard);
+    let has_topology = session.cluster.jobs[preemptor.job].topology.is_some();
+    let most = session.network_order().map(NetworkOrder::eviction_domains_max).filter(|_| has_topology);
     let Some(most) = most else { return vec![None] };
-    let domains = hyper_nodes::domains(session, preemptor.job, &preemptor.tasks, RoomOf::Allocatable);
-    domains.unwrap_or_default().into_iter().take(most).map(|domain| domain.nodes).collect()
+    let mut gone: Vec<TaskId> =
+        potential_victims::each(session, preemptor).into_iter().map(|it| it.0).collect();
+    gone.retain(|task| potential_victims::may_go(session, preemptor.mode, *task));
+    let room = Room::after_evictions(session, &preemptor.tasks, &gone);
+    let domains = hyper_nodes::domains(session, preemptor.job, &preemptor.tasks, &room).unwrap_or_default();
+    let domains = hyper_nodes::best_of_each_tier(session.cluster, domains, most);
+    domains.into_iter().map(|domain| domain.nodes).collect()
 }
 
 /// Does what a plan says. A plan without victims is left in the statement around it where allocate comes later.

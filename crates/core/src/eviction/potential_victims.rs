@@ -121,13 +121,13 @@ fn parts(session: &Session<'_>, mode: EvictionMode, id: JobId) -> Vec<JobPart> {
     let mut members: Vec<TaskId> =
         job.tasks.iter().copied().filter(|task| may_go(session, mode, *task)).collect();
     members.sort_by(|a, b| session.task_order(*b, *a));
-    let mut surplus = GangSurplus::of(job);
+    let mut surplus = GangSurplus::of(cluster, id);
     let broken = job.is_broken();
     let mut parts: Vec<JobPart> = Vec::new();
     for task in members {
         let it = &cluster.tasks[task];
         let Some(node) = it.node else { continue };
-        let loss = match (broken, surplus.take(it.role)) {
+        let loss = match (broken, surplus.take(cluster, task)) {
             (true, _) => Loss::Broken,
             (false, true) => Loss::Surplus,
             (false, false) => Loss::BreaksGang,

@@ -198,8 +198,8 @@ impl Explanation<'_, '_> {
             return Some(Protection::History);
         }
         if !self.may_break {
-            let surplus = self.surplus.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
-            if !surplus.take(cluster.tasks[id].role) {
+            let surplus = self.surplus.entry(job).or_insert_with(|| GangSurplus::of(cluster, job));
+            if !surplus.take(cluster, id) {
                 return Some(Protection::Whole);
             }
         }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{HyperNodeId, Role, Status};
-use rustc_hash::FxHashSet;
+use phalanx_cluster::{Cluster, HyperNodeId, Role, Status};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::backtracking::{self, Until};
 use super::greedy::Greedy;
@@ -23,8 +23,8 @@ use crate::plan;
 use crate::session::Session;
 use crate::statement::Statement;
 
-/// Domains that are tried for a gang or a sub-group at most, beside all that a soft topology leaves.
-const DOMAINS_MAX: usize = 16;
+/// HyperNodes of each tier that are tried for a gang or a sub-group at most.
+const TRIED_MAX: usize = 16;
 
 /// How the tasks of a job are placed.
 #[derive(Clone, Copy)]
@@ -78,39 +78,68 @@ impl Shortfall {
     }
 }
 
-/// The domains for the tasks of a gang, the best first.
+/// The domains with room for the tasks of a gang, the best first.
 ///
 /// # Errors
 /// No domain has room for them.
 pub(crate) fn domains(
-    session: &mut Session<'_>,
+    session: &Session<'_>,
     job: JobId,
     tasks: &[TaskId],
-    room: RoomOf,
+    room: &Room,
 ) -> Result<Vec<Domain>, TopologyFault> {
-    let room = Room::new(session, tasks, room);
     let (cluster, it) = (&*session.cluster, &session.cluster.jobs[job]);
     let groups = WaitingSubGroups::new(cluster, job, tasks);
-    let waiting: FxHashSet<&TaskId> = tasks.iter().collect();
-    let others: Vec<TaskId> = it.tasks.iter().filter(|task| !waiting.contains(task)).copied().collect();
-    let reserved = others.iter().filter(|task| cluster.tasks[**task].status == Status::Pipelined).count();
-    let lacking = u64::from(it.min_member).saturating_sub(u64::from(it.counts.ready()) + reserved as u64);
-    let of_role = |role: &Role| u64::from(role.min.saturating_sub(role.counts.ready()));
-    let of_roles = if it.asks_roles() { it.roles.iter().map(of_role).sum() } else { 0 };
+    let others = others(cluster, job, tasks);
     let together = Together {
         topology: it.topology.as_ref(),
         placed: &cluster.nodes_of(others.iter()),
-        wanted: lacking.max(groups.pods_required()).max(of_roles.saturating_sub(reserved as u64)).max(1),
+        wanted: wanted(cluster, job, &others, &groups),
         whole: &groups.whole_required(cluster, job),
         inside: None,
     };
-    network::domains(session, &room, &together)
+    network::domains(session, room, &together)
 }
 
-/// Those of the domains that are tried.
-pub(super) fn tried(mut domains: Vec<Domain>) -> impl Iterator<Item = Domain> {
-    let last = domains.pop();
-    domains.into_iter().take(DOMAINS_MAX).chain(last)
+/// The tasks of a job beside these.
+fn others(cluster: &Cluster, job: JobId, tasks: &[TaskId]) -> Vec<TaskId> {
+    let waiting: FxHashSet<&TaskId> = tasks.iter().collect();
+    cluster.jobs[job].tasks.iter().filter(|task| !waiting.contains(task)).copied().collect()
+}
+
+/// How many of the waiting tasks of a job need nodes together: as many as it lacks of `minMember`, of its required
+/// sub-groups or of its roles, whichever is most.
+fn wanted(cluster: &Cluster, job: JobId, others: &[TaskId], groups: &WaitingSubGroups) -> u64 {
+    let it = &cluster.jobs[job];
+    let reserved =
+        others.iter().filter(|task| cluster.tasks[**task].status == Status::Pipelined).count() as u64;
+    let lacking = u64::from(it.min_member).saturating_sub(u64::from(it.counts.ready()) + reserved);
+    let of_role = |role: &Role| u64::from(role.min.saturating_sub(role.counts.ready()));
+    let of_roles = if it.asks_roles() { it.roles.iter().map(of_role).sum() } else { 0 };
+    lacking.max(groups.pods_required()).max(of_roles.saturating_sub(reserved)).max(1)
+}
+
+/// How many of these waiting tasks of a job need nodes together.
+pub(crate) fn wanted_of(cluster: &Cluster, job: JobId, tasks: &[TaskId]) -> u64 {
+    let groups = WaitingSubGroups::new(cluster, job, tasks);
+    wanted(cluster, job, &others(cluster, job, tasks), &groups)
+}
+
+/// Those of the domains that are tried: the best of each tier.
+pub(super) fn tried(cluster: &Cluster, domains: Vec<Domain>) -> Vec<Domain> {
+    best_of_each_tier(cluster, domains, TRIED_MAX)
+}
+
+/// At most so many HyperNodes of each tier, in order.
+pub(crate) fn best_of_each_tier(cluster: &Cluster, mut domains: Vec<Domain>, most: usize) -> Vec<Domain> {
+    let mut kept: FxHashMap<Option<u32>, usize> = FxHashMap::default();
+    domains.retain(|domain| {
+        let tier = domain.hyper_node.map(|id| cluster.hyper_nodes.get(id).tier);
+        let of_tier = kept.entry(tier).or_default();
+        *of_tier += 1;
+        *of_tier <= most
+    });
+    domains
 }
 
 /// Places tasks of a gang in a domain, in their order, until the job is ready. Returns what it came to.
@@ -249,12 +278,15 @@ pub(super) fn sub_group_domains(
         };
         network::domains(session, room, &together)
     };
-    let enough = tried(domains_for(group.members.len())?);
+    let enough = tried(session.cluster, domains_for(group.members.len())?);
     if group.beyond.is_empty() {
-        return Ok(enough.collect());
+        return Ok(enough);
     }
-    let for_all = domains_for(group.members.len() + group.beyond.len()).unwrap_or_default();
-    Ok(tried(for_all).filter(|domain| domain.hyper_node.is_some()).chain(enough).collect())
+    let mut domains = domains_for(group.members.len() + group.beyond.len()).unwrap_or_default();
+    domains.retain(|domain| domain.hyper_node.is_some());
+    domains = tried(session.cluster, domains);
+    domains.extend(enough);
+    Ok(domains)
 }
 
 /// Why a task has got no node.
@@ -357,12 +389,13 @@ pub(super) fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue)
         return Served::Done;
     }
     let placing = Placing::from(Request { job, goal: Goal::Reserve });
-    let domains = domains(session, job, &tasks, placing.room);
+    let room = Room::new(session, &tasks, placing.room);
+    let domains = domains(session, job, &tasks, &room).map(|domains| tried(session.cluster, domains));
     let (before, mut shortfall) = (count_placed(session, &tasks), Shortfall::default());
     let mut statement = session.statement();
     let grew = domains.as_ref().is_ok_and(|domains| {
-        tried(domains.clone()).any(|domain| {
-            place_in(&mut statement, placing, &domain, &tasks, &mut shortfall);
+        domains.iter().any(|domain| {
+            place_in(&mut statement, placing, domain, &tasks, &mut shortfall);
             count_placed(statement.session(), &tasks) > before
         })
     });

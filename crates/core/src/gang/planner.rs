@@ -10,7 +10,7 @@ use super::greedy::{Greedy, GreedyPass};
 use super::{GREEDY, GangStrategy, Goal, HYPER_NODES, RESERVED, Request, STRATEGIES, Served, TaskQueue};
 use super::{hyper_nodes, repair, reserved, takeover};
 use crate::failed_searches::SearchKey;
-use crate::network::Domain;
+use crate::network::{Domain, Room};
 use crate::reservation;
 use crate::searches::{PlacementBudget, Turn};
 use crate::session::Session;
@@ -135,9 +135,10 @@ impl<'q> GangPlanner<'q> {
     ) -> Option<Goal> {
         self.queue.restart(statement.session());
         let tasks: Vec<TaskId> = self.queue.by_ref().collect();
-        let room = hyper_nodes::Placing::from(request).room;
-        self.domains = match hyper_nodes::domains(statement.session(), self.job, &tasks, room) {
-            Ok(domains) => hyper_nodes::tried(domains).collect(),
+        let session = statement.session();
+        let room = Room::new(session, &tasks, hyper_nodes::Placing::from(request).room);
+        self.domains = match hyper_nodes::domains(session, self.job, &tasks, &room) {
+            Ok(domains) => hyper_nodes::tried(session.cluster, domains),
             Err(fault) => {
                 self.fault = Some(Refusal::Topology(fault));
                 return None;

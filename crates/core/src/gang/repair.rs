@@ -63,13 +63,15 @@ fn reserve(session: &mut Session<'_>, job: JobId) -> Option<Vec<NodeId>> {
     take_back(&mut statement, job);
     let mut tasks = TaskQueue::of_requests(statement.session(), job).into_tasks();
     tasks.retain(|task| statement.session().cluster.tasks[*task].status == Status::Pending);
-    let domains = if hyper_nodes::applies(statement.session(), job) {
-        hyper_nodes::domains(statement.session(), job, &tasks, RoomOf::Allocatable).ok()?
+    let session = statement.session();
+    let domains = if hyper_nodes::applies(session, job) {
+        let room = Room::new(session, &tasks, RoomOf::Allocatable);
+        hyper_nodes::tried(session.cluster, hyper_nodes::domains(session, job, &tasks, &room).ok()?)
     } else {
         vec![Domain { hyper_node: None, nodes: None }]
     };
     let all = kept_for_repairs(statement.session());
-    let lacking = hyper_nodes::tried(domains).find_map(|domain| {
+    let lacking = domains.into_iter().find_map(|domain| {
         statement.nested(|statement| {
             let mut kept = Kept { all: all.clone(), lacking: Vec::new() };
             reserve_in(statement, job, &domain, &tasks, &mut kept)?;

@@ -77,9 +77,9 @@ impl Room {
         node: NodeId,
     ) -> impl Iterator<Item = (DimId, i64)> + 'r {
         let next = i64::from(class.fits[node.index()].unwrap_or_default()) + 1;
-        let own = self.own.get(&node);
+        let freed = self.freed.get(&node);
         let missing = move |(dim, amount): &(DimId, i64)| {
-            let room = self.of.amount(&cluster.nodes[node], own, *dim);
+            let room = self.of.amount(&cluster.nodes[node], freed, *dim);
             (*dim, amount.saturating_mul(next).saturating_sub(room))
         };
         class.request.iter().map(missing).filter(|(_, missing)| *missing > 0)

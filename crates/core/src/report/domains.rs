@@ -7,7 +7,8 @@ use phalanx_cluster::{HyperNode, HyperNodeId, Status, SubGroup, rendered};
 use phalanx_framework::placement::NodeRanking;
 
 use super::{Figures, Inspection};
-use crate::network::{Lack, Room, RoomOf};
+use crate::gang::hyper_nodes;
+use crate::network::{self, Lack, Room, RoomOf};
 
 /// The HyperNode in which a job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +76,9 @@ impl Inspection<'_> {
             Some(allowed) => allowed,
             None => cluster.domains_around(&placed, None),
         };
-        let wanted = u64::from(it.min_member.saturating_sub(it.counts.ready()).max(1));
+        let waits = |task: &TaskId| cluster.tasks[*task].status == Status::Pending;
+        let waiting: Vec<TaskId> = it.tasks.iter().copied().filter(waits).collect();
+        let wanted = hyper_nodes::wanted_of(cluster, job, &waiting);
         Some(Asked { tasks: it.tasks.clone(), allowed, wanted })
     }
 
@@ -94,10 +97,8 @@ impl Inspection<'_> {
         let placed = cluster.nodes_of(tasks.iter());
         let outer = cluster.domains_of(it.topology.as_ref(), &cluster.nodes_of(it.tasks.iter())).ok()?;
         let outer = outer.map(|allowed| cluster.nodes_within(&allowed));
-        let is_inside = |id: &HyperNodeId| {
-            let nodes = &cluster.hyper_nodes.get(*id).nodes;
-            outer.as_ref().is_none_or(|outer| nodes.iter().all(|node| outer.binary_search(node).is_ok()))
-        };
+        let is_inside =
+            |id: &HyperNodeId| network::is_inside(&cluster.hyper_nodes.get(*id).nodes, outer.as_deref());
         let mut allowed = cluster.domains_of(policy.topology.as_ref(), &placed).ok()??;
         allowed.retain(is_inside);
         let held = tasks.iter().filter(|task| cluster.tasks[**task].status.is_allocated()).count();
@@ -110,7 +111,7 @@ impl Inspection<'_> {
         let waits = |task: &&TaskId| cluster.tasks[**task].status == Status::Pending;
         let tasks: Vec<TaskId> = asked.tasks.iter().filter(waits).copied().collect();
         let mut placement = NodeRanking::new(0);
-        let room = Room::in_cluster(cluster, &self.tiers, &mut placement, &tasks, RoomOf::FutureIdle);
+        let room = Room::in_cluster(cluster, &self.tiers, &mut placement, &tasks, RoomOf::FutureIdle, &[]);
         let of = |id: &HyperNodeId| {
             let nodes = &cluster.hyper_nodes.get(*id).nodes;
             let fits = room.on(nodes);

@@ -372,6 +372,28 @@ fn pods_are_evicted_for_sub_groups_where_that_helps() {
     rates::holds("evictions for sub-groups", phalanx_testkit::cases(600), siege(), Siege::check);
 }
 
+#[test]
+fn victims_leave_as_many_sub_groups_whole_as_are_required() {
+    for action in ["preempt", "gangpreempt"] {
+        let mut test = three_tiers_of(one_tier(&["allocate", action], &PLUGINS));
+        fixed(&mut test, &[(4, 8), (5, 8), (6, 8), (7, 8)]);
+        let sub_groups = vec![policy(2, 1, None)];
+        test.add(PodGroupInfo { sub_groups, ..group("v", 2) });
+        for at in 0..4 {
+            let pod = part("v", at, at % 2, "cpu=8");
+            test.add(running(PodInfo { priority: Some(0), ..pod }, &format!("n{at}")));
+        }
+        prioritized(&mut test, "high", 10);
+        test.add(PodGroupInfo { priority_class: Some("high".into()), ..group("g", 2) });
+        for at in 0..2 {
+            test.add(PodInfo { priority: Some(10), ..member("g", at, "cpu=8") });
+        }
+        let mut evicted = test.cycle().evicted;
+        evicted.sort();
+        assert_eq!(evicted, ["v-1", "v-3"], "{action}: {:?}", test.reasons("g"));
+    }
+}
+
 /// A gang of two equal sub-groups of unlike pods, each in a rack of two nodes.
 #[derive(Clone, Debug)]
 struct Unlike {

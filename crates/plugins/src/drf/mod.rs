@@ -131,8 +131,8 @@ fn preemptable(cluster: &Cluster, preemptor: TaskId, preemptees: &[TaskId]) -> V
         let Some(job) = cluster.tasks[task].job else { return false };
         // A broken gang goes first in the job order, and would preempt a job of equal priority in turn.
         let mut may_lose = || {
-            let surplus = surplus_of.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
-            cluster.jobs[job].priority < priority || surplus.take(cluster.tasks[task].role)
+            let surplus = surplus_of.entry(job).or_insert_with(|| GangSurplus::of(cluster, job));
+            cluster.jobs[job].priority < priority || surplus.take(cluster, task)
         };
         let before = held_by.entry(job).or_insert_with(|| held(cluster, job));
         let mut after = before.clone();
