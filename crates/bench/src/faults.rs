@@ -3,7 +3,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use phalanx_faults::planted::Planted;
 use phalanx_faults::shrink::shrink;
@@ -167,6 +167,17 @@ fn tell(seed: u64, bug: Option<Planted>, shorter: bool) -> Result<()> {
     }
     if let Some(violation) = outcome.violation {
         say!("VIOLATION: {violation}");
+    }
+    Ok(())
+}
+
+/// Fails where a promise was broken, or a planted bug was not found.
+pub(crate) fn check(options: &Options, figures: &Value) -> Result<()> {
+    if options.planted {
+        let wanted = if options.bug.is_some() { 1 } else { Planted::ALL.len() as u64 };
+        ensure!(figures["found"] == wanted, "not all planted bugs were found, see above");
+    } else if options.bug.is_none() {
+        ensure!(figures["violations"] == 0, "{} violations, see above", figures["violations"]);
     }
     Ok(())
 }

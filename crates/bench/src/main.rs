@@ -162,7 +162,11 @@ fn run(bench: Bench) -> Result<()> {
         #[cfg(feature = "explain")]
         Bench::Explain(options) => explain::run(&options)?,
         #[cfg(feature = "faults")]
-        Bench::Faults(options) => faults::run(&options)?,
+        Bench::Faults(options) => {
+            let figures = faults::run(&options)?;
+            say!("{figures}");
+            return faults::check(&options, &figures);
+        }
         Bench::Events(options) => events::run(&options)?,
         Bench::Idle(options) => idle::run(&options)?,
         Bench::Network(options) => network::run(&options)?,

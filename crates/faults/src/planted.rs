@@ -37,7 +37,7 @@ planted! {
     SilenceIsRefusal,
     /// A refused bind counts as carried out.
     RefusalIsDone,
-    /// A conflict counts as carried out.
+    /// A write that is to be tried again, after a conflict, 429, 500 or silence, counts as carried out.
     ConflictIsDone,
     /// Evictions are never sent.
     EvictionLost,

@@ -50,6 +50,8 @@ pub struct Process {
     pub role: Role,
     /// How often it was started.
     pub life: usize,
+    /// It is killed with this request that it sends, counted from 1.
+    pub dies_with: Option<usize>,
     /// Until when it is stopped.
     pub paused_until: Micros,
     /// Its clocks.
@@ -120,6 +122,7 @@ impl Process {
             index,
             role,
             life,
+            dies_with: None,
             paused_until: 0,
             clocks: clocks.clone(),
             watches: Watches::new(reader, bug),

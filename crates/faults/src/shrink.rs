@@ -33,7 +33,7 @@ fn size(story: &Story) -> usize {
     100 * (story.faults.len() + story.gangs.len() + story.schedulers) + pods
 }
 
-/// Stories with one thing less. A gang goes only from the end, for faults name gangs by number.
+/// Stories with one thing less. A gang that goes leaves an empty one behind, for faults name gangs by number.
 fn smaller(story: &Story) -> Vec<Story> {
     let mut all = Vec::new();
     for at in 0..story.faults.len() {

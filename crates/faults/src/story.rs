@@ -171,8 +171,8 @@ pub enum FaultKind {
     KubeletRejects(usize),
     /// A pod of a gang is deleted.
     PodDeleted(usize, usize),
-    /// A process is killed, and started again.
-    Crash(usize),
+    /// A process is killed, and started again: at once for 0, else with this request that it sends.
+    Crash(usize, usize),
     /// A process is stopped, and goes on.
     Pause(usize),
     /// The wall clock of a process is set by so many seconds.
@@ -308,7 +308,7 @@ impl Fault {
                 let gang = chance.random_range(0..story.first_spare());
                 FaultKind::PodDeleted(gang, chance.random_range(0..story.gangs[gang].size))
             }
-            13 => FaultKind::Crash(process),
+            13 => FaultKind::Crash(process, chance.random_range(0..4)),
             14 => FaultKind::Pause(process),
             15 => FaultKind::ClockSet(process, chance.random_range(-7200..7200)),
             16 => FaultKind::Reload(chance.random_range(0..2)),
@@ -331,9 +331,8 @@ impl fmt::Display for Story {
         for (index, gang) in self.gangs.iter().enumerate().filter(|(_, gang)| gang.size > 0) {
             writeln!(
                 f,
-                "{} gang-{index} arrives{}{}: {} pods of {} cores, minMember {}, each runs {}{}{}",
-                time(gang.arrives),
-                if index < self.first_spare() { "" } else { " only if little happens" },
+                "{} gang-{index} arrives{}: {} pods of {} cores, minMember {}, each runs {}{}{}",
+                if index < self.first_spare() { time(gang.arrives) } else { "if little happens,".to_owned() },
                 match gang.maker {
                     Maker::User => String::new(),
                     Maker::Owner => ", made by an owner without a PodGroup".to_owned(),
@@ -376,7 +375,10 @@ impl fmt::Display for FaultKind {
             Self::NodeRemoved(node) => write!(f, "node-{node} is gone with its pods, for good"),
             Self::KubeletRejects(node) => write!(f, "the kubelet of node-{node} rejects pods"),
             Self::PodDeleted(gang, pod) => write!(f, "pod {pod} of gang-{gang} is deleted"),
-            Self::Crash(who) => write!(f, "process {who} is killed"),
+            Self::Crash(who, 0) => write!(f, "process {who} is killed"),
+            Self::Crash(who, request) => {
+                write!(f, "process {who} is killed with request {request} from now on")
+            }
             Self::Pause(who) => write!(f, "process {who} is stopped"),
             Self::ClockSet(who, by) => write!(f, "the clock of process {who} is set by {by} s"),
             Self::Reload(conf) => write!(f, "scheduler.conf {conf} takes effect"),

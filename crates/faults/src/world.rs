@@ -336,6 +336,9 @@ impl<'a> World<'a> {
             let leads = leads(&self.server, self.processes[who].as_ref());
             self.checks.sent(who, &outgoing.request, leads, self.clocks.now());
             self.plan_in(1_000..50_000, Happening::Request(who, life, Box::new(outgoing)));
+            if self.dies(who) {
+                return self.kill(who);
+            }
         }
         if let Some(at) = wake
             && self.wakes[who].is_none_or(|planned| at < planned)
@@ -347,8 +350,22 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A request arrives: it is carried out, or what the fault of the hour makes of it.
+    /// Whether a process is killed with the request that it has just sent.
+    fn dies(&mut self, who: usize) -> bool {
+        let left = self.processes[who].as_mut().and_then(|process| process.dies_with.as_mut());
+        left.is_some_and(|left| {
+            *left -= 1;
+            *left == 0
+        })
+    }
+
+    /// A request arrives: it is carried out, or what the active fault makes of it. Of a process that was killed, half of
+    /// the requests do not arrive.
     fn request(&mut self, who: usize, life: usize, outgoing: Outgoing) -> Result<()> {
+        let lives = self.processes[who].as_ref().is_some_and(|process| process.life == life);
+        if !lives && self.chance.random_bool(0.5) {
+            return Ok(());
+        }
         let answer = self.answer_of_fault();
         let request = &outgoing.request;
         let applies = !matches!(answer, Some(Answer::Conflict)) || request.uri().path().ends_with("/status");
@@ -359,14 +376,18 @@ impl<'a> World<'a> {
             format!("process {who}: {} {}{what} {body}", request.method(), request.uri().path())
         });
         let carried_out = matches!(answer, None | Some(Answer::DoneTrouble | Answer::ReplyLost));
-        let (status, body, effect) =
-            if carried_out { self.server.handle(request)? } else { failure(StatusCode::OK, "") };
-        self.took_effect(who, effect);
+        let done = if carried_out { Some(self.server.handle(request)?) } else { None };
+        let mut own = None;
+        if let Some((status, body, effect)) = done {
+            self.took_effect(who, effect);
+            own = Some(response(status, body));
+        }
         let refused = |status, message: &str| {
-            Some(failure(status, message)).map(|(status, body, _)| response(status, body))
+            let (status, body, _) = failure(status, message);
+            Some(response(status, body))
         };
         let back = match answer {
-            None => Some(response(status, body)),
+            None => own,
             Some(Answer::Busy) => refused(StatusCode::TOO_MANY_REQUESTS, "too many requests"),
             Some(Answer::Trouble | Answer::DoneTrouble) => refused(StatusCode::INTERNAL_SERVER_ERROR, "etcd"),
             Some(Answer::Refused) => refused(StatusCode::FORBIDDEN, "forbidden"),

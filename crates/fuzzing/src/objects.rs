@@ -67,7 +67,7 @@ fn message<K: Kind + Protobuf>(bytes: &[u8]) {
         told.change(change);
     }
     if let Ok(status) = protobuf::status(bytes) {
-        assert!(!format!("{status:?}").is_empty());
+        drop(format!("{status:?}"));
     }
 }
 

@@ -137,7 +137,7 @@ impl Server {
         }
     }
 
-    /// A version and a UID that no other object has.
+    /// A UID that no other object has.
     pub fn next_uid(&mut self) -> String {
         self.uids += 1;
         format!("uid-{}", self.uids)

@@ -18,7 +18,12 @@ impl World<'_> {
             FaultKind::PodDeleted(gang, pod) => {
                 self.remove_now(&gangs::pod_name(gang, pod, self.story.gangs[gang].maker));
             }
-            FaultKind::Crash(who) => self.kill(who),
+            FaultKind::Crash(who, 0) => self.kill(who),
+            FaultKind::Crash(who, request) => {
+                if let Some(process) = &mut self.processes[who] {
+                    process.dies_with = Some(request);
+                }
+            }
             FaultKind::Pause(who) => self.pause(who, fault.at + fault.lasts),
             FaultKind::ClockSet(who, by) => {
                 if let Some(process) = &self.processes[who] {
@@ -48,7 +53,10 @@ impl World<'_> {
             FaultKind::NodeDies(node) if !self.is_active(&FaultKind::NodeRemoved(node)) => {
                 self.node_returns(node);
             }
-            FaultKind::Crash(who) => {
+            FaultKind::Crash(who, _) => {
+                if let Some(process) = &mut self.processes[who] {
+                    process.dies_with = None;
+                }
                 let at = self.now();
                 self.plan(at, Happening::Start(who));
             }
@@ -81,7 +89,7 @@ impl World<'_> {
         }
     }
 
-    /// The process is gone; requests that have left arrive.
+    /// The process is gone; half of the requests that it has sent arrive.
     pub(super) fn kill(&mut self, who: usize) {
         self.processes[who] = None;
     }
