@@ -107,6 +107,8 @@ fn live(args: &Args, place: &Place) -> Result<Explanation> {
 }
 
 fn simulated(args: &Args) -> Result<Explanation> {
+    // A question that cannot be asked is told before a cluster is looked for.
+    args.question(DEFAULT_NAMESPACE)?;
     let source = args.cluster.source(&args.conf)?;
     let namespace = args.namespace.as_deref().or(source.namespace()).unwrap_or(DEFAULT_NAMESPACE);
     let question = args.question(namespace)?;
@@ -118,7 +120,8 @@ fn simulated(args: &Args) -> Result<Explanation> {
         manifests.has_run_times().then(|| expected_starts(conf.clone(), manifests.clone(), &options));
     let mut simulation = Simulation::new(manifests, conf, &options);
     simulation.run_cycles(CYCLES, &mut counting_clock());
-    let mut answer = simulation.explain(&question).ok_or_else(|| missing(&simulation, &question))?;
+    let is_copy = !args.cluster.has_files();
+    let mut answer = simulation.explain(&question).ok_or_else(|| missing(&simulation, &question, is_copy))?;
     expected.unwrap_or_default().tell(&mut answer);
     Ok(answer)
 }
@@ -173,7 +176,7 @@ fn past(args: &Args, journal: &Path) -> Result<()> {
     print(&told.concat())
 }
 
-fn missing(simulation: &Simulation, question: &Question) -> BadInput {
+fn missing(simulation: &Simulation, question: &Question, is_copy: bool) -> BadInput {
     let Question { subject, namespace, name } = question;
     let elsewhere: Vec<String> = simulation.namespaces_of(question).into_iter().collect();
     let hint = match elsewhere.as_slice() {
@@ -185,5 +188,6 @@ fn missing(simulation: &Simulation, question: &Question) -> BadInput {
         Subject::Owner(_) => "owns no PodGroup and no pod in the input",
         Subject::PodGroup | Subject::Pod => "is not in the input",
     };
-    BadInput(format!("{subject} {namespace}/{name} {what}{hint}"))
+    let live = if is_copy { "; --live, or --scheduler URL, asks the scheduler itself" } else { "" };
+    BadInput(format!("{subject} {namespace}/{name} {what}{hint}{live}"))
 }

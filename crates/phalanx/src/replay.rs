@@ -20,14 +20,15 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     journal: PathBuf,
     /// How to show the decisions
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// A line for each decision
-    Table,
+    #[value(alias = "table")]
+    Text,
     /// A line for each cycle, as in the journal
     Json,
 }

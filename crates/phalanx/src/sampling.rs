@@ -29,7 +29,7 @@ impl Sampled {
         })
     }
 
-    /// The error for flags that have no effect alone.
+    /// What is told of flags that have no effect alone.
     pub(crate) fn warning(&self) -> Option<String> {
         let minimum = self.minimum_feasible_nodes.or(self.minimum_percentage_nodes_to_find);
         let alone = self.percentage_nodes_to_find.is_none() && minimum.is_some();

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     sampling: Sampled,
     /// How to show the result
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
 }
 
@@ -58,8 +58,9 @@ struct TraceArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For a terminal
-    Table,
+    /// For people
+    #[value(alias = "table")]
+    Text,
     /// The same with exact amounts and the names of all nodes
     Wide,
     /// One object for programs
@@ -74,7 +75,7 @@ impl Format {
     /// The form of the result itself; `None` for a page.
     fn form(self) -> Option<Form> {
         match self {
-            Self::Table => Some(Form::Text),
+            Self::Text => Some(Form::Text),
             Self::Wide => Some(Form::Wide),
             Self::Json => Some(Form::Json),
             Self::Yaml => Some(Form::Yaml),

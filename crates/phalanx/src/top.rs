@@ -44,8 +44,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let client = args.scheduler.open(&place, &args.connection, VIEWER).await?;
         let namespace = args.namespace.as_deref();
         if live {
+            let mut client = client;
             loop {
-                let shown = painted(&text(&client.top(namespace).await?, ROWS_ON_TERMINAL, wide));
+                let shown = match client.top(namespace).await {
+                    Ok(top) => painted(&text(&top, ROWS_ON_TERMINAL, wide)),
+                    Err(error) => {
+                        // Another replica may lead by now.
+                        if let Ok(other) = args.scheduler.open(&place, &args.connection, VIEWER).await {
+                            client = other;
+                        }
+                        format!("{error:#}\n")
+                    }
+                };
                 let mut out = io::stdout().lock();
                 write!(out, "{BEGIN}{shown}{END}")?;
                 out.flush()?;

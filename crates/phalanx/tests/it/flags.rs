@@ -179,7 +179,7 @@ fn an_invalid_value_of_a_flag_of_simulate_is_an_error() {
         ("--seed", "x", "'--seed <S>': expected a whole number from 0 to 18446744073709551615"),
         ("--seed", "99999999999999999999", "'--seed <S>': expected a whole number from 0 to"),
         ("--cycles", "0", "'--cycles <N>': expected a whole number from 1 to 100000"),
-        ("--output", "xml", "'--output <OUTPUT>': expected one of table, wide, json, yaml, html"),
+        ("--output", "xml", "'--output <OUTPUT>': expected one of text, wide, json, yaml, html"),
     ] {
         let line = refused(&[("m.yaml", &node("n1", 1))], &["simulate", "-f", "m.yaml", flag, value]);
         assert!(

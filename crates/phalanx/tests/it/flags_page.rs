@@ -13,23 +13,31 @@ struct Flag {
     /// `--name VALUE`.
     usage: String,
     text: String,
+    /// The values that it takes, if they are listed.
+    values: Vec<String>,
     /// Accepted for Volcano.
     ignored: bool,
 }
 
-/// The flags of a command, without `--help` and `--version`.
+/// The arguments and flags of a command, without `--help` and `--version`.
 fn flags(command: &str) -> Vec<Flag> {
     let mut flags: Vec<Flag> = Vec::new();
     let mut ignored = false;
-    let help = phalanx(&[command, "--help"]);
+    let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+    let help = phalanx(&words);
     for line in help.text().lines().take_while(|line| *line != "Examples:") {
         let text = line.trim();
         if line.ends_with(':') && !line.starts_with(' ') {
             ignored = line == "Accepted for Volcano:";
-        } else if text.starts_with('-') {
-            let usage = text.replace(['<', '>'], "").replace("...", "");
-            flags.push(Flag { usage, text: String::new(), ignored });
-        } else if let Some(flag) = flags.last_mut().filter(|_| !text.is_empty()) {
+        } else if let (Some(value), Some(flag)) = (text.strip_prefix("- "), flags.last_mut()) {
+            flag.values.push(format!("`{}`", value.split(':').next().unwrap()));
+        } else if text.starts_with('-') || line.starts_with("  <") || line.starts_with("  [") {
+            // Short helps stand on the line of the flag.
+            let (usage, text) = text.split_once("  ").unwrap_or((text, ""));
+            let usage = usage.replace(['<', '>'], "").replace("...", "").replace('|', " or ");
+            flags.push(Flag { usage, text: text.trim().to_owned(), values: Vec::new(), ignored });
+        } else if let Some(flag) = flags.last_mut().filter(|_| !text.is_empty() && text != "Possible values:")
+        {
             write!(flag.text, "{}{text}", if flag.text.is_empty() { "" } else { " " }).unwrap();
         }
     }
@@ -37,18 +45,24 @@ fn flags(command: &str) -> Vec<Flag> {
     flags
 }
 
-/// The tables of a command: flags with their defaults, and those without effect.
+/// The tables of a command: flags with their defaults, and those without effect, if there are any.
 fn tables(command: &str) -> String {
     let flags = flags(command);
-    assert!(flags.len() > 20, "{} flags of {command}", flags.len());
-    let mut tables = "| flag | default | meaning |\n|---|---|---|\n".to_owned();
+    assert!(!flags.is_empty(), "no flags of {command}");
+    let mut tables = "| argument or flag | default | meaning |\n|---|---|---|\n".to_owned();
     for flag in flags.iter().filter(|flag| !flag.ignored) {
         let (text, rest) = flag.text.split_once('[').unwrap_or((&flag.text, ""));
         let default = rest.split_once("default: ").map(|(_, rest)| rest.split(']').next().unwrap());
         let default = default.map_or_else(String::new, |default| format!("`{default}`"));
-        writeln!(tables, "| `{}` | {default} | {} |", flag.usage, text.trim().replace('|', "\\|")).unwrap();
+        let mut text = text.trim().replace('|', "\\|");
+        if !flag.values.is_empty() {
+            write!(text, ": {}", flag.values.join(", ")).unwrap();
+        }
+        writeln!(tables, "| `{}` | {default} | {text} |", flag.usage).unwrap();
     }
-    tables += "\n| flag without effect | why |\n|---|---|\n";
+    if flags.iter().any(|flag| flag.ignored) {
+        tables += "\n| flag without effect | why |\n|---|---|\n";
+    }
     for flag in flags.iter().filter(|flag| flag.ignored) {
         let name = flag.usage.split([' ', '[']).next().unwrap();
         writeln!(tables, "| `{name}` | {} |", flag.text.trim_start_matches("No effect: ")).unwrap();
@@ -68,11 +82,32 @@ fn with_fresh_tables(page: &str) -> String {
     fresh
 }
 
+/// The commands with a section: those that are not on the page of commands on live objects.
+const COMMANDS: [&str; 15] = [
+    "scheduler",
+    "controllers",
+    "simulate",
+    "explain",
+    "whatif",
+    "top",
+    "capture",
+    "replay",
+    "conf check",
+    "conf diff",
+    "conf show",
+    "trace openb",
+    "trace generate",
+    "trace journal",
+    "trace pods",
+];
+
 #[test]
-fn the_page_of_flags_has_the_flags_of_both_processes_and_their_defaults() {
+fn the_page_of_flags_has_the_flags_of_each_command_and_their_defaults() {
     let path = repository().join("docs/reference/flags.md");
     let page = fs::read_to_string(&path).unwrap();
-    assert_eq!(page.matches("\n## `phalanx ").count(), 2, "a section for scheduler and for controllers");
+    let sections: Vec<&str> =
+        page.split("\n## `phalanx ").skip(1).filter_map(|section| section.split('`').next()).collect();
+    assert_eq!(sections, COMMANDS);
     let fresh = with_fresh_tables(&page);
     if std::env::var_os(WRITE).is_some() {
         fs::write(&path, fresh).unwrap();

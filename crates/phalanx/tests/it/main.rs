@@ -32,6 +32,8 @@ mod simulate;
 mod stop;
 mod tell_all;
 mod traces;
+mod volcano_e2e_eviction;
+mod volcano_e2e_topology;
 mod volcano_jobs;
 mod waiting;
 mod whatif;

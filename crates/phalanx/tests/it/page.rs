@@ -66,7 +66,7 @@ fn hyper_nodes_are_in_the_page_the_table_and_json() {
     assert_eq!(hyper_node["podGroups"], json!(["default/g"]));
     assert_eq!((&hyper_node["nodes"], &hyper_node["allocatable"]["cpu"]), (&json!(4), &json!("32")));
     let row = format!("  {domain}");
-    let table = printed("table");
+    let table = printed("text");
     let row = table.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("{table}"));
     assert!(row.contains(" of 32") && row.ends_with("default/g"), "{row}");
     let view = data(&printed("html"));

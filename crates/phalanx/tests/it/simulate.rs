@@ -169,7 +169,7 @@ fn the_table_and_the_page_show_the_same_outcome() {
         phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", format], "").text().to_owned()
     };
     for (format, parts) in [
-        ("table", ["PODGROUP", "default/g", "Insufficient cpu", "0 pods bound, 2 waiting"]),
+        ("text", ["PODGROUP", "default/g", "Insufficient cpu", "0 pods bound, 2 waiting"]),
         ("html", ["<!doctype html>", "default/g", "Insufficient cpu", "0 pods bound, 2 waiting"]),
     ] {
         let text = run(format);

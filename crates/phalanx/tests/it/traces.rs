@@ -94,7 +94,7 @@ fn equal_input_gives_equal_bytes_in_each_form() {
     assert_ne!(generated("3"), generated("4"));
     let folder = cluster(&[]);
     std::fs::write(folder.path().join("jobs.jsonl"), generated("3")).unwrap();
-    for form in ["table", "json", "html"] {
+    for form in ["text", "json", "html"] {
         let once = played(&folder, &["-o", form, "--scheduler-conf", "preempt.conf"]);
         assert!(once.text().len() > 200, "{once:?}");
         assert_eq!(
@@ -229,7 +229,7 @@ fn jobs_that_never_start_are_told_with_their_reason_and_equal_reasons_once() {
     let expected = json!([{"jobs": 2, "example": "large", "reason": reason, "lack": lack}]);
     assert_eq!(report["runs"][0]["neverStarted"], expected);
     let line = format!("2              preempt.conf  large    {reason} {lack}");
-    let table = played("table");
+    let table = played("text");
     assert!(table.text().lines().any(|found| found == line), "{line}\n{table:?}");
     let page = played("html").text().to_owned();
     assert!(

@@ -197,7 +197,7 @@ fn the_page_of_two_configurations_shows_where_single_pods_are() {
         let confs = ["--scheduler-conf", "spread.conf", "--scheduler-conf", "pack.conf"];
         phalanx_in(folder.path(), &[&["simulate", "-f", "m.yaml", "-o", form][..], &confs].concat(), "")
     };
-    let (table, page) = (simulate("table"), simulate("html"));
+    let (table, page) = (simulate("text"), simulate("html"));
     let row: Vec<&str> = table.text().lines().nth(1).unwrap().split_whitespace().collect();
     let [name, spread, pack] = row[..] else { panic!("{table:?}") };
     assert_ne!(spread, pack, "{table:?}");
@@ -226,7 +226,7 @@ fn a_drain_begins_with_what_has_room_now() {
     let reason = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.";
     let told = json["waitingReasons"]["default/first"][0].as_str().unwrap();
     assert!(told.ends_with(reason), "{told}");
-    let text = whatif("table");
+    let text = whatif("text");
     assert!(text.text().contains(&format!("\nIn AFTER default/first waits: {reason}\n")), "{text:?}");
     assert!(text.text().contains("waits\n\nQUEUE ALLOCATED "), "a blank line between tables: {text:?}");
 }
@@ -239,7 +239,7 @@ fn the_wide_table_names_all_nodes() {
     let whatif = |form: &str| {
         phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--with", "new.yaml", "-o", form], "")
     };
-    assert!(whatif("table").text().contains("6 nodes"));
+    assert!(whatif("text").text().contains("6 nodes"));
     let wide = whatif("wide");
     assert!(wide.text().contains("n1 (1), n2 (1), n3 (1), n4 (1), n5 (1), n6 (1)"), "{wide:?}");
 }

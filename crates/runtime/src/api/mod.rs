@@ -141,7 +141,10 @@ impl Api {
         headers: &HeaderMap,
     ) -> Result<Response<Body>, Refused> {
         if method != Method::GET {
-            return Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"));
+            return Err(Refused::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET is answered, and POST at /api/v1/whatif",
+            ));
         }
         match (uri.path(), &self.profiler) {
             (capture::PATH, _) => {

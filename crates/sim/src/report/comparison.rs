@@ -199,7 +199,13 @@ impl Comparison {
     fn queue_table(&self, [first, second]: [&str; 2], detail: Detail) -> String {
         let shown = if detail == Detail::Wide { amounts } else { people };
         let row = |(name, sides): (&String, &Sides<BTreeMap<String, String>>)| {
-            vec![name.clone(), shown(&sides.before), shown(&sides.after)]
+            let mut cells = [shown(&sides.before), shown(&sides.after)];
+            // Rounded amounts may hide the difference.
+            if cells[0] == cells[1] {
+                cells = [amounts(&sides.before), amounts(&sides.after)];
+            }
+            let [before, after] = cells;
+            vec![name.clone(), before, after]
         };
         columns(&["QUEUE ALLOCATED", first, second], self.queues.iter().map(row).collect())
     }

@@ -5,8 +5,11 @@ use crate::printable::printable;
 
 use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, people, percent};
 
-/// The number of kinds of reasons that are listed for pods without a PodGroup.
+/// The number of kinds of reasons that are listed, for PodGroups and for pods without one.
 pub(crate) const REASONS_MAX: usize = 20;
+
+/// The number of PodGroups that the short table lists.
+const GROUPS_MAX: usize = 100;
 
 /// The legend of the queues.
 const SHARE: &str = "SHARE: allocated of deserved, of the resource of which this is the most. Below 100 % a queue that asks for more\n\
@@ -84,7 +87,14 @@ impl Report {
                 },
             ]
         });
-        columns(&["PODGROUP", "QUEUE", "PHASE", "MIN", "PLACED", "WAITING", "NODES"], rows.collect())
+        let listed = if detail == Detail::Wide { usize::MAX } else { GROUPS_MAX };
+        let heads = ["PODGROUP", "QUEUE", "PHASE", "MIN", "PLACED", "WAITING", "NODES"];
+        let mut text = columns(&heads, rows.take(listed).collect());
+        let more = self.pod_groups.len().saturating_sub(listed);
+        if more > 0 {
+            text += &format!("... and {} (-o wide has all)\n", counted(more, "more PodGroup"));
+        }
+        text
     }
 
     fn flow_table(&self) -> String {
@@ -175,25 +185,49 @@ impl Report {
             Some(format!("PodGroup {name}: {}", group.problem.as_ref()?))
         };
         lines.extend(self.pod_groups.iter().filter_map(problem));
-        for (name, group) in self.pod_groups.iter().filter(|(_, group)| !group.reasons.is_empty()) {
-            lines.push(format!("PodGroup {name} ({}) waits:", group.phase));
-            lines.extend(group.reasons.iter().map(|reason| format!("  {reason}")));
-            lines.extend(group.lack.iter().map(|lack| format!("  {lack}")));
-            lines.extend(group.fragments.iter().map(|fragments| format!("  {fragments}")));
+        let groups = self.waiting_groups();
+        for (first, count, group) in groups.iter().take(REASONS_MAX) {
+            lines.push(match count {
+                1 => format!("PodGroup {first} ({}) waits:", group.phase),
+                _ => format!("{count} PodGroups ({}) wait, such as {first}:", group.phase),
+            });
+            lines.extend(reasons_of(group).map(|reason| format!("  {reason}")));
         }
+        lines.extend(more_kinds(groups.len()));
         let kinds = alike(&self.pods);
         for kind in kinds.iter().take(REASONS_MAX) {
             lines.push(kind.to_string());
             lines.extend(kind.lack.map(|lack| format!("  {lack}")));
         }
-        if kinds.len() > REASONS_MAX {
-            lines.push(format!(
-                "... and {} more kinds of reasons (-o json has all)",
-                kinds.len() - REASONS_MAX
-            ));
-        }
+        lines.extend(more_kinds(kinds.len()));
         lines.iter().map(|line| printable(line) + "\n").collect()
     }
+
+    /// Waiting PodGroups; of those with equal phase and reasons the first, and how many they are.
+    fn waiting_groups(&self) -> Vec<(&str, usize, &GroupOutcome)> {
+        let mut kinds: Vec<(&str, usize, &GroupOutcome)> = Vec::new();
+        let mut known: BTreeMap<(&str, Vec<String>), usize> = BTreeMap::new();
+        for (name, group) in self.pod_groups.iter().filter(|(_, group)| !group.reasons.is_empty()) {
+            let kind = known.entry((&group.phase, reasons_of(group).collect())).or_insert_with(|| {
+                kinds.push((name, 0, group));
+                kinds.len() - 1
+            });
+            kinds[*kind].1 += 1;
+        }
+        kinds
+    }
+}
+
+/// Why a PodGroup waits, line by line.
+fn reasons_of(group: &GroupOutcome) -> impl Iterator<Item = String> {
+    let lack = group.lack.iter().map(ToString::to_string);
+    group.reasons.iter().cloned().chain(lack).chain(group.fragments.iter().cloned())
+}
+
+/// How many kinds of reasons are not listed.
+fn more_kinds(kinds: usize) -> Option<String> {
+    let more = kinds.checked_sub(REASONS_MAX).filter(|more| *more > 0)?;
+    Some(format!("... and {} of reasons (-o json has all)", counted(more, "more kind")))
 }
 
 fn counted(count: usize, one: &str) -> String {
@@ -321,6 +355,25 @@ PodGroup train/big (Inqueue) waits:
 0 pods bound, 3 waiting, 1 evicted on 0 nodes; 0 cycles, 0 s of virtual time, 0.000 s in sessions
 ";
         assert_eq!(report.to_table(), expected);
+    }
+
+    #[test]
+    fn podgroups_that_wait_for_the_same_reasons_are_told_once() {
+        let mut report = Report::default();
+        for number in 0..250 {
+            let reasons = vec![if number == 7 { "queue q is overused" } else { "no room" }.to_owned()];
+            let group = GroupOutcome { phase: "Inqueue".into(), reasons, ..GroupOutcome::default() };
+            report.pod_groups.insert(format!("a/g{number:03}"), group);
+        }
+        let text = report.to_table();
+        for part in [
+            "... and 150 more PodGroups (-o wide has all)\n",
+            "249 PodGroups (Inqueue) wait, such as a/g000:\n  no room\n",
+            "PodGroup a/g007 (Inqueue) waits:\n  queue q is overused\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(report.tables(Detail::Wide).matches("\na/g").count(), 250);
     }
 
     #[test]
