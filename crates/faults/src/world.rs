@@ -13,6 +13,8 @@ use http::StatusCode;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
+use phalanx_runtime::lease::Record;
+
 use crate::checks::{Checks, Violation};
 use crate::clocks::Clocks;
 use crate::gangs;
@@ -488,11 +490,12 @@ impl<'a> World<'a> {
     }
 }
 
-/// Whether the lease names this process.
+/// Whether the lease names this process and has not run out.
 fn leads(server: &Server, process: Option<&Process>) -> bool {
     let Some(process) = process else { return false };
-    let lease = server.leases[process.role as usize].as_ref();
-    lease.is_some_and(|record| record.holder == process.lease.identity)
+    let (lease, renewed) = &server.leases[process.role as usize];
+    let lasts = |record: &Record| *renewed + SECOND * u64::from(record.duration_seconds.unsigned_abs());
+    lease.as_ref().is_some_and(|it| it.holder == process.lease.identity && server.now < lasts(it))
 }
 
 impl Happening {

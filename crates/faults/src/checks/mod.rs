@@ -3,12 +3,13 @@
 mod jobs;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Debug};
 
 use http::{Method, Request};
 use hyper::body::Bytes;
 use phalanx_api::v1beta1::PodGroup;
 use phalanx_cache::slim;
+use phalanx_cluster::{Status, Task};
 
 use crate::gangs::{gang_name, gang_of, has_ended, member, named_group, node_name, uses_node};
 use crate::process::{Part, Process};
@@ -355,18 +356,33 @@ fn cluster_differs(process: &Process, scheduler: &Scheduler, server: &Server) ->
     if let Some(problem) = scheduler.engine.scheduler.check(cluster).into_iter().next() {
         return Some(format!("process {}: {problem}", process.index));
     }
-    let known: BTreeMap<String, Option<String>> = cluster
-        .tasks
-        .iter()
-        .map(|(_, task)| {
-            (task.pod.name.to_string(), task.node.map(|node| cluster.nodes[node].name.to_string()))
-        })
-        .collect();
+    let node_of = |task: &Task| task.node.map(|node| cluster.nodes[node].name.to_string());
+    let is_over = |task: &Task| matches!(task.status, Status::Succeeded | Status::Failed);
+    let pods = cluster.tasks.iter().filter(|(_, task)| !is_over(task));
+    let pods = pods.map(|(_, task)| (task.pod.name.to_string(), node_of(task)));
     let alive = server.pods.iter().filter(|(_, pod)| !has_ended(pod));
-    let due: BTreeMap<String, Option<String>> =
-        alive.map(|(name, pod)| (name.clone(), pod.spec.node_name.clone())).collect();
-    let missing = due.iter().find(|(name, node)| known.get(*name) != Some(node));
-    missing.map(|(name, node)| {
-        format!("process {}: pod {name} is on {node:?}, the Cluster has {:?}", process.index, known.get(name))
-    })
+    let alive = alive.map(|(name, pod)| (name.clone(), pod.spec.node_name.clone()));
+    let nodes = cluster.nodes.iter().filter(|(_, node)| node.exists);
+    let nodes = nodes.map(|(_, node)| (node.name.to_string(), node.unschedulable));
+    let real = server.nodes.iter().map(|(name, node)| (name.clone(), node.spec.unschedulable));
+    let groups = cluster.jobs.iter().filter(|(_, job)| job.group_ref().is_some());
+    let groups = groups.map(|(_, job)| (job.key.name.to_string(), job.min_member));
+    let members = server.groups.iter().map(|(name, group)| (name.clone(), group.spec.min_member as u32));
+    let problem = differs("pod", pods, alive)
+        .or_else(|| differs("node", nodes, real))
+        .or_else(|| differs("PodGroup", groups, members))?;
+    Some(format!("process {}: {problem}", process.index))
+}
+
+/// An object that the Cluster and the API server have otherwise, or that only one of them has.
+fn differs<V: PartialEq + Debug>(
+    what: &str,
+    known: impl Iterator<Item = (String, V)>,
+    real: impl Iterator<Item = (String, V)>,
+) -> Option<String> {
+    let (known, real) = (known.collect::<BTreeMap<_, _>>(), real.collect::<BTreeMap<_, _>>());
+    let mut names = known.keys().chain(real.keys());
+    let name = names.find(|name| known.get(*name) != real.get(*name))?;
+    let (known, real) = (known.get(name), real.get(name));
+    Some(format!("{what} {name} is {real:?} on the API server, the Cluster has {known:?}"))
 }

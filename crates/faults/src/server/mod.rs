@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::gangs::whole_pod;
-use crate::story::{KINDS, Micros, Role, Watched};
+use crate::story::{KINDS, Micros, Watched};
 
 /// The namespace of all objects.
 pub const NAMESPACE: &str = "team";
@@ -103,19 +103,14 @@ pub struct Server {
     pub jobs: BTreeMap<String, Arc<Job>>,
     /// The time, for creation timestamps.
     pub now: Micros,
-    /// The Leases, by role.
-    pub leases: [Option<Record>; 2],
+    /// The Leases, by role, and when each was written last.
+    pub leases: [(Option<Record>, Micros); 2],
     version: u64,
     uids: u64,
     logs: [Vec<Logged>; KINDS],
 }
 
 impl Server {
-    /// The Lease of the processes of a role.
-    pub fn lease(&mut self, role: Role) -> &mut Option<Record> {
-        &mut self.leases[role as usize]
-    }
-
     /// The version of the last change of any object.
     pub fn version(&self) -> u64 {
         self.version

@@ -27,11 +27,11 @@ impl World<'_> {
         let Some(process) = &mut self.processes[who] else { return };
         let (now, role) = (process.clocks.boot(), process.role);
         match step {
-            Step::Begin if self.options.bug == Some(Planted::NoLease) => self.leads(who, now),
+            Step::Begin if self.options.bug == Some(Planted::NoLease) => self.becomes_leader(who, now),
             Step::Begin if process.elector.expired(&process.lease, now) => self.gives_up(who),
             Step::Begin => self.next(who, Step::Read(now)),
             Step::Read(began) => {
-                let record = self.server.lease(role).clone();
+                let record = self.server.leases[role as usize].0.clone();
                 self.next(who, Step::Decide(began, record));
             }
             Step::Decide(began, record) => {
@@ -41,7 +41,7 @@ impl World<'_> {
             Step::Write(began, record, transitions) => {
                 self.write(who, began, record.as_ref(), transitions);
             }
-            Step::Wrote(began) => self.leads(who, began),
+            Step::Wrote(began) => self.becomes_leader(who, began),
         }
     }
 
@@ -56,7 +56,7 @@ impl World<'_> {
         }
     }
 
-    /// The next step of a try; a request of the hour's fault is lost, and another try follows.
+    /// The next step of a try; a request that meets a fault is lost, and another try follows.
     fn next(&mut self, who: usize, step: Step) {
         let Some(life) = self.processes[who].as_ref().map(|process| process.life) else { return };
         let lost = match self.answer_of_fault() {
@@ -83,7 +83,7 @@ impl World<'_> {
     fn write(&mut self, who: usize, began: BootTime, read: Option<&Record>, transitions: i32) {
         let Some(process) = &self.processes[who] else { return };
         let role = process.role;
-        if self.server.leases[role as usize].as_ref() != read {
+        if self.server.leases[role as usize].0.as_ref() != read {
             return self.try_later(who);
         }
         let record = Record {
@@ -92,12 +92,12 @@ impl World<'_> {
             transitions,
             version: self.planned.to_string(),
         };
-        *self.server.lease(role) = Some(record);
+        self.server.leases[role as usize] = (Some(record), self.now());
         self.next(who, Step::Wrote(began));
     }
 
     /// The lease is held, from the time on at which the try began.
-    fn leads(&mut self, who: usize, began: BootTime) {
+    fn becomes_leader(&mut self, who: usize, began: BootTime) {
         let Some(process) = &mut self.processes[who] else { return };
         let first = !process.elector.leads();
         process.elector.wrote(began);
