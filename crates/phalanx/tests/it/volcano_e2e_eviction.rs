@@ -30,7 +30,22 @@ metadata: {name: s2}
 spec: {tier: 2, members: [{type: HyperNode, selector: {exactMatch: {name: s0}}},
   {type: HyperNode, selector: {exactMatch: {name: s1}}}]}
 ";
-const PRIORITIES: [(&str, i32); 3] = [("high", 100), ("medium", 50), ("low", 10)];
+const PRIORITIES: &str = "---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 100
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: medium}
+value: 50
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: low}
+value: 10
+";
 /// A victim of two partitions, of which one is enough.
 const HALVES: &str = "partitionPolicy: {totalPartitions: 2, partitionSize: 2, minPartitions: 1},";
 const ROLES: &[Task] = &[("ps", 1, Some(1)), ("worker", 3, Some(2))];
@@ -114,15 +129,8 @@ fn deserves(name: &str, cpu: u32) -> String {
 
 /// How many pods of each task are bound at the end and not evicted, as `JOB-TASK=PODS`.
 fn running(manifests: &str, gangs: &[Gang]) -> BTreeMap<String, usize> {
-    let priorities: String = PRIORITIES
-        .iter()
-        .map(|(name, value)| {
-            let kind = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass";
-            format!("---\n{kind}\nmetadata: {{name: {name}}}\nvalue: {value}\n")
-        })
-        .collect();
     let jobs: String = gangs.iter().enumerate().map(|(index, gang)| gang.manifest(5 * index)).collect();
-    let files = [("m.yaml", &*(priorities + manifests + &jobs)), ("scheduler.conf", CONF)];
+    let files = [("m.yaml", &*(PRIORITIES.to_owned() + manifests + &jobs)), ("scheduler.conf", CONF)];
     let folder = folder(&files);
     let args = ["simulate", "-f", "m.yaml", "--scheduler-conf", "scheduler.conf", "--arrivals", "-o", "json"];
     let result = phalanx_in(folder.path(), &args, "").json();

@@ -92,7 +92,7 @@ impl Report {
         let mut text = columns(&heads, rows.take(listed).collect());
         let more = self.pod_groups.len().saturating_sub(listed);
         if more > 0 {
-            text += &format!("... and {} (-o wide has all)\n", counted(more, "more PodGroup"));
+            text.extend(["... and ", &counted(more, "more PodGroup"), " (-o wide has all)\n"]);
         }
         text
     }
