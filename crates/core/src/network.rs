@@ -325,10 +325,7 @@ pub(crate) fn domains(
         (None, Some(_)) => (cluster.domains_around(together.placed, None), Some(whole)),
         (None, None) => return Ok(vec![whole]),
     };
-    let fitting: Vec<_> = together.whole.iter().map(|it| (it, it.fitting(cluster, room))).collect();
-    let lacking = |id: HyperNodeId| -> u64 {
-        fitting.iter().map(|(it, fits)| it.wanted.saturating_sub(fits[&id]) * it.size).sum()
-    };
+    let fits = fits(cluster, room, together.whole, together.wanted);
     let mut most = 0;
     let mut too_small: Vec<(u64, HyperNodeId)> = Vec::new();
     let mut found: Vec<(u32, f64, HyperNodeId)> = Vec::new();
@@ -337,7 +334,7 @@ pub(crate) fn domains(
         if !is_inside(&it.nodes, together.inside.map(|inside| &**inside)) {
             continue;
         }
-        let fits = room.on(&it.nodes).min(together.wanted.saturating_sub(lacking(id)));
+        let fits = fits(id);
         if fits >= together.wanted {
             let score = order.score(cluster, cluster.hyper_nodes.sums(id), &room.request);
             found.push((it.tier, score, id));
@@ -356,6 +353,22 @@ pub(crate) fn domains(
         return Err(no_room(cluster, room, &too_small, together.wanted));
     }
     Ok(domains)
+}
+
+/// How many of the tasks fit a HyperNode, up to as many as are wanted; those of required sub-groups that do not fit whole
+/// count as not fitting.
+pub(crate) fn fits(
+    cluster: &Cluster,
+    room: &Room,
+    whole: &[WholeSubGroups],
+    wanted: u64,
+) -> impl Fn(HyperNodeId) -> u64 {
+    let fitting: Vec<_> = whole.iter().map(|it| (it, it.fitting(cluster, room))).collect();
+    move |id| {
+        let lacking: u64 =
+            fitting.iter().map(|(it, fits)| it.wanted.saturating_sub(fits[&id]) * it.size).sum();
+        room.on(&cluster.hyper_nodes.get(id).nodes).min(wanted.saturating_sub(lacking))
+    }
 }
 
 /// The domain with room for the most tasks; of several, the one that lacks the least.

@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// Gangs that arrive, of 8 to 512 pods with a GPU each.
     #[arg(long, default_value_t = 1000, allow_negative_numbers = true, value_parser = crate::count)]
     gangs: usize,
+    /// Gangs that arrive first and are not counted: they fill the cluster.
+    #[arg(long, default_value_t = 0)]
+    warm_up: usize,
     /// The parts of all GPUs that the gangs would use if none waited, in percent.
     #[arg(long, value_delimiter = ',', default_value = "60,80,95")]
     loads: Vec<u32>,
@@ -80,6 +83,8 @@ pub(super) fn draw(sizes: &[usize], rng: &mut Pcg64Dxsm) -> usize {
 /// What came of the gangs that were placed.
 struct Figures {
     shape: Shape,
+    /// GPUs in use when each counted gang arrived.
+    used: Vec<usize>,
     placed: Vec<Placed>,
     /// Tiers between pods of neighbouring ranks, and how many pairs these are.
     ranks: (u64, u64),
@@ -137,8 +142,10 @@ impl Figures {
             json!({"size": size, "gangs": gangs, "inLowestPercent": self.in_lowest(|it| it.size == size)})
         });
         let distance = |(sum, pairs): (u64, u64)| sum as f64 / pairs.max(1) as f64;
+        let used = self.used.iter().sum::<usize>() as f64 / self.used.len().max(1) as f64;
         json!({
             "load": load, "topology": name, "started": self.placed.len(),
+            "meanUsePercent": 100.0 * used / (self.shape.nodes * self.shape.gpus) as f64,
             "inLowestPercent": self.in_lowest(|_| true), "bySize": by_size,
             "meanTier": self.mean(|it| it.tier as f64),
             "meanLowestTierWithRoom": self.mean(|it| it.lowest as f64),
@@ -149,9 +156,10 @@ impl Figures {
     }
 }
 
-fn play(shape: Shape, arrivals: &[Arrival], nearness: Nearness) -> Figures {
+fn play(shape: Shape, arrivals: &[Arrival], warm_up: usize, nearness: Nearness) -> Figures {
     let mut play = Play::new(shape);
-    let mut figures = Figures { shape, placed: Vec::new(), ranks: (0, 0), drawn: (0, 0) };
+    let mut figures = Figures { shape, used: Vec::new(), placed: Vec::new(), ranks: (0, 0), drawn: (0, 0) };
+    let mut used = 0;
     let mut running: Vec<Option<Start>> = vec![None; arrivals.len()];
     let mut ends: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
     let mut next = 0;
@@ -162,15 +170,20 @@ fn play(shape: Shape, arrivals: &[Arrival], nearness: Nearness) -> Figures {
         if first_end <= arrives {
             if let Some(start) = ends.pop().and_then(|Reverse((_, gang))| running[gang].take()) {
                 play.end(&start);
+                used -= start.nodes.len();
             }
         } else {
             play.arrive(next, arrivals[next].size, now, nearness);
+            figures.used.extend((next >= warm_up).then_some(used));
             next += 1;
         }
         for start in play.cycles(now) {
             let arrival = &arrivals[start.gang];
             ends.push(Reverse((now + arrival.runs, start.gang)));
-            figures.add(&start, now - arrival.at);
+            used += start.nodes.len();
+            if start.gang >= warm_up {
+                figures.add(&start, now - arrival.at);
+            }
             running[start.gang].replace(start.clone());
         }
     }
@@ -183,10 +196,11 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     for load in &options.loads {
         let arrivals = arrivals(options, shape.nodes * shape.gpus, *load);
         for (name, nearness) in Nearness::ALL {
-            let row = play(shape, &arrivals, nearness).row(*load, name);
+            let row = play(shape, &arrivals, options.warm_up, nearness).row(*load, name);
             let figure = |key: &str| row[key].as_f64().unwrap_or(0.0);
             say!(
-                "load {load} %, {name}: {:.1} % of gangs in one HyperNode of their lowest tier, mean tier {:.2} of {:.2} with room, between neighbouring ranks {:.2} ({:.2} with ranks drawn at random), mean wait {:.0} s, 99 % within {:.0} s",
+                "load {load} %, {name}: {:.0} % in use, {:.1} % of gangs in one HyperNode of their lowest tier, mean tier {:.2} of {:.2} with room, between neighbouring ranks {:.2} ({:.2} with ranks drawn at random), mean wait {:.0} s, 99 % within {:.0} s",
+                figure("meanUsePercent"),
                 figure("inLowestPercent"),
                 figure("meanTier"),
                 figure("meanLowestTierWithRoom"),
@@ -210,7 +224,8 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         ),
     ]);
     Ok(json!({
-        "name": "network-load", "nodes": options.nodes, "gangs": options.gangs, "seed": options.seed,
+        "name": "network-load", "nodes": options.nodes, "gangs": options.gangs, "warmUp": options.warm_up,
+        "seed": options.seed,
         "rows": rows, "chart": chart, "cores": machine::cores(),
     }))
 }

@@ -90,11 +90,10 @@ pub(crate) fn domains(
 ) -> Result<Vec<Domain>, TopologyFault> {
     let (cluster, it) = (&*session.cluster, &session.cluster.jobs[job]);
     let groups = WaitingSubGroups::new(cluster, job, tasks);
-    let others = others(cluster, job, tasks);
     let together = Together {
         topology: it.topology.as_ref(),
-        placed: &cluster.nodes_of(others.iter()),
-        wanted: wanted(cluster, job, &others, &groups),
+        placed: &cluster.nodes_of(others(cluster, job, tasks).iter()),
+        wanted: wanted(cluster, job, tasks, &groups),
         whole: &groups.whole_required(cluster, job),
         inside: None,
     };
@@ -107,9 +106,10 @@ fn others(cluster: &Cluster, job: JobId, tasks: &[TaskId]) -> Vec<TaskId> {
     cluster.jobs[job].tasks.iter().filter(|task| !waiting.contains(task)).copied().collect()
 }
 
-/// How many of the waiting tasks of a job need nodes together: as many as it lacks of `minMember`, of its required
+/// How many of these waiting tasks of a job need nodes together: as many as it lacks of `minMember`, of its required
 /// sub-groups or of its roles, whichever is most.
-fn wanted(cluster: &Cluster, job: JobId, others: &[TaskId], groups: &WaitingSubGroups) -> u64 {
+pub(crate) fn wanted(cluster: &Cluster, job: JobId, tasks: &[TaskId], groups: &WaitingSubGroups) -> u64 {
+    let others = others(cluster, job, tasks);
     let it = &cluster.jobs[job];
     let reserved =
         others.iter().filter(|task| cluster.tasks[**task].status == Status::Pipelined).count() as u64;
@@ -117,12 +117,6 @@ fn wanted(cluster: &Cluster, job: JobId, others: &[TaskId], groups: &WaitingSubG
     let of_role = |role: &Role| u64::from(role.min.saturating_sub(role.counts.ready()));
     let of_roles = if it.asks_roles() { it.roles.iter().map(of_role).sum() } else { 0 };
     lacking.max(groups.pods_required()).max(of_roles.saturating_sub(reserved)).max(1)
-}
-
-/// How many of these waiting tasks of a job need nodes together.
-pub(crate) fn wanted_of(cluster: &Cluster, job: JobId, tasks: &[TaskId]) -> u64 {
-    let groups = WaitingSubGroups::new(cluster, job, tasks);
-    wanted(cluster, job, &others(cluster, job, tasks), &groups)
 }
 
 /// Those of the domains that are tried: the best of each tier.

@@ -8,7 +8,8 @@ use phalanx_framework::placement::NodeRanking;
 
 use super::{Figures, Inspection};
 use crate::gang::hyper_nodes;
-use crate::network::{self, Lack, Room, RoomOf};
+use crate::gang::sub_groups::WaitingSubGroups;
+use crate::network::{self, Lack, Room, RoomOf, WholeSubGroups};
 
 /// The HyperNode in which a job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ struct Asked {
     allowed: Vec<HyperNodeId>,
     /// How many need nodes together.
     wanted: u64,
+    /// The sub-groups that have to fit whole.
+    whole: Vec<WholeSubGroups>,
 }
 
 impl Domain {
@@ -78,8 +81,10 @@ impl Inspection<'_> {
         };
         let waits = |task: &TaskId| cluster.tasks[*task].status == Status::Pending;
         let waiting: Vec<TaskId> = it.tasks.iter().copied().filter(waits).collect();
-        let wanted = hyper_nodes::wanted_of(cluster, job, &waiting);
-        Some(Asked { tasks: it.tasks.clone(), allowed, wanted })
+        let groups = WaitingSubGroups::new(cluster, job, &waiting);
+        let wanted = hyper_nodes::wanted(cluster, job, &waiting, &groups);
+        let whole = groups.whole_required(cluster, job);
+        Some(Asked { tasks: it.tasks.clone(), allowed, wanted, whole })
     }
 
     /// Of the sub-group that the reason names.
@@ -103,7 +108,7 @@ impl Inspection<'_> {
         allowed.retain(is_inside);
         let held = tasks.iter().filter(|task| cluster.tasks[**task].status.is_allocated()).count();
         let wanted = u64::from(policy.size).saturating_sub(held as u64).max(1);
-        Some(Asked { tasks, allowed, wanted })
+        Some(Asked { tasks, allowed, wanted, whole: Vec::new() })
     }
 
     fn rejected(&self, job: JobId, asked: &Asked) -> Vec<RejectedDomain> {
@@ -112,9 +117,9 @@ impl Inspection<'_> {
         let tasks: Vec<TaskId> = asked.tasks.iter().filter(waits).copied().collect();
         let mut placement = NodeRanking::new(0);
         let room = Room::in_cluster(cluster, &self.tiers, &mut placement, &tasks, RoomOf::FutureIdle, &[]);
+        let fits = network::fits(cluster, &room, &asked.whole, wanted);
         let of = |id: &HyperNodeId| {
-            let nodes = &cluster.hyper_nodes.get(*id).nodes;
-            let fits = room.on(nodes);
+            let (nodes, fits) = (&cluster.hyper_nodes.get(*id).nodes, fits(*id));
             (fits < wanted).then(|| (fits, room.lack(cluster, nodes, wanted), *id))
         };
         let mut rejected: Vec<(u64, Lack, _)> = asked.allowed.iter().filter_map(of).collect();
