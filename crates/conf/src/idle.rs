@@ -9,17 +9,20 @@ use crate::yaml::{Content, Key, Node};
 /// Warns of each; `arguments` is the mapping of a plugin, and those that count of it are the plugin's.
 pub(crate) fn check(plugin: &PluginConf, arguments: &Node, problems: &mut Problems) {
     match plugin.name.as_str() {
-        "binpack" => {
-            let listed = Listed::of(arguments, "binpack.resources");
-            let keys = keys(arguments).filter(|key| plugin.args.get(&key.text).is_some());
-            listed.check(
-                keys.filter_map(|key| Some((key, key.text.strip_prefix("binpack.resources.")?))),
-                problems,
-            );
+        "binpack" => weights(plugin, arguments, "binpack.resources", problems),
+        "network-topology-aware" => {
+            weights(plugin, arguments, "hypernode.binpack.resources", problems);
         }
         "resource-strategy-fit" => strategies(arguments, problems),
         _ => {}
     }
+}
+
+/// Weights `LIST.NAME` of names that the argument `LIST` does not have.
+fn weights(plugin: &PluginConf, arguments: &Node, list: &'static str, problems: &mut Problems) {
+    let keys = keys(arguments).filter(|key| plugin.args.get(&key.text).is_some());
+    let named = keys.filter_map(|key| Some((key, key.text.strip_prefix(list)?.strip_prefix('.')?)));
+    Listed::of(arguments, list).check(named, problems);
 }
 
 fn strategies(arguments: &Node, problems: &mut Problems) {

@@ -82,29 +82,39 @@ impl Session<'_> {
         }
         self.network_order()?;
         let Some(chosen) = self.chosen_nodes.as_ref().filter(|chosen| chosen.job == job) else {
-            let of_job =
-                self.near(self.cluster.jobs[job].topology.as_ref(), task, &self.cluster.jobs[job].tasks);
-            return within(of_job, self.near_sub_group(job, task));
+            return near_peers(self.cluster, job, task);
         };
         if chosen.for_sub_group {
             return chosen.nodes.clone();
         }
-        within(chosen.nodes.clone(), self.near_sub_group(job, task))
+        within(chosen.nodes.clone(), near_sub_group(self.cluster, job, task))
     }
+}
 
-    fn near_sub_group(&self, job: JobId, task: TaskId) -> Option<NodeSet> {
-        let (policy, peers) = self.cluster.sub_group_of(job, task)?;
-        self.near(policy.topology.as_ref(), task, &peers)
-    }
+/// The nodes that the network topologies of a job and of its sub-group leave to a task, beside the nodes of the other
+/// tasks; `None` for all.
+pub(crate) fn near_peers(cluster: &Cluster, job: JobId, task: TaskId) -> Option<NodeSet> {
+    let it = &cluster.jobs[job];
+    let of_job = near(cluster, it.topology.as_ref(), task, &it.tasks);
+    within(of_job, near_sub_group(cluster, job, task))
+}
 
-    /// The nodes that are in one HyperNode with the nodes of the other tasks.
-    fn near(&self, topology: Option<&NetworkTopology>, task: TaskId, tasks: &[TaskId]) -> Option<NodeSet> {
-        let cluster = &*self.cluster;
-        let others = tasks.iter().filter(|other| **other != task);
-        match cluster.domains_of(topology, &cluster.nodes_of(others)) {
-            Ok(domains) => domains.map(|domains| cluster.nodes_within(&domains)),
-            Err(_) => Some(NodeSet::from([])),
-        }
+fn near_sub_group(cluster: &Cluster, job: JobId, task: TaskId) -> Option<NodeSet> {
+    let (policy, peers) = cluster.sub_group_of(job, task)?;
+    near(cluster, policy.topology.as_ref(), task, &peers)
+}
+
+/// The nodes that are in one HyperNode with the nodes of the other tasks.
+fn near(
+    cluster: &Cluster,
+    topology: Option<&NetworkTopology>,
+    task: TaskId,
+    tasks: &[TaskId],
+) -> Option<NodeSet> {
+    let others = tasks.iter().filter(|other| **other != task);
+    match cluster.domains_of(topology, &cluster.nodes_of(others)) {
+        Ok(domains) => domains.map(|domains| cluster.nodes_within(&domains)),
+        Err(_) => Some(NodeSet::from([])),
     }
 }
 

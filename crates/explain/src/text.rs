@@ -169,7 +169,7 @@ fn job_lines(job: &JobFacts, names: usize) -> Vec<String> {
         lines.extend(remedies("It would be admitted", admission));
         lines.push("Whether its pods would run then is not known: they do not exist yet".to_owned());
     }
-    lines.extend(remedies(if grows { "These would run" } else { "It would run" }, &job.remedies));
+    lines.extend(remedies(if grows { "More of these would run" } else { "It would run" }, &job.remedies));
     lines
 }
 
@@ -257,8 +257,9 @@ fn why(who: &str, why: &Why, names: usize) -> Vec<String> {
     }
     if !why.domains.is_empty() {
         lines.push("HyperNodes without room for it:".to_owned());
-        lines.extend(why.domains.iter().take(DOMAINS_MAX).map(rejected));
-        let more = why.domains.len().saturating_sub(DOMAINS_MAX);
+        let shown = DOMAINS_MAX.max(names);
+        lines.extend(why.domains.iter().take(shown).map(rejected));
+        let more = why.domains.len().saturating_sub(shown);
         lines.extend((more > 0).then(|| format!("  and {more} more")));
     }
     if !why.holders.is_empty() {

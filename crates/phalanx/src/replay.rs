@@ -73,6 +73,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(BadInput(in_file(args, "found no start of a scheduler, which replay begins with")).into());
     }
     let Count { cycles, decisions } = count;
+    if cycles == 0 {
+        tell(format_args!("note: {}", in_file(args, "it has no cycle, so nothing was replayed")));
+        return Ok(());
+    }
     tell(format_args!(
         "{} and {} replayed, all as recorded",
         counted(cycles, "cycle"),

@@ -98,7 +98,7 @@ fn suggested(error: &Error) -> Option<String> {
 fn another_file(error: &Error, args: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidArg) else { return None };
     let at = args.iter().position(|arg| arg == OsStr::new(value))?;
-    let flag = args.get(at.checked_sub(2)?)?.to_str()?;
+    let flag = args.get(at.checked_sub(2)?)?.to_str().filter(|_| !value.starts_with('-'))?;
     ["-f", "--filename"].contains(&flag).then(|| format!("{flag} {value}, or a folder behind one {flag}"))
 }
 

@@ -33,7 +33,7 @@ use crate::failed_searches::SearchKey;
 use crate::feasibility::FeasibilityBounds;
 use crate::gang::sub_groups::{Part, WaitingSubGroups};
 use crate::gang::{TaskQueue, hyper_nodes, repair, takeover};
-use crate::network::{ChosenNodes, Room};
+use crate::network::{ChosenNodes, Room, RoomOf};
 use crate::order::{self, JobsByQueue};
 use crate::plan::{self, Plan};
 use crate::reservation;
@@ -381,9 +381,17 @@ fn eviction_domains(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Opt
     let mut gone: Vec<TaskId> =
         potential_victims::each(session, preemptor).into_iter().map(|it| it.0).collect();
     gone.retain(|task| potential_victims::may_go(session, preemptor.mode, *task));
-    let room = Room::after_evictions(session, &preemptor.tasks, &gone);
-    let domains = hyper_nodes::domains(session, preemptor.job, &preemptor.tasks, &room).unwrap_or_default();
-    let domains = hyper_nodes::best_of_each_tier(session.cluster, domains, most);
+    let Preemptor { job, tasks, .. } = preemptor;
+    let room = Room::after_evictions(session, tasks, &gone);
+    let domains = match hyper_nodes::domains(session, *job, tasks, &room) {
+        Ok(domains) => hyper_nodes::best_of_each_tier(session.cluster, domains, most),
+        // None can be freed: the search in one that is large enough tells why.
+        Err(_) => {
+            let room = Room::new(session, tasks, RoomOf::Allocatable);
+            let large = hyper_nodes::domains(session, *job, tasks, &room).unwrap_or_default();
+            large.into_iter().take(1).collect()
+        }
+    };
     domains.into_iter().map(|domain| domain.nodes).collect()
 }
 

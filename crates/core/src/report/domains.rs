@@ -63,7 +63,9 @@ impl Inspection<'_> {
     /// that have no room for it: those with the most room first; of several, those that lack the least.
     pub fn rejected_domains(&self, job: JobId) -> Vec<RejectedDomain> {
         let cluster = self.cluster();
-        if !cluster.jobs[job].is_pending() {
+        let of_topology =
+            |refusal: &&Refusal| matches!(refusal, Refusal::Topology(fault) if !fault.is_of_room());
+        if !cluster.jobs[job].is_pending() || self.refusals(job).iter().any(|it| of_topology(&it)) {
             return Vec::new();
         }
         let asked = self.asked_by_sub_group(job).or_else(|| self.asked_by(job));

@@ -13,6 +13,7 @@ use phalanx_plugins::PLUGINS;
 use super::{GroupReport, QueueReport, groups, job_report, queue_report};
 use crate::backlog::Refusals;
 use crate::cycle::Scheduler;
+use crate::network;
 use crate::reservation::{ReservationReport, Reservations};
 use crate::session::{job_order, queue_order};
 use phalanx_cluster::diagnosis::Refusal;
@@ -153,7 +154,11 @@ impl Inspection<'_> {
             cluster.place(task, Status::Pending, None);
         }
         let tiers = Tiers::open(PLUGINS, &self.snapshot.conf, &cluster, self.snapshot.now);
-        let rows = NodeRanking::new(0).scores(&cluster, &tiers, task);
+        let honoured = tiers.every().any(|plugin| plugin.network_order().is_some());
+        let job = cluster.tasks[task].job.filter(|_| honoured);
+        let near = job.and_then(|job| network::near_peers(&cluster, job, task));
+        let mut rows = NodeRanking::new(0).scores(&cluster, &tiers, task);
+        rows.retain(|row| near.as_ref().is_none_or(|near| near.binary_search(&row.node).is_ok()));
         let row = |row: phalanx_framework::placement::NodeScore| NodeScores {
             node: cluster.nodes[row.node].name.clone(),
             later: row.fit == Fit::FutureIdle,

@@ -241,6 +241,13 @@ fn a_pod_that_is_created_again_goes_back_to_its_hyper_node() {
 
 /// The pods that are evicted for a gang of two with this topology, of which those with these numbers may be.
 fn evicted_on(racks: u32, topology: NetworkTopology, victims: &[u32]) -> Vec<String> {
+    let mut evicted = full_racks(racks, topology, victims).cycle().evicted;
+    evicted.sort();
+    evicted
+}
+
+/// Racks of two nodes, each with a pod that fills it, and a gang of two of higher priority.
+fn full_racks(racks: u32, topology: NetworkTopology, victims: &[u32]) -> TestCluster {
     let mut test = TestCluster::with(one_tier(&["allocate", "gangpreempt"], &PLUGINS));
     for at in 0..2 * racks {
         test.add(node(&format!("n{at}"), "cpu=8"));
@@ -262,9 +269,15 @@ fn evicted_on(racks: u32, topology: NetworkTopology, victims: &[u32]) -> Vec<Str
     for at in 0..2 {
         test.add(PodInfo { priority: Some(10), ..member("g", at, "cpu=8") });
     }
-    let mut evicted = test.cycle().evicted;
-    evicted.sort();
-    evicted
+    test
+}
+
+#[test]
+fn a_gang_for_which_no_hyper_node_can_be_freed_is_told_what_protects_the_pods() {
+    let mut test = full_racks(4, hard(1), &[]);
+    test.cycle();
+    let reasons = test.reasons("g").join("; ");
+    assert!(reasons.contains("there is no pod that may be evicted for it"), "{reasons}");
 }
 
 #[test]

@@ -15,8 +15,9 @@ fn is_of_job(group: &PodGroupInfo) -> bool {
 impl Waiting<'_> {
     /// Members with which the job would run, or fewer that it needs.
     pub(super) fn missing_members(&self) -> Vec<Choice<'_>> {
-        let fixes = [self.gates(), self.more_pods(), self.fewer_needed(), self.sub_groups()];
-        vec![Choice::Each(fixes.into_iter().flatten().collect()), Choice::First(self.jobs_before())]
+        let fixes = [self.gates(), self.more_pods(), self.fewer_needed()];
+        let fixes = Choice::Each(fixes.into_iter().flatten().collect());
+        vec![fixes, Choice::First(self.no_sub_groups()), Choice::First(self.jobs_before())]
     }
 
     fn gates(&self) -> Option<Fix<'_>> {
@@ -77,12 +78,21 @@ impl Waiting<'_> {
         (found > 0 && found < group.min_member).then(fix)
     }
 
-    fn sub_groups(&self) -> Option<Fix<'_>> {
-        let policy = self.group.as_ref()?.sub_groups.iter().find(|policy| policy.min > 0)?;
-        let edit = |cluster: &Cluster| {
-            self.with_group(cluster, |group| group.sub_groups.iter_mut().for_each(|policy| policy.min = 0))
+    /// Without `minSubGroups` of one entry of `subGroupPolicy`, or of all.
+    fn no_sub_groups(&self) -> Vec<Fix<'_>> {
+        let Some(group) = &self.group else { return Vec::new() };
+        let required = group.sub_groups.iter().enumerate().filter(|(_, policy)| policy.min > 0);
+        let required: Vec<usize> = required.map(|(at, _)| at).collect();
+        let each = required.iter().map(|at| vec![*at]);
+        let all = Some(required.clone()).filter(|all| all.len() > 1);
+        let without = |entries: Vec<usize>| {
+            let names: Vec<&str> = entries.iter().map(|at| &*group.sub_groups[*at].name).collect();
+            let text = format!("without minSubGroups of subGroupPolicy {}", names.join(" and "));
+            Fix::new(text, move |cluster: &Cluster| {
+                self.with_group(cluster, |group| entries.iter().for_each(|at| group.sub_groups[*at].min = 0))
+            })
         };
-        Some(Fix::new(format!("without minSubGroups of subGroupPolicy {}", policy.name), edit))
+        each.chain(all).map(without).collect()
     }
 
     /// `minResources` beyond what the pods request. Those of a Job are the sum of what its pods request.

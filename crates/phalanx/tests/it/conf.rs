@@ -37,6 +37,15 @@ fn check_finds_no_problem_in_shipped_files_and_prints_one_line() {
 }
 
 #[test]
+fn a_weight_of_a_resource_that_does_not_count_in_hyper_nodes_is_warned_of() {
+    let text = "actions: allocate, backfill\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n- plugins:\n  \
+                - {name: network-topology-aware, arguments: {hypernode.binpack.resources.a/b: 3}}\n";
+    let ran = phalanx_in(folder(&[]).path(), &["conf", "check", "-"], text);
+    let expected = "hypernode.binpack.resources.a/b has no effect, for hypernode.binpack.resources does not list \"a/b\"";
+    assert!(ran.text().contains(expected), "{ran:?}");
+}
+
+#[test]
 fn warnings_fail_only_when_strict() {
     let folder = folder(&[(
         "conf.yaml",

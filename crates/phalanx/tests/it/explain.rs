@@ -188,6 +188,26 @@ fn pods_of_the_same_owner_are_not_told_to_finish() {
 }
 
 #[test]
+fn only_nodes_that_the_network_topology_allows_are_compared_for_a_pod() {
+    let conf = "actions: allocate\ntiers:\n- plugins: [{name: gang}, {name: predicates}, {name: network-topology-aware}]\n";
+    let nodes: String = (0..4).map(|at| node(&format!("n{at}"), 8)).collect();
+    let rack = |name: &str, nodes: &str| {
+        format!(
+            "---\napiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {{name: {name}}}\n\
+             spec: {{tier: 1, members: [{{type: Node, selector: {{regexMatch: {{pattern: '{nodes}'}}}}}}]}}\n"
+        )
+    };
+    let racks = rack("r0", "n[01]") + &rack("r1", "n[23]");
+    let gang = group("g", 2)
+        .replace("minMember: 2", "minMember: 2, networkTopology: {mode: hard, highestTierAllowed: 1}");
+    let manifest = nodes + &racks + &gang + &members("g", 2, 2);
+    let folder = folder(&[("m.yaml", &manifest), ("c.conf", conf)]);
+    let args = ["explain", "pod/g-1", "-f", "m.yaml", "--scheduler-conf", "c.conf"];
+    let ran = phalanx_in(folder.path(), &args, "");
+    assert!(ran.text().contains("2 feasible nodes, by score"), "{ran:?}");
+}
+
+#[test]
 fn why_a_pod_is_on_its_node_is_told_by_the_scores_of_plugins() {
     let conf = "actions: allocate, backfill\ntiers:\n- plugins: [{name: gang}, {name: predicates}, {name: binpack}, {name: nodeorder}]\n";
     let manifest = node("n1", 8) + &node("n2", 4) + &node("n3", 1) + &pod("p", 2, "", "");

@@ -15,8 +15,9 @@ use phalanx_sim::{Manifests, Options, ReadOptions, Simulation, counting_clock};
 use crate::run::{folder, phalanx_in};
 use crate::scenarios::{Explain, cases, explain_of, name_of};
 
-/// What the head of the lines with changes begins with: "It would run", "It would be admitted", "These would run".
-const HEADS: [&str; 2] = ["\nIt would ", "\nThese would "];
+/// What the head of the lines with changes begins with: "It would run", "It would be admitted", "More of these would
+/// run".
+const HEADS: [&str; 2] = ["\nIt would ", "\nMore of these would "];
 
 /// What is wrong with the answer of `explain`.
 fn wrong_answer(case: &Path, explain: &Explain) -> Vec<String> {

@@ -60,7 +60,7 @@ function ofJob({ place, queue, domain, why, remedies, admission, members }) {
     ['Place', place ? [[`${first(place)} waiting in queue ${queue.name}`, queue.place && queue.place.of > 1 ? `; its queue is ${first(queue.place)}` : '']] : []],
     ['Stopped at', why.gate ? [[GATES[why.gate] || why.gate]] : []],
     ...(admission ? [would('It would be admitted', admission)] : []),
-    would(members.placed > 0 && members.missing === 0 ? 'These would run' : 'It would run', remedies),
+    would(members.placed > 0 && members.missing === 0 ? 'More of these would run' : 'It would run', remedies),
     ['Held by', why.holders.map((held) => [`${held.resource}${within(held)}: `, [...each(held.queues, held.resource, 'queue '), ...foreign(held)].join(', '),
       held.jobs.length > 0 ? el('small', {}, ' (', each(held.jobs, held.resource).join(', '), rest(held.others), ')') : ''])],
     ['HyperNodes', (why.domains || []).slice(0, 5).map((it) => [link('hypernode', it.hyperNode), ` (tier ${it.tier}): room for ${it.fits} of ${it.wanted}` +
