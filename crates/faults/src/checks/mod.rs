@@ -125,6 +125,7 @@ impl Checks {
             Effect::Evicted(pod) => {
                 if let Some((gang, _)) = member(pod)
                     && !self.just_bound(gang, now)
+                    && !self.a_node_just_went(now)
                 {
                     self.evictions.push(Eviction { at: now, gang });
                 }
@@ -143,6 +144,11 @@ impl Checks {
     fn just_bound(&self, victim: usize, now: Micros) -> bool {
         let of_another = |(at, gang): &(Micros, usize)| *gang != victim && now - at < TRIED_AGAIN;
         self.last_bound.iter().flatten().any(of_another)
+    }
+
+    /// The scheduler may not know yet that the node is gone for whose room it evicts.
+    fn a_node_just_went(&self, now: Micros) -> bool {
+        self.gone.values().any(|at| now - at < SEEN)
     }
 
     fn bound(&mut self, pod: &str, server: &Server, now: Micros) {
