@@ -41,10 +41,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let live = (wide || args.output == Form::Text) && io::stdout().is_terminal();
     remote::run("show queues", async {
         let place = args.scheduler.place_or_usual()?;
-        let client = args.scheduler.open(&place, &args.connection, VIEWER).await?;
+        let mut client = args.scheduler.open(&place, &args.connection, VIEWER).await?;
         let namespace = args.namespace.as_deref();
         if live {
-            let mut client = client;
             loop {
                 let shown = match client.top(namespace).await {
                     Ok(top) => painted(&text(&top, ROWS_ON_TERMINAL, wide)),

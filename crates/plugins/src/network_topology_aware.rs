@@ -68,7 +68,8 @@ struct NetworkTopologyAware {
 impl NetworkTopologyAware {
     fn new(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
-        let weight = |key: &str| args.weight(key, 1);
+        // What is written and out of range counts as the default, as scheduler.conf's warning says.
+        let weight = |key: &str| Some(args.weight(key, 1)).filter(|weight| *weight >= 0).unwrap_or(1);
         let mut resources: Vec<(String, i64)> = ["cpu", "memory"]
             .map(|name| (name.to_owned(), weight(&format!("hypernode.binpack.{name}"))))
             .into();
@@ -81,7 +82,7 @@ impl NetworkTopologyAware {
             honours: opening.flags.on(Flag::HyperNodeGradient),
             weight: if opening.flags.on(Flag::HyperNodeOrder) { weight("weight") } else { 0 },
             resources,
-            eviction_domains: most.max(1) as usize,
+            eviction_domains: (if most > 0 { most } else { EVICTION_DOMAINS }) as usize,
         }
     }
 }
@@ -120,8 +121,21 @@ impl NetworkOrder for NetworkTopologyAware {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_cluster::event::Event;
-    use phalanx_framework::testing::cluster_of;
+    use phalanx_cluster::event::{Event, Time};
+    use phalanx_framework::conf::Value;
+    use phalanx_framework::testing::{cluster_of, opened};
+
+    #[test]
+    fn arguments_out_of_range_count_as_their_defaults() {
+        const MOST: &str = "hypernode.gradient.evict.max-hypernodes";
+        let cluster = cluster_of([] as [Event; 0]);
+        for (written, weight, domains) in [(-2, 1, 8), (0, 0, 8), (3, 3, 3)] {
+            let list = ["weight", "hypernode.binpack.cpu", MOST].map(|name| (name, Value::Int(written)));
+            let plugin = opened(NetworkTopologyAware::new, &cluster, Time(0), &list);
+            assert_eq!((plugin.weight, plugin.resources[0].1), (weight, weight), "{written}");
+            assert_eq!(plugin.eviction_domains, domains, "{written}");
+        }
+    }
 
     /// Computed by hand: (4/8 + 6/16) / 2 * 100 = 43.75.
     #[test]

@@ -125,7 +125,7 @@ impl Checks {
             Effect::Evicted(pod) => {
                 if let Some((gang, _)) = member(pod)
                     && !self.just_bound(gang, now)
-                    && !self.a_node_just_went(now)
+                    && !self.node_just_deleted(now)
                 {
                     self.evictions.push(Eviction { at: now, gang });
                 }
@@ -147,7 +147,7 @@ impl Checks {
     }
 
     /// The scheduler may not know yet that the node is gone for whose room it evicts.
-    fn a_node_just_went(&self, now: Micros) -> bool {
+    fn node_just_deleted(&self, now: Micros) -> bool {
         self.gone.values().any(|at| now - at < SEEN)
     }
 

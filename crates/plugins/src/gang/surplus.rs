@@ -55,14 +55,15 @@ impl GangSurplus {
 /// its tasks are surplus.
 #[derive(Default)]
 struct SubGroupSurplus {
-    whole: Vec<WholeSubGroup>,
+    whole: Vec<CountedSubGroup>,
     /// The whole sub-group of a task, as an index.
     of_task: FxHashMap<TaskId, usize>,
     /// By entry of `subGroupPolicy`: whole sub-groups beyond `minSubGroups`.
     by_entry: Vec<u32>,
 }
 
-struct WholeSubGroup {
+/// A sub-group with at least `subGroupSize` ready tasks.
+struct CountedSubGroup {
     entry: usize,
     /// Ready tasks beyond `subGroupSize`.
     tasks: u32,
@@ -89,14 +90,14 @@ impl SubGroupSurplus {
         let ready = group.tasks.iter().filter(|task| cluster.tasks[**task].status.is_ready()).count() as u32;
         if let Some(tasks) = ready.checked_sub(entry.size) {
             self.of_task.extend(group.tasks.into_iter().map(|task| (task, self.whole.len())));
-            self.whole.push(WholeSubGroup { entry: group.policy, tasks });
+            self.whole.push(CountedSubGroup { entry: group.policy, tasks });
         }
     }
 
     /// Takes a task: one beyond the size of its sub-group, or the first of a sub-group that is not required.
     fn take(&mut self, task: TaskId) -> bool {
         let Some(at) = self.of_task.get(&task).copied() else { return true };
-        let WholeSubGroup { entry, tasks } = &mut self.whole[at];
+        let CountedSubGroup { entry, tasks } = &mut self.whole[at];
         if *tasks > 0 {
             *tasks -= 1;
             return true;
