@@ -64,6 +64,14 @@ impl Question {
         groups.chain(pods).map(ToString::to_string).collect()
     }
 
+    /// What else has this name in the namespace: a PodGroup, or a pod.
+    pub fn other_kind(&self, cluster: &Cluster) -> Option<Subject> {
+        let others = [Subject::PodGroup, Subject::Pod].into_iter().filter(|other| *other != self.subject);
+        let mut others = others.map(|subject| Self { subject, ..self.clone() });
+        let found = others.find(|other| other.namespaces(cluster).contains(&self.namespace));
+        found.map(|other| other.subject)
+    }
+
     /// The pods that are meant, of all namespaces.
     fn pods<'c>(&self, cluster: &'c Cluster) -> impl Iterator<Item = TaskId> + use<'c, '_> {
         let is = |task: &Task| match &self.subject {

@@ -2,13 +2,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use phalanx_cluster::event::Key;
 use phalanx_explain::{Explanation, Question, Subject};
-use phalanx_runtime::api::client::Place;
-use phalanx_runtime::journal::{self, Happened, Line, Reader, history};
+use phalanx_runtime::api::client::SchedulerClient;
+use phalanx_runtime::journal::{NoPast, Past, Reader};
 use phalanx_sim::{Detail, Options, Simulation, counting_clock, expected_starts};
 
-use crate::exit::{BadInput, counted, print, tell};
+use crate::exit::{BadInput, counted, tell};
 use crate::flag;
 use crate::inputs::{self, ClusterArgs, ConfArgs};
 use crate::remote::{self, output::Form};
@@ -34,10 +33,11 @@ pub(crate) struct Args {
     /// Its namespace; without it, that of the context for a live cluster, and default for files
     #[arg(short, long, value_parser = flag::namespace())]
     namespace: Option<String>,
-    /// Say instead what was decided about a pod, a PodGroup or a Job of Volcano, when and why, by the journal of a
-    /// scheduler (--journal-path); the full files before it are read too
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scheduler_conf", "scheduler", "live"])]
-    journal: Option<PathBuf>,
+    /// Say instead what was decided about a pod, a PodGroup or a Job of Volcano, when and why, by the journal of the
+    /// live scheduler, or by that in a file (the full files before it are read too); the scheduler writes one with
+    /// --journal-path
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["files", "scheduler_conf"])]
+    journal: Option<Journal>,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -47,6 +47,19 @@ pub(crate) struct Args {
     /// How to show the answer
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     output: Form,
+}
+
+/// Where a journal is.
+#[derive(Clone, Debug)]
+enum Journal {
+    OfScheduler,
+    File(PathBuf),
+}
+
+impl From<&str> for Journal {
+    fn from(text: &str) -> Self {
+        if text.is_empty() { Self::OfScheduler } else { Self::File(text.into()) }
+    }
 }
 
 /// A kind, or a kind and a name.
@@ -87,28 +100,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(journal) = &args.journal {
         return past(args, journal);
     }
-    let answer = match args.scheduler.place() {
-        Some(place) => live(args, &place)?,
-        None => simulated(args)?,
-    };
+    // A question that cannot be asked is told before a cluster is looked for.
+    args.question(DEFAULT_NAMESPACE)?;
+    let answer = live(args)?.map_or_else(|| simulated(args), Ok)?;
     args.output.print(&answer, |detail| match detail {
         Detail::Short => answer.to_string(),
         Detail::Wide => answer.wide(),
     })
 }
 
-/// What the live scheduler tells.
-fn live(args: &Args, place: &Place) -> Result<Explanation> {
+/// What the live scheduler tells, where it answers.
+fn live(args: &Args) -> Result<Option<Explanation>> {
     remote::run("explain", async {
-        let question = args.question(&args.live_namespace().await)?;
-        let client = args.scheduler.open(place, &args.cluster.connection, VIEWER).await?;
-        client.explain(&question).await
+        let explain = async |client: SchedulerClient| {
+            client.explain(&args.question(&args.live_namespace().await)?).await
+        };
+        args.scheduler.ask((&args.cluster, &args.conf), explain).await
     })
 }
 
 fn simulated(args: &Args) -> Result<Explanation> {
-    // A question that cannot be asked is told before a cluster is looked for.
-    args.question(DEFAULT_NAMESPACE)?;
     let source = args.cluster.source(&args.conf)?;
     let namespace = args.namespace.as_deref().or(source.namespace()).unwrap_or(DEFAULT_NAMESPACE);
     let question = args.question(namespace)?;
@@ -120,74 +131,65 @@ fn simulated(args: &Args) -> Result<Explanation> {
         manifests.has_run_times().then(|| expected_starts(conf.clone(), manifests.clone(), &options));
     let mut simulation = Simulation::new(manifests, conf, &options);
     simulation.run_cycles(CYCLES, &mut counting_clock());
-    let is_copy = !args.cluster.has_files();
-    let mut answer = simulation.explain(&question).ok_or_else(|| missing(&simulation, &question, is_copy))?;
+    let mut answer = simulation.explain(&question).ok_or_else(|| missing(&simulation, &question))?;
     expected.unwrap_or_default().tell(&mut answer);
     Ok(answer)
 }
 
-/// What a journal tells, a line for each decision.
-fn past(args: &Args, journal: &Path) -> Result<()> {
-    let question = args.question(args.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE))?;
-    let Question { subject, namespace, name } = &question;
-    let key = Key::new(namespace, name);
-    let (kind, subject) = match subject {
-        Subject::Pod => ("pod", journal::Subject::Pod(key.clone())),
-        Subject::PodGroup => ("PodGroup", journal::Subject::PodGroup(key.clone())),
-        Subject::Owner(kind) if kind == "Job" => ("Job", journal::Subject::Job(key.clone())),
-        Subject::Owner(kind) => {
-            let fault =
-                "--journal tells of pods, PodGroups and Jobs of Volcano, expected pod, podgroup or job";
-            return Err(BadInput(format!("{fault} in place of {kind}")).into());
+/// What a journal tells, a line for each decision: that in a file, or that of the live scheduler.
+fn past(args: &Args, journal: &Journal) -> Result<()> {
+    let (past, source) = match journal {
+        Journal::OfScheduler => (live_past(args)?, "the scheduler's journal".to_owned()),
+        Journal::File(_) if args.scheduler.place().is_some() => {
+            let fault = "found --journal FILE beside --live or --scheduler, expected one of them";
+            return Err(BadInput(fault.to_owned()).into());
+        }
+        Journal::File(path) => {
+            let question = args.question(args.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE))?;
+            let past = Past::of(Reader::new(path), &question);
+            (past.map_err(|why| no_past(path, &why))?, path.display().to_string())
         }
     };
-    let (mut told, mut times, mut found) = (Vec::new(), Vec::new(), false);
-    let mut begins_with_start = None;
-    for line in Reader::new(journal) {
-        let line = line.map_err(|error| BadInput(error.to_string()))?;
-        begins_with_start.get_or_insert(matches!(line, Line::Start(_)));
-        if let Line::Cycle(cycle) = &line {
-            times.truncate(1);
-            times.push(cycle.time.clone());
-        }
-        if let Line::Dropped(lines) = &line {
-            told.push(format!("{} missing here\n", counted(*lines as usize, "journal line")));
-        }
-        for Happened { time, cycle, what } in history(&line, &subject) {
-            told.push(format!("{time}  {what} (cycle {cycle})\n"));
-            found = true;
-        }
+    if let (false, Some([first, _])) = (past.is_whole && past.left_out == 0, &past.reach) {
+        tell(match past.left_out {
+            0 => format!(
+                "note: {source}: it reaches back to {first} only; what was decided before is not told"
+            ),
+            lines => format!("note: {source}: {} before these left out", counted(lines, "line")),
+        });
     }
-    if !found {
-        let when = match times.as_slice() {
-            [] => "it has no cycle".to_owned(),
-            [only] => format!("it has one cycle, of {only}"),
-            [first, last, ..] => format!("it reaches from {first} to {last}"),
-        };
-        let path = journal.display();
-        return Err(BadInput(format!("{path}: nothing was decided about {kind} {key}; {when}")).into());
-    }
-    if let (Some(false), Some(first)) = (begins_with_start, times.first()) {
-        let path = journal.display();
-        tell(format_args!(
-            "note: {path}: it reaches back to {first} only; what was decided before is not told"
-        ));
-    }
-    print(&told.concat())
+    args.output.print(&past, |_| past.to_string())
 }
 
-fn missing(simulation: &Simulation, question: &Question, is_copy: bool) -> BadInput {
+fn no_past(journal: &Path, why: &NoPast) -> BadInput {
+    match why {
+        NoPast::Kind(_) | NoPast::Unreadable(_) => BadInput(why.to_string()),
+        NoPast::Nothing { .. } => BadInput(format!("{}: {why}", journal.display())),
+    }
+}
+
+fn live_past(args: &Args) -> Result<Past> {
+    remote::run("explain", async {
+        let question = args.question(&args.live_namespace().await)?;
+        let place = args.scheduler.place_or_usual()?;
+        let client = args.scheduler.open(&place, &args.cluster.connection, VIEWER).await?;
+        client.past(&question).await
+    })
+}
+
+fn missing(simulation: &Simulation, question: &Question) -> BadInput {
     let Question { subject, namespace, name } = question;
     let elsewhere: Vec<String> = simulation.namespaces_of(question).into_iter().collect();
-    let hint = match elsewhere.as_slice() {
-        [] => String::new(),
-        [only] => format!("; there is one in namespace {only} (-n {only})"),
-        several => format!("; there are some in namespaces {}", several.join(", ")),
+    let other = simulation.other_kind(question);
+    let hint = match (elsewhere.as_slice(), other) {
+        (_, Some(other)) => format!("; there is {other} {namespace}/{name}"),
+        ([], None) => String::new(),
+        ([only], None) => format!("; there is one in namespace {only} (-n {only})"),
+        (several, None) => format!("; there are some in namespaces {}", several.join(", ")),
     };
     let what = match subject {
         Subject::Owner(_) => "owns no PodGroup and no pod in the input",
         Subject::PodGroup | Subject::Pod => "is not in the input",
     };
-    let live = if is_copy { "; --live, or --scheduler URL, asks the scheduler itself" } else { "" };
-    BadInput(format!("{subject} {namespace}/{name} {what}{hint}{live}"))
+    BadInput(format!("{subject} {namespace}/{name} {what}{hint}"))
 }

@@ -41,6 +41,10 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    fn are_usual(&self) -> bool {
+        self.scheduler_names == ["volcano"] && self.default_queue == "default"
+    }
+
     /// The scheduler name that a pod gets.
     pub(crate) fn first(&self) -> &str {
         self.scheduler_names.first().map_or("volcano", String::as_str)
@@ -77,8 +81,8 @@ impl ManifestArgs {
 /// Manifests in files, or the objects of a live cluster.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterArgs {
-    /// Manifests: a file, a folder, or - for standard input, as for simulate; may be given several times. Without it, a
-    /// copy of the live cluster
+    /// Manifests: a file, a folder, or - for standard input, as for simulate; may be given several times. Without it,
+    /// the live cluster
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -90,16 +94,22 @@ pub(crate) struct ClusterArgs {
 /// The scheduler.conf of a cluster.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConfArgs {
-    /// The configuration; without it, that of the live cluster's scheduler, and Volcano's built-in default for files
+    /// The configuration; without it, that of the live cluster's scheduler, and Volcano's built-in default for files.
+    /// The scheduler of a live cluster is not asked then, but a copy of its objects
     #[arg(id = "scheduler_conf", long = "scheduler-conf", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The ConfigMap with the live scheduler's configuration; without it, those of Phalanx's and Volcano's manifests
-    /// are looked for
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = flag::namespaced(), conflicts_with_all = ["scheduler_conf", "files", "scheduler"])]
+    /// The ConfigMap with the configuration for a copy of a live cluster; without it, those of Phalanx's and Volcano's
+    /// manifests are looked for
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = flag::namespaced(), conflicts_with_all = ["scheduler_conf", "files"])]
     scheduler_configmap: Option<(String, String)>,
 }
 
 impl ConfArgs {
+    /// Whether a file or a ConfigMap is named.
+    pub(crate) fn is_given(&self) -> bool {
+        self.file.is_some() || self.scheduler_configmap.is_some()
+    }
+
     /// The file, if one is given.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
@@ -110,6 +120,11 @@ impl ClusterArgs {
     /// Whether files are given.
     pub(crate) fn has_files(&self) -> bool {
         !self.files.is_empty()
+    }
+
+    /// Whether a live cluster is meant and no flag says how a copy of it is to be read.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.has_files() && self.names.are_usual()
     }
 
     /// The objects, and of a live cluster its configuration unless a file has it.
@@ -165,7 +180,7 @@ pub(crate) struct Source<'a> {
     /// Nothing is told of objects that are left out.
     silent: bool,
     names: &'a Names,
-    /// The name and the text of the live scheduler's configuration.
+    /// The name and the text of the configuration, where no file has it.
     deployed: Option<(String, String)>,
     /// The namespace of the live cluster's context.
     namespace: Option<String>,
@@ -173,12 +188,24 @@ pub(crate) struct Source<'a> {
 
 /// Files of manifests, and those that cannot be read.
 #[derive(Clone, Default)]
-struct Files {
+pub(crate) struct Files {
     files: Vec<Manifest>,
     faults: Vec<BadInput>,
 }
 
 impl Files {
+    /// Their texts, by name.
+    pub(crate) fn texts(&self) -> Result<Vec<(String, String)>, BadInput> {
+        if !self.faults.is_empty() {
+            return Err(all_of(&self.faults));
+        }
+        let text = |Manifest { name, contents }: &Manifest| match contents {
+            Contents::File(path) => Ok((name.clone(), text(path)?)),
+            Contents::Text(text) => Ok((name.clone(), text.to_string())),
+        };
+        self.files.iter().map(text).collect()
+    }
+
     fn sources(&self) -> Vec<&dyn phalanx_sim::Source> {
         self.files.iter().map(|file| file as &dyn phalanx_sim::Source).collect()
     }
@@ -215,8 +242,13 @@ impl phalanx_sim::Source for Manifest {
 
 impl Source<'_> {
     /// With objects from these files, in place of those of the same kind and name.
-    pub(crate) fn with(self, files: &[PathBuf]) -> Self {
-        Self { instead: self::files(files), ..self }
+    pub(crate) fn with(self, instead: Files) -> Self {
+        Self { instead, ..self }
+    }
+
+    /// With this configuration, a name and a text, in place of that of the live scheduler.
+    pub(crate) fn configured(self, conf: (String, String)) -> Self {
+        Self { deployed: Some(conf), ..self }
     }
 
     /// For objects of which all was told already.
@@ -276,19 +308,6 @@ impl Source<'_> {
     }
 }
 
-/// The texts of files and folders, by name.
-pub(crate) fn named_texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, BadInput> {
-    let Files { files, faults } = files(paths);
-    if !faults.is_empty() {
-        return Err(all_of(&faults));
-    }
-    let text = |Manifest { name, contents }| match contents {
-        Contents::File(path) => Ok((name, text(&path)?)),
-        Contents::Text(text) => Ok((name, text.to_string())),
-    };
-    files.into_iter().map(text).collect()
-}
-
 /// Prints notes on extenders, metrics and quotas that a simulation does not ask for.
 pub(crate) fn tell_unasked(conf: &Conf, manifests: &Manifests) {
     for note in phalanx_sim::unasked(conf, manifests) {
@@ -336,7 +355,8 @@ pub(crate) fn text(file: &Path) -> Result<String, BadInput> {
     })
 }
 
-fn files(paths: &[PathBuf]) -> Files {
+/// Files and folders. Standard input is read here: it has no second time.
+pub(crate) fn files(paths: &[PathBuf]) -> Files {
     let (mut found, mut faults) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_dir() {

@@ -1,12 +1,13 @@
-//! How the API of a live scheduler is reached.
+//! How the API of a live scheduler is reached, and who is asked where no flag says it: that scheduler, or a copy.
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Arg;
-use phalanx_runtime::api::client::{Asker, LeaseRef, Place, SchedulerClient};
+use phalanx_runtime::api::client::{Asker, LeaseRef, Place, SchedulerClient, Unreachable};
 
-use crate::exit::{BadInput, plain};
+use crate::exit::{BadInput, plain, tell};
+use crate::inputs::{ClusterArgs, ConfArgs};
 use crate::remote::{Connection, bad_flag};
 
 /// The service account that lends its token for what the API shows.
@@ -15,7 +16,7 @@ pub(crate) const VIEWER: &str = "phalanx-viewer";
 /// A scheduler, and who asks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchedulerArgs {
-    /// Ask the live scheduler: the pod that holds this lease (volcano-system/volcano unless it is given), by a
+    /// Ask the live scheduler only: the pod that holds this lease (volcano-system/volcano unless it is given), by a
     /// port-forward through the API server
     #[arg(long, value_name = "NAMESPACE/LEASE", num_args = 0..=1, require_equals = true, default_missing_value = LeaseRef::USUAL)]
     live: Option<LeaseRef>,
@@ -31,9 +32,12 @@ pub(crate) struct SchedulerArgs {
     token_file: Option<PathBuf>,
 }
 
+/// Flags that count for files and copies of a cluster only.
+const OF_COPIES: [&str; 3] = ["files", "scheduler_conf", "scheduler_configmap"];
+
 /// A flag of a command that asks a live scheduler, or simulates what files say.
 pub(crate) fn not_live(flag: Arg) -> Arg {
-    if flag.get_id() == "files" || flag.get_id() == "scheduler_conf" {
+    if OF_COPIES.contains(&flag.get_id().as_str()) {
         flag.conflicts_with_all(["scheduler", "live"])
     } else {
         flag
@@ -53,6 +57,33 @@ impl SchedulerArgs {
             Some(place) => Ok(place),
             None => Ok(Place::Leader(LeaseRef::USUAL.parse().map_err(anyhow::Error::msg)?)),
         }
+    }
+
+    /// Asks the scheduler that is named, or else the usual one unless flags are given that count for copies only.
+    /// `None` where a copy is to tell: for such flags and, with a note, where the usual scheduler gives no answer.
+    pub(crate) async fn ask<T>(
+        &self,
+        (cluster, conf): (&ClusterArgs, &ConfArgs),
+        question: impl AsyncFnOnce(SchedulerClient) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let named = self.place().is_some();
+        if !named && (conf.is_given() || !cluster.is_plain()) {
+            return Ok(None);
+        }
+        let place = self.place_or_usual()?;
+        let refused = match self.open(&place, &cluster.connection, VIEWER).await {
+            Ok(client) => match question(client).await {
+                Err(error) if error.is::<Unreachable>() => error,
+                answer => return answer.map(Some),
+            },
+            Err(error) if error.is::<BadInput>() => return Err(error),
+            Err(error) => error,
+        };
+        if named {
+            return Err(refused);
+        }
+        tell(format_args!("note: a copy of the cluster is asked, not the scheduler: {refused:#}"));
+        Ok(None)
     }
 
     /// Its API. A user without a token borrows that of the service account.

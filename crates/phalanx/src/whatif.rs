@@ -3,15 +3,15 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use phalanx_framework::conf::Conf;
-use phalanx_runtime::api::client::Place;
+use phalanx_runtime::api::client::SchedulerClient;
 use phalanx_sim::{AddedNodes, Changes, Comparison, Manifests, Options, WhatIf};
 
 use crate::exit::BadInput;
 use crate::flag;
-use crate::inputs::{self, ClusterArgs, ConfArgs};
+use crate::inputs::{self, ClusterArgs, ConfArgs, Files};
 use crate::remote::{self, output::Form};
 use crate::runs::{self, RunArgs};
-use crate::scheduler_api::{SchedulerArgs, VIEWER, not_live};
+use crate::scheduler_api::{SchedulerArgs, not_live};
 
 /// Flags of `whatif`.
 #[derive(Debug, clap::Args)]
@@ -50,38 +50,64 @@ fn added(text: &str) -> Result<AddedNodes, String> {
     added.ok_or_else(|| "expected the name of a node, =, and a number from 1 to 100000".to_owned())
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let changes = Changes { drained: args.drain.clone(), added: args.add_nodes.clone() };
-    if args.with.is_empty() && changes == Changes::default() && args.new_conf.is_none() {
-        let expected = "expected --with, --drain, --add-nodes or --new-conf";
-        return Err(BadInput(format!("found no change, {expected}")).into());
+/// What is changed, with files read: standard input has no second time.
+struct Change {
+    nodes: Changes,
+    with: Option<Files>,
+    /// The name and the text of the configuration.
+    conf: Option<(String, String)>,
+}
+
+impl Change {
+    fn of(args: &Args) -> Result<Self, BadInput> {
+        let nodes = Changes { drained: args.drain.clone(), added: args.add_nodes.clone() };
+        let with = (!args.with.is_empty()).then(|| inputs::files(&args.with));
+        let conf = args.new_conf.as_deref().map(|file| Ok((inputs::shown(file), inputs::text(file)?)));
+        let change = Self { nodes, with, conf: conf.transpose()? };
+        if change.with.is_none() && change.conf.is_none() && change.nodes == Changes::default() {
+            let expected = "expected --with, --drain, --add-nodes or --new-conf";
+            return Err(BadInput(format!("found no change, {expected}")));
+        }
+        Ok(change)
     }
-    let comparison = match args.scheduler.place() {
-        Some(place) => live(args, changes, &place)?,
-        None => simulated(args, &changes)?,
+
+    fn question(&self, run: &RunArgs) -> Result<WhatIf, BadInput> {
+        Ok(WhatIf {
+            with: self.with.as_ref().map(Files::texts).transpose()?.unwrap_or_default(),
+            nodes: self.nodes.clone(),
+            new_conf: self.conf.as_ref().map(|(_, text)| text.clone()),
+            cycles: run.cycles,
+            seed: run.seed,
+        })
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let change = Change::of(args)?;
+    let comparison = match live(args, &change)? {
+        Some(comparison) => comparison,
+        None => simulated(args, change)?,
     };
     args.output.print(&comparison, |detail| comparison.to_table(["NOW", "AFTER"], detail))
 }
 
-/// What the live scheduler tells.
-fn live(args: &Args, nodes: Changes, place: &Place) -> Result<Comparison> {
-    let with = inputs::named_texts(&args.with)?;
-    let new_conf = args.new_conf.as_deref().map(inputs::text).transpose()?;
-    let question = WhatIf { with, nodes, new_conf, cycles: args.run.cycles, seed: args.run.seed };
+/// What the live scheduler tells, where it answers.
+fn live(args: &Args, change: &Change) -> Result<Option<Comparison>> {
     remote::run("ask what would change", async {
-        let client = args.scheduler.open(place, &args.cluster.connection, VIEWER).await?;
-        client.what_if(&question).await
+        let what_if = async |client: SchedulerClient| client.what_if(&change.question(&args.run)?).await;
+        args.scheduler.ask((&args.cluster, &args.conf), what_if).await
     })
 }
 
-fn simulated(args: &Args, changes: &Changes) -> Result<Comparison> {
+fn simulated(args: &Args, change: Change) -> Result<Comparison> {
     let options = Options {
         seed: args.run.seed,
         default_queue: args.cluster.names.default_queue.as_str().into(),
         ..Options::default()
     };
-    let [(conf, manifests), (new_conf, mut changed)] = read(args)?;
-    let drain = changed.change(changes, (&conf, &manifests), &options);
+    let Change { nodes, with, conf: new_conf } = change;
+    let [(conf, manifests), (new_conf, mut changed)] = read(args, with, new_conf)?;
+    let drain = changed.change(&nodes, (&conf, &manifests), &options);
     let drain = drain.map_err(|missing| BadInput(missing.to_string()))?;
     inputs::tell_unasked(&new_conf, &changed);
     let sides = [(conf, manifests), (new_conf.clone(), changed.clone())];
@@ -93,18 +119,28 @@ fn simulated(args: &Args, changes: &Changes) -> Result<Comparison> {
 }
 
 /// The configuration and the manifests before and after the change.
-fn read(args: &Args) -> Result<[(Conf, Manifests); 2]> {
+fn read(
+    args: &Args,
+    with: Option<Files>,
+    new_conf: Option<(String, String)>,
+) -> Result<[(Conf, Manifests); 2]> {
     let source = args.cluster.source(&args.conf)?;
     let old_conf = source.conf(args.conf.file())?;
-    let new_conf = args.new_conf.as_deref().or(args.conf.file());
-    let (new, manifests) = if args.with.is_empty() {
-        let new = source.read(new_conf)?;
-        let manifests = new.1.clone();
-        (new, manifests)
-    } else {
-        let (old, new) = (source.clone().silent(), source.with(&args.with));
-        let (old, new) = runs::at_once(|| old.manifests(), || new.read(new_conf));
-        (new?, old?)
+    let (changed, file) = match new_conf {
+        Some(conf) => (source.clone().configured(conf), None),
+        None => (source.clone(), args.conf.file()),
+    };
+    let (new, manifests) = match with {
+        None => {
+            let new = changed.read(file)?;
+            let manifests = new.1.clone();
+            (new, manifests)
+        }
+        Some(with) => {
+            let (old, new) = (source.silent(), changed.with(with));
+            let (old, new) = runs::at_once(|| old.manifests(), || new.read(file));
+            (new?, old?)
+        }
     };
     Ok([(old_conf, manifests), new])
 }

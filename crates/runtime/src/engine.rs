@@ -18,7 +18,7 @@ use tracing::{debug, info};
 
 use crate::api::Notes;
 use crate::clock::CycleClock;
-use crate::journal::{Journal, NoCapture, Recording};
+use crate::journal::{Journal, NoCapture, Recording, Wanted};
 use crate::outbox::driver;
 use crate::server::Health;
 use crate::telemetry::Telemetry;
@@ -37,8 +37,8 @@ pub enum Input {
     Lead,
     /// Somebody asks why a job waits; to be told what there is, or `None` where this process does not decide.
     Snapshot(oneshot::Sender<Option<Taken>>),
-    /// Somebody wants the inputs of all cycles so far; to be told where they are written.
-    Capture(oneshot::Sender<Result<Recording, NoCapture>>),
+    /// Somebody wants the journal so far; to be told where it is written.
+    Journal(Wanted, oneshot::Sender<Result<Recording, NoCapture>>),
     /// Somebody reads the metrics; to be told once those of queues and jobs are fresh.
     Scraped(oneshot::Sender<()>),
     /// No more cycles.
@@ -256,7 +256,7 @@ impl Engine {
             }
             Input::Scraped(tell) => self.scraped(tell),
             Input::Snapshot(tell) => self.asked.add(tell, self.clock.instant()),
-            Input::Capture(tell) => self.journal.hand_out(tell),
+            Input::Journal(wanted, tell) => self.journal.hand_out(wanted, tell),
             Input::Stop => return false,
         }
         true

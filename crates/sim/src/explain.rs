@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use phalanx_cluster::event::{Event, Key, PodInfo};
-use phalanx_explain::{Evicted, Explanation, Patience, Question, of_other_scheduler};
+use phalanx_explain::{Evicted, Explanation, Patience, Question, Subject, of_other_scheduler};
 
 use crate::simulation::Simulation;
 
@@ -50,6 +50,11 @@ impl Simulation {
             }
         });
         evicted.collect()
+    }
+
+    /// What else has this name in the namespace.
+    pub fn other_kind(&self, question: &Question) -> Option<Subject> {
+        question.other_kind(self.cluster())
     }
 
     /// The namespaces that have an object of this kind and name.

@@ -120,10 +120,15 @@ fn a_scheduler_is_found_by_its_lease_with_the_token_of_an_account() {
 
 #[test]
 fn without_files_a_live_cluster_is_explained_and_changed() {
+    let note = "note: a copy of the cluster is asked, not the scheduler: ";
     let explained = cluster().phalanx(&["explain", "pod", "p", "-n", "ml"]);
     assert!(explained.text().contains("1 Insufficient cpu"), "{explained:?}");
+    assert!(explained.stderr.starts_with(note), "{explained:?}");
     let changed = cluster().phalanx(&["whatif", "--add-nodes", "n1=2"]);
-    assert!(changed.text().starts_with("No difference"), "{changed:?}");
+    assert!(changed.text().starts_with("No difference") && changed.stderr.starts_with(note), "{changed:?}");
+    // A configuration or names of schedulers are those of a copy.
+    let copied = cluster().phalanx(&["explain", "pod", "p", "-n", "ml", "--scheduler-name", "volcano,other"]);
+    assert!(copied.text().contains("1 Insufficient cpu") && !copied.stderr.contains(note), "{copied:?}");
 }
 
 /// A cluster with this ConfigMap and nothing else.
@@ -144,10 +149,10 @@ fn the_configuration_of_a_live_cluster_is_that_of_its_scheduler() {
     let ran = server().phalanx(&whatif);
     let place = "ConfigMap volcano-system/volcano-scheduler-configmap (volcano-scheduler.conf)";
     let note = format!("note: the configuration is that of {place}\n");
-    assert!(ran.code == 2 && ran.stderr.starts_with(&note), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains(&note), "{ran:?}");
     assert!(ran.stderr.contains(&format!("error: {place}:1:")), "{ran:?}");
     let none = with_configmap("/elsewhere", "", "").phalanx(&whatif);
-    assert!(none.stderr.starts_with("note: the configuration is Volcano's built-in default; "), "{none:?}");
+    assert!(none.stderr.contains("\nnote: the configuration is Volcano's built-in default; "), "{none:?}");
     let own = with_configmap("/api/v1/namespaces/ml/configmaps/mine", "scheduler.conf", wrong);
     let ran = own.phalanx(&[&whatif[..], &["--scheduler-configmap", "ml/mine"]].concat());
     assert!(ran.stderr.starts_with("error: ConfigMap ml/mine (scheduler.conf):1:"), "{ran:?}");

@@ -360,6 +360,8 @@ fn any_owner_of_pods_or_podgroups_is_explained() {
     let none = explain(&["job/none"]);
     let expected = "error: Job default/none owns no PodGroup and no pod in the input\n";
     assert_eq!((none.code, none.stderr.as_str()), (2, expected));
+    let other = explain(&["job/pg-of-torch"]);
+    assert!(other.stderr.ends_with(" in the input; there is PodGroup default/pg-of-torch\n"), "{other:?}");
     let nameless = explain(&["job"]);
     assert_eq!(nameless.stderr, "error: found kind job without a name, expected KIND NAME\n");
 }

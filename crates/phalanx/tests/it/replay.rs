@@ -1,18 +1,26 @@
-//! `phalanx replay`, and `explain --journal`: journals in, what was decided out.
+//! `phalanx replay`, and `explain --journal`: journals in, what was decided out. With `WRITE_SAMPLE_JOURNAL=1`, the
+//! journal in `config/examples` is written anew.
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use phalanx_cluster::GroupWait;
 use phalanx_cluster::event::{
-    Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodLife, PodRef, PodRequests, QueueGate, QueueInfo, Time,
+    Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodLife, PodPhase, PodRef, PodRequests, QueueGate,
+    QueueInfo, Time,
 };
 use phalanx_runtime::journal::{Cycle, Line, Start};
 use serde_json::Value;
 
-use crate::run::{Ran, folder, phalanx_in};
+use crate::run::{Ran, folder, phalanx, phalanx_in};
 
 const CONF: &str = "actions: enqueue, allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n";
 
 fn start(inputs: bool) -> Line<Value> {
+    start_of(inputs, CONF)
+}
+
+fn start_of(inputs: bool, conf: &str) -> Line<Value> {
     Line::Start(Box::new(Start {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         inputs,
@@ -21,17 +29,21 @@ fn start(inputs: bool) -> Line<Value> {
         group_wait: GroupWait::Never,
         sampling: None,
         backoff: phalanx_runtime::scheduler::BackoffTimes::default(),
-        conf: inputs.then(|| CONF.into()),
+        conf: inputs.then(|| conf.into()),
     }))
 }
 
 fn pod(name: &str) -> PodInfo {
+    pod_of("train", name)
+}
+
+fn pod_of(group: &str, name: &str) -> PodInfo {
     PodInfo {
         pod: PodRef { namespace: "ml".into(), name: name.into(), uid: name.into() }.into(),
         created: Time(1),
         life: PodLife::default(),
         ours: true,
-        group: Some("train".into()),
+        group: Some(group.into()),
         queue: None,
         role: "".into(),
         index: None,
@@ -79,15 +91,34 @@ fn text(lines: &[Line<Value>]) -> String {
     lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
 }
 
+fn config(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config").join(path)
+}
+
 fn run(journal: &str, args: &[&str]) -> Ran {
     phalanx_in(folder(&[("journal", journal)]).path(), args, "")
 }
 
 /// A cycle as it is decided now.
 fn decided() -> Vec<Value> {
-    let ran = run(&text(&[start(true), events(), cycle(vec![])]), &["replay", "journal", "-o", "json"]);
-    let line: Value = serde_json::from_str(&ran.stdout).unwrap();
+    decided_last(&[start(true), events()])
+}
+
+/// What a cycle after these lines decides.
+fn decided_last(lines: &[Line<Value>]) -> Vec<Value> {
+    let journal = text(&[lines, &[cycle_after(lines, vec![])]].concat());
+    let ran = run(&journal, &["replay", "journal", "-o", "json"]);
+    let line: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
     line["cycle"]["decisions"].as_array().unwrap().clone()
+}
+
+/// The cycle after these lines: a second after the one before it.
+fn cycle_after(lines: &[Line<Value>], decisions: Vec<Value>) -> Line<Value> {
+    let before = lines.iter().filter(|line| matches!(line, Line::Cycle(_))).count();
+    let Line::Cycle(first) = cycle(decisions) else { return cycle(Vec::new()) };
+    let time = first.time.replace("10Z", &format!("{}Z", 10 + before));
+    let now = Time(first.now.0 + 1_000 * before as i64);
+    Line::Cycle(Cycle { number: first.number + before as u64, time, now, ..first })
 }
 
 #[test]
@@ -199,10 +230,57 @@ fn explain_tells_what_a_journal_and_its_full_files_say_of_a_pod() {
     assert!(group.text().contains("2 pods bound to n1 (cycle 1)\n"), "{group:?}");
     assert!(group.text().contains("pod ml/train-0 evicted by action reclaim for web/serving"), "{group:?}");
     let nobody = explain(&["pod", "other"]);
-    let expected = "error: journal: nothing was decided about pod ml/other; it reaches from 2026-11-22T14:03:10Z \
+    let expected = "error: journal: nothing was decided about pod ml/other; the journal reaches from 2026-11-22T14:03:10Z \
                     to 2026-11-22T14:03:10Z\n";
     assert_eq!((nobody.code, &*nobody.stderr), (2, expected));
     assert_eq!(explain(&["job/train"]).text(), group.text(), "the PodGroup of the Job");
     let other = "error: --journal tells of pods, PodGroups and Jobs of Volcano, expected pod, podgroup or job in place of Deployment\n";
     assert_eq!(explain(&["deploy", "train"]).stderr, other);
+}
+
+/// A gang of low priority fills a node, until one of high priority takes two of its places.
+fn sample() -> Vec<Line<Value>> {
+    let class = |name: &str, value| Event::PriorityClass { name: name.into(), value, global_default: false };
+    let gang = |name: &str, class: &str, pods| {
+        let key = Key::new("ml", name);
+        let class = Some(class.into());
+        let group = PodGroupInfo {
+            key,
+            uid: name.into(),
+            min_member: 2,
+            priority_class: class,
+            ..Default::default()
+        };
+        let pods = (0..pods).map(|index| Event::from(pod_of(name, &format!("{name}-{index}"))));
+        std::iter::once(group.into()).chain(pods).collect::<Vec<Event>>()
+    };
+    let Line::Events(room) = events() else { return Vec::new() };
+    let room = room.into_iter().take(2);
+    let running = (0..4).map(|index| {
+        let life = PodLife { node: Some("n1".into()), phase: PodPhase::Running, ..PodLife::default() };
+        PodInfo { life, ..pod(&format!("train-{index}")) }.into()
+    });
+    let mut lines = vec![start_of(true, &fs::read_to_string(config("preempt-and-reclaim.yaml")).unwrap())];
+    let conf = room.chain([class("low", 1), class("high", 10)]).chain(gang("train", "low", 4)).collect();
+    let gone = (0..4).map(|index| Event::PodGone(format!("train-{index}").into()));
+    for events in [conf, running.collect(), gang("urgent", "high", 2), gone.skip(2).collect()] {
+        lines.push(Line::Events(events));
+        let decisions = decided_last(&lines);
+        lines.push(cycle_after(&lines, decisions));
+    }
+    lines
+}
+
+#[test]
+fn the_journal_of_the_examples_is_replayed_and_explained() {
+    let path = config("examples/evicted.journal");
+    if std::env::var_os("WRITE_SAMPLE_JOURNAL").is_some() {
+        fs::write(&path, text(&sample())).unwrap();
+    }
+    let path = path.to_str().unwrap();
+    let replayed = phalanx(&["replay", path]);
+    assert!(replayed.text().contains("ml/urgent bound: "), "{replayed:?}");
+    assert!(replayed.stderr.ends_with(", all as recorded\n"), "{replayed:?}");
+    let why = phalanx(&["explain", "pod", "train-3", "-n", "ml", "--journal", path]);
+    assert!(why.text().contains("evicted by action preempt for ml/urgent: "), "{why:?}");
 }

@@ -1,4 +1,4 @@
-//! The recording of a running scheduler, sent as it is read: it may be larger than memory.
+//! The journal of a running scheduler, sent as it is read: it may be larger than memory.
 use std::io::{self, Read};
 use std::sync::mpsc as std_mpsc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Refused;
 use crate::engine::Input;
-use crate::journal::NoCapture;
+use crate::journal::{NoCapture, Recording, Wanted};
 use crate::server::Body;
 
 /// Its path, which nonResourceURLs of a ClusterRole allow. Not below `/api/`: Kubernetes' own role `system:discovery`
@@ -25,22 +25,32 @@ const CHUNK: usize = 64 << 10;
 
 /// The lines of the journal since the scheduler began.
 pub(super) async fn body(engine: &std_mpsc::Sender<Input>) -> Result<Body, Refused> {
-    let unavailable = |why: &str| Refused::new(StatusCode::SERVICE_UNAVAILABLE, why);
-    let (tell, told) = oneshot::channel();
-    engine.send(Input::Capture(tell)).map_err(|_| unavailable("the scheduler ends"))?;
-    let told = tokio::time::timeout(PATIENCE, told).await.map_err(|_| busy())?;
-    let recording = told.map_err(|_| unavailable("the scheduler ends"))?.map_err(|why| refused(&why))?;
+    let recording = recording(engine, Wanted::Replay).await?;
     let lines = tokio::task::spawn_blocking(move || recording.since_start()).await;
     Ok(stream(lines.map_err(|_| busy())?.map_err(|why| refused(&why))?))
 }
 
-fn busy() -> Refused {
+/// The files of the journal, with all that happened so far.
+pub(super) async fn recording(
+    engine: &std_mpsc::Sender<Input>,
+    wanted: Wanted,
+) -> Result<Recording, Refused> {
+    let ends = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "the scheduler ends");
+    let (tell, told) = oneshot::channel();
+    engine.send(Input::Journal(wanted, tell)).map_err(|_| ends())?;
+    let told = tokio::time::timeout(PATIENCE, told).await.map_err(|_| busy())?;
+    told.map_err(|_| ends())?.map_err(|why| refused(&why))
+}
+
+pub(super) fn busy() -> Refused {
     refused(&NoCapture::Busy)
 }
 
 fn refused(why: &NoCapture) -> Refused {
     let status = match why {
-        NoCapture::NoInputs | NoCapture::NoStart | NoCapture::Dropped => StatusCode::NOT_FOUND,
+        NoCapture::NoJournal | NoCapture::NoInputs | NoCapture::NoStart | NoCapture::Dropped => {
+            StatusCode::NOT_FOUND
+        }
         NoCapture::Busy => StatusCode::SERVICE_UNAVAILABLE,
         NoCapture::Unreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };

@@ -16,6 +16,7 @@ use super::leader::Forward;
 pub use super::leader::LeaseRef;
 use super::{token, whatif};
 use crate::client::{self, BadFlag};
+use crate::journal::Past;
 use crate::outbox::driver::chain;
 
 /// Which scheduler is asked.
@@ -38,6 +39,14 @@ pub struct Asker<'a> {
     pub token: Option<&'a str>,
     /// The service account, in the namespace of the lease, that lends a token to a user who has none.
     pub account: &'a str,
+}
+
+/// No answer came from a scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot ask the scheduler at {server}: {why}")]
+pub struct Unreachable {
+    server: String,
+    why: String,
 }
 
 /// The API of one scheduler.
@@ -84,6 +93,12 @@ impl SchedulerClient {
         self.get(&format!("/api/v1/explain/{subject}/{namespace}/{name}")).await
     }
 
+    /// What its journal tells of an object.
+    pub async fn past(&self, question: &Question) -> Result<Past> {
+        let Question { subject, namespace, name } = question;
+        self.get(&format!("/api/v1/past/{subject}/{namespace}/{name}")).await
+    }
+
     /// Queues and waiting jobs: of all namespaces, or of one.
     pub async fn top(&self, namespace: Option<&str>) -> Result<Top> {
         let query = namespace.map(|name| format!("?namespace={name}")).unwrap_or_default();
@@ -126,7 +141,7 @@ impl SchedulerClient {
             kube::Error::Api(status) => anyhow!("{}", status.message),
             error => {
                 let why = self.forward.as_ref().and_then(Forward::failed).unwrap_or_else(|| chain(&error));
-                anyhow!("cannot ask the scheduler at {}: {why}", self.server)
+                Unreachable { server: self.server.clone(), why }.into()
             }
         }
     }

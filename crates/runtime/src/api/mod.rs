@@ -1,5 +1,5 @@
 //! The scheduler's own API: read-only answers on why jobs wait, for who may list PodGroups; for who may get their
-//! paths, a recording of what was decided, and profiles.
+//! paths, a capture of the scheduler, and profiles.
 //!
 //! An answer costs the scheduling thread a copy of what it knows, at most one a second and while no cycle is due. All
 //! else happens on another thread, one answer at a time.
@@ -9,6 +9,7 @@ pub mod client;
 mod evictions;
 mod leader;
 mod page;
+mod past;
 mod profile;
 mod snapshots;
 mod token;
@@ -26,7 +27,7 @@ use phalanx_core::report::Snapshot;
 use phalanx_explain::{Patience, Question, Subject, Top};
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{debug, warn};
 
 use crate::engine::Input;
@@ -89,6 +90,8 @@ pub struct Api {
     profiler: Option<Profiler>,
     /// Answers are made one at a time.
     turn: Arc<Semaphore>,
+    /// So are those for which the journal is read: this may take seconds, and other answers do not wait for it.
+    reading: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Api {
@@ -108,6 +111,7 @@ impl Api {
             names: Names::default(),
             profiler: None,
             turn: Arc::new(Semaphore::new(1)),
+            reading: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -160,6 +164,9 @@ impl Api {
                 StatusCode::NOT_FOUND,
                 "no profiles are made: start the scheduler with --profiling",
             )),
+            (path, _) if path.starts_with(past::PREFIX) => {
+                Ok(response(StatusCode::OK, JSON, whole(self.past(path, headers).await?)))
+            }
             _ => Ok(response(StatusCode::OK, JSON, whole(self.data(uri, headers).await?))),
         }
     }
@@ -179,9 +186,7 @@ impl Api {
         &self,
         make: impl FnOnce(&Snapshot) -> Result<Vec<u8>, Refused> + Send + 'static,
     ) -> Result<Vec<u8>, Refused> {
-        let late = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests before this one");
-        let turn = Arc::clone(&self.turn).acquire_owned();
-        let turn = tokio::time::timeout(TURN, turn).await.map_err(|_| late())?.map_err(|_| late())?;
+        let turn = turn(&self.turn).await?;
         let snapshot = self.snapshots.get(TURN).await?;
         let made = tokio::task::spawn_blocking(move || {
             // The turn ends with the answer, also where who asked has hung up.
@@ -194,6 +199,20 @@ impl Api {
             Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made"))
         })
     }
+}
+
+/// The right to make an answer, once those before it are made.
+async fn turn(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refused> {
+    let late = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests before this one");
+    let turn = tokio::time::timeout(TURN, Arc::clone(turns).acquire_owned()).await;
+    turn.map_err(|_| late())?.map_err(|_| late())
+}
+
+/// A kind, a namespace and a name.
+fn question([kind, namespace, name]: [&str; 3]) -> Option<Question> {
+    let question =
+        || Question { subject: Subject::named(kind), namespace: namespace.to_owned(), name: name.to_owned() };
+    (!namespace.is_empty() && !name.is_empty()).then(question)
 }
 
 /// An answer, or why there is none.
@@ -216,10 +235,7 @@ impl Asked {
         let path = uri.path().strip_prefix("/api/v1/")?;
         let parts: Vec<&str> = path.split('/').collect();
         match parts[..] {
-            ["explain", kind, namespace, name] if !namespace.is_empty() && !name.is_empty() => {
-                let (namespace, name) = (namespace.to_owned(), name.to_owned());
-                Some(Self::Explain(Question { subject: Subject::named(kind), namespace, name }))
-            }
+            ["explain", kind, namespace, name] => question([kind, namespace, name]).map(Self::Explain),
             ["top"] => Some(Self::Top(match uri.query() {
                 None | Some("") => None,
                 Some(query) => Some(query.strip_prefix("namespace=")?.to_owned()),
@@ -249,7 +265,11 @@ impl Asked {
                     Subject::Owner(_) => "owns no PodGroup and no pod that the scheduler knows",
                     Subject::PodGroup | Subject::Pod => "is not known to the scheduler",
                 };
-                let unknown = || format!("{subject} {namespace}/{name} {what}");
+                let unknown = || {
+                    let other = question.other_kind(&snapshot.cluster);
+                    let other = other.map(|other| format!("; there is {other} {namespace}/{name}"));
+                    format!("{subject} {namespace}/{name} {what}{}", other.unwrap_or_default())
+                };
                 let mut answer = answer.ok_or_else(|| Refused::new(StatusCode::NOT_FOUND, unknown()))?;
                 if !sees_all {
                     answer.for_namespace(namespace);

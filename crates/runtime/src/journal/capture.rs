@@ -1,16 +1,29 @@
-//! A capture: what the journal of a running scheduler holds since that scheduler began.
+//! What the journal of a running scheduler holds: all of it, or a capture, which is what it holds since that scheduler
+//! began.
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::file::files;
 
 /// As much of a line as shows its kind.
 const HEAD: u64 = 12;
 
-/// Why there is no capture.
+/// What is wanted of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// What was decided, as far as it is there.
+    Decisions,
+    /// All that cycles have read and decided, which can be replayed.
+    Replay,
+}
+
+/// Why nothing is handed out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoCapture {
+    /// There is no journal.
+    #[error("this scheduler writes no journal: start it with --journal-path")]
+    NoJournal,
     /// The inputs of cycles are not recorded.
     #[error(
         "this scheduler does not record what its cycles read: start it with --journal-path and --journal-inputs"
@@ -41,7 +54,15 @@ impl From<io::Error> for NoCapture {
 
 /// The files of a journal as they were at one time, oldest first: what is written or renamed later changes nothing.
 #[derive(Debug)]
-pub struct Recording(Vec<(File, u64)>);
+pub struct Recording(pub(super) Vec<Part>);
+
+/// A file of a journal, up to its length at that time.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    pub(super) length: u64,
+}
 
 /// Where a line begins.
 #[derive(Clone, Copy)]
@@ -61,9 +82,9 @@ enum Found {
 impl Recording {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let open = |path| {
-            let file = File::open(path)?;
+            let file = File::open(&path)?;
             let length = file.metadata()?.len();
-            Ok((file, length))
+            Ok(Part { path, file, length })
         };
         files(path).into_iter().map(open).collect::<io::Result<_>>().map(Self)
     }
@@ -71,8 +92,8 @@ impl Recording {
     /// The lines from the last start on, with which `phalanx replay` begins.
     pub fn since_start(self) -> Result<impl Read + Send, NoCapture> {
         let mut found = Found::Nothing;
-        for (at, (file, length)) in self.0.iter().enumerate() {
-            look_through(at, file.take(*length), &mut found)?;
+        for (at, part) in self.0.iter().enumerate() {
+            look_through(at, (&part.file).take(part.length), &mut found)?;
         }
         let start = match found {
             Found::Start(position) => position,
@@ -80,7 +101,7 @@ impl Recording {
             Found::Gap => return Err(NoCapture::Dropped),
         };
         let mut lines: Box<dyn Read + Send> = Box::new(io::empty());
-        for (at, (mut file, length)) in self.0.into_iter().enumerate().skip(start.file) {
+        for (at, Part { mut file, length, .. }) in self.0.into_iter().enumerate().skip(start.file) {
             let begin = if at == start.file { start.offset } else { 0 };
             file.seek(SeekFrom::Start(begin))?;
             lines = Box::new(lines.chain(file.take(length - begin)));

@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use phalanx_core::decision::Decision;
 use tracing::{error, info, warn};
 
-use super::capture::{NoCapture, Recording};
+use super::capture::{NoCapture, Recording, Wanted};
 use super::line::Line;
 use super::{Order, Queued};
 use crate::metrics::Metrics;
@@ -148,8 +148,9 @@ pub(super) fn write_all(
     while let Ok(order) = orders.recv() {
         let line = match order {
             Order::Write(line) => line,
-            Order::HandOut(tell) => {
-                let complete = if lost == 0 { Ok(()) } else { Err(NoCapture::Dropped) };
+            Order::HandOut(wanted, tell) => {
+                let is_complete = lost == 0 || wanted == Wanted::Decisions;
+                let complete = if is_complete { Ok(()) } else { Err(NoCapture::Dropped) };
                 // Who asked may have gone.
                 let _ = tell.send(complete.and_then(|()| Ok(Recording::of(&file.options.path)?)));
                 continue;

@@ -1,5 +1,5 @@
 //! What a journal tells of one pod or PodGroup.
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use phalanx_cluster::event::Key;
 use serde_json::Value;
@@ -15,6 +15,16 @@ pub enum Subject {
     PodGroup(Key),
     /// A Job of Volcano: the PodGroup that has its name.
     Job(Key),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(key) => write!(f, "pod {key}"),
+            Self::PodGroup(key) => write!(f, "PodGroup {key}"),
+            Self::Job(key) => write!(f, "Job {key}"),
+        }
+    }
 }
 
 /// One thing that happened.

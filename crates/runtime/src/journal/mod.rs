@@ -8,6 +8,7 @@ mod capture;
 mod file;
 mod history;
 mod line;
+mod past;
 mod read;
 mod replay;
 mod stopwatch;
@@ -27,10 +28,11 @@ use phalanx_framework::extender::{Extender, ExtenderRecorder};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-pub use capture::{NoCapture, Recording};
+pub use capture::{NoCapture, Recording, Wanted};
 pub use file::{JournalOptions, files};
 pub use history::{Happened, Subject, history, words};
 pub use line::{Cycle, Line, Start};
+pub use past::{NoPast, Past};
 pub use read::{ReadError, Reader};
 pub use replay::{Difference, Replay, ReplayError, Replayed};
 pub use stopwatch::{Clock, Reading, ReplayClock};
@@ -86,7 +88,7 @@ enum Order {
     /// Write a line.
     Write(Line<Decision>),
     /// Hand out the files as they are now.
-    HandOut(oneshot::Sender<Result<Recording, NoCapture>>),
+    HandOut(Wanted, oneshot::Sender<Result<Recording, NoCapture>>),
 }
 
 /// The thread that writes.
@@ -119,7 +121,7 @@ impl Writer {
         match self.order(Order::Write(line)) {
             None => return true,
             Some(Order::Write(line)) => self.queued.leave(&line),
-            Some(Order::HandOut(_)) => {}
+            Some(Order::HandOut(..)) => {}
         }
         false
     }
@@ -236,18 +238,20 @@ impl Journal {
         }
     }
 
-    /// Has the files handed out once all that happened so far is written, where they can be replayed.
-    pub fn hand_out(&self, tell: oneshot::Sender<Result<Recording, NoCapture>>) {
+    /// Has the files handed out once all that happened so far is written, where they hold what is wanted.
+    pub fn hand_out(&self, wanted: Wanted, tell: oneshot::Sender<Result<Recording, NoCapture>>) {
         // Who asked may have gone.
         let refuse = |tell: oneshot::Sender<_>, why| drop(tell.send(Err(why)));
-        match &self.writer {
-            Some(writer) if self.inputs && self.dropped == 0 => {
-                if let Some(Order::HandOut(tell)) = writer.order(Order::HandOut(tell)) {
+        match (wanted, &self.writer) {
+            (Wanted::Decisions, None) => refuse(tell, NoCapture::NoJournal),
+            (Wanted::Replay, writer) if writer.is_none() || !self.inputs => refuse(tell, NoCapture::NoInputs),
+            (Wanted::Replay, Some(_)) if self.dropped > 0 => refuse(tell, NoCapture::Dropped),
+            (_, Some(writer)) => {
+                if let Some(Order::HandOut(_, tell)) = writer.order(Order::HandOut(wanted, tell)) {
                     refuse(tell, NoCapture::Busy);
                 }
             }
-            Some(_) if self.inputs => refuse(tell, NoCapture::Dropped),
-            _ => refuse(tell, NoCapture::NoInputs),
+            (Wanted::Replay, None) => refuse(tell, NoCapture::NoInputs),
         }
     }
 

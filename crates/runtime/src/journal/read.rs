@@ -1,12 +1,14 @@
 //! Reads the files of a journal, oldest first.
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Read as _, Take};
 use std::path::{Path, PathBuf};
 
+use phalanx_cluster::event::Time;
 use serde_json::Value;
 
+use super::capture::{Part, Recording};
 use super::file::files;
-use super::line::Line;
+use super::line::{Cycle, Line};
 use crate::client::plain;
 
 /// A journal that cannot be read.
@@ -36,27 +38,54 @@ pub enum ReadError {
 /// dropped.
 #[derive(Debug)]
 pub struct Reader {
-    files: std::vec::IntoIter<PathBuf>,
-    open: Option<(PathBuf, BufReader<File>)>,
+    files: std::vec::IntoIter<Unopened>,
+    open: Option<(PathBuf, BufReader<Take<File>>)>,
     number: usize,
     /// Some line was read: so half a line is no file of another kind.
     known: bool,
+    /// The name without which the decisions of a cycle need not be read.
+    name: Option<String>,
+}
+
+/// A file that comes later.
+#[derive(Debug)]
+enum Unopened {
+    Path(PathBuf),
+    Part(Part),
 }
 
 impl Reader {
     /// Reads `PATH` and the full files before it, `PATH.1` and so on.
     pub fn new(path: &Path) -> Self {
-        Self { files: files(path).into_iter(), open: None, number: 0, known: false }
+        Self::of(files(path).into_iter().map(Unopened::Path).collect())
+    }
+
+    /// Reads what a running scheduler has handed out.
+    pub fn of_recording(recording: Recording) -> Self {
+        Self::of(recording.0.into_iter().map(Unopened::Part).collect())
+    }
+
+    fn of(files: Vec<Unopened>) -> Self {
+        Self { files: files.into_iter(), open: None, number: 0, known: false, name: None }
+    }
+
+    /// The same lines, but without events, and without the decisions of cycles that do not mention this name: most of
+    /// a journal is not taken apart.
+    pub fn about(self, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..self }
     }
 
     fn next_line(&mut self) -> Option<Result<Line<Value>, ReadError>> {
         loop {
             if self.open.is_none() {
-                let path = self.files.next()?;
-                match File::open(&path) {
-                    Ok(file) => (self.open, self.number) = (Some((path, BufReader::new(file))), 0),
-                    Err(error) => return Some(Err(unreadable(&path, error))),
-                }
+                let (path, file) = match self.files.next()? {
+                    Unopened::Part(Part { path, file, length }) => (path, file.take(length)),
+                    Unopened::Path(path) => match File::open(&path) {
+                        Ok(file) => (path, file.take(u64::MAX)),
+                        Err(error) => return Some(Err(unreadable(&path, error))),
+                    },
+                };
+                (self.open, self.number) = (Some((path, BufReader::new(file))), 0);
             }
             let (path, file) = self.open.as_mut()?;
             let mut text = Vec::new();
@@ -64,7 +93,8 @@ impl Reader {
                 Ok(0) => self.open = None,
                 Ok(_) => {
                     self.number += 1;
-                    let line = serde_json::from_slice(&text);
+                    let skimmed = self.name.as_ref().and_then(|name| skimmed(&text, name));
+                    let line = skimmed.map_or_else(|| serde_json::from_slice(&text), Ok);
                     let (known, half) = (self.known, line.is_err());
                     self.known |= !half;
                     return Some(match line {
@@ -80,6 +110,22 @@ impl Reader {
             }
         }
     }
+}
+
+/// A line that has nothing of what is looked for: no decision about this name.
+fn skimmed(line: &[u8], name: &str) -> Option<Line<Value>> {
+    if line.starts_with(b"{\"events\":") {
+        return Some(Line::Events(Vec::new()));
+    }
+    let line = str::from_utf8(line).ok().filter(|line| line.starts_with("{\"cycle\":"))?;
+    if line.contains(name) {
+        return None;
+    }
+    let (_, time) = line.split_once("\"time\":\"")?;
+    let (time, _) = time.split_once('"')?;
+    let (number, now, time) = (0, Time(0), time.to_owned());
+    let (decisions, stopwatch, extenders) = Default::default();
+    Some(Line::Cycle(Cycle { number, time, now, decisions, stopwatch, extenders }))
 }
 
 fn unreadable(path: &Path, error: io::Error) -> ReadError {

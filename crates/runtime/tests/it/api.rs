@@ -98,7 +98,7 @@ fn start(leads: bool) -> Running {
                     let snapshot = || Arc::new(scheduler.snapshot(&cluster));
                     let _ = tell.send(leads.then(|| Taken { snapshot: snapshot(), took: Duration::ZERO }));
                 }
-                Input::Capture(tell) => Journal::default().hand_out(tell),
+                Input::Journal(wanted, tell) => Journal::default().hand_out(wanted, tell),
                 _ => {}
             }
         }
@@ -118,6 +118,19 @@ impl Running {
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         (status, serde_json::from_slice(&body).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn what_a_journal_tells_is_for_who_may_list_podgroups_of_the_namespace() {
+    let running = start(true);
+    for (path, expected, said) in [
+        ("pod/other/old-0", 403, "ann may not list podgroups.scheduling.volcano.sh in namespace other"),
+        ("pod/ns/new-0", 404, "this scheduler writes no journal: start it with --journal-path"),
+        ("pod/new-0", 404, "no such path: /api/v1/past/pod/new-0"),
+    ] {
+        let (status, body) = running.get(&format!("/api/v1/past/{path}"), Some("ann")).await;
+        assert_eq!((status, body["message"].as_str()), (expected, Some(said)), "{path}");
     }
 }
 

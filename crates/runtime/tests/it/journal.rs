@@ -12,13 +12,15 @@ use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
+use phalanx_explain::Question;
 use phalanx_framework::extender::NoExtender;
 use phalanx_framework::testing::{group, member, node, queue, running};
 use phalanx_runtime::api::Notes;
 use phalanx_runtime::clock::CycleClock;
 use phalanx_runtime::engine::{Engine, Input, Pace, SnapshotRequests};
 use phalanx_runtime::journal::{
-    Journal, JournalOptions, Line, NoCapture, Reader, Replay, Start, Subject, history,
+    Journal, JournalOptions, Line, NoCapture, NoPast, Past, Reader, Recording, Replay, Start, Subject,
+    Wanted, history,
 };
 use phalanx_runtime::metrics::Metrics;
 use phalanx_runtime::outbox::driver;
@@ -123,13 +125,25 @@ impl Recorded {
         }
     }
 
+    fn journal(&self, wanted: Wanted) -> Result<Recording, NoCapture> {
+        let (tell, told) = oneshot::channel();
+        self.inputs.send(Input::Journal(wanted, tell)).unwrap();
+        told.blocking_recv().unwrap()
+    }
+
     /// What a capture holds now.
     fn capture(&self) -> Result<Vec<u8>, NoCapture> {
-        let (tell, told) = oneshot::channel();
-        self.inputs.send(Input::Capture(tell)).unwrap();
         let mut lines = Vec::new();
-        told.blocking_recv().unwrap()?.since_start()?.read_to_end(&mut lines).unwrap();
+        self.journal(Wanted::Replay)?.since_start()?.read_to_end(&mut lines).unwrap();
         Ok(lines)
+    }
+
+    /// What is told of a pod now.
+    fn past(&self, name: &str) -> Result<Past, NoPast> {
+        let journal = Reader::of_recording(self.journal(Wanted::Decisions).unwrap());
+        let question =
+            Question { subject: phalanx_explain::Subject::Pod, namespace: "ns".into(), name: name.into() };
+        Past::of(journal, &question)
     }
 
     /// Waits until all is written.
@@ -261,6 +275,21 @@ fn only_a_scheduler_that_records_inputs_is_captured() {
     recorded.until(preemption(), is_evict);
     assert_eq!(recorded.capture(), Err(NoCapture::NoInputs));
     recorded.end();
+}
+
+#[test]
+fn a_running_scheduler_tells_what_its_journal_says_of_a_pod() {
+    for inputs in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut recorded = Recorded::new(JournalOptions { inputs, ..options(folder.path()) }, PREEMPT);
+        recorded.until(preemption(), is_evict);
+        let past = recorded.past("old-0").unwrap();
+        assert!(past.is_whole && past.lines.len() == 1, "{past:?}");
+        assert!(past.lines[0].contains("  evicted by action preempt for ns/first: "), "{past:?}");
+        let nothing = recorded.past("other").unwrap_err().to_string();
+        assert!(nothing.starts_with("nothing was decided about pod ns/other; the journal reaches from 20"));
+        recorded.end();
+    }
 }
 
 /// A full node, and a gang that preempts those on it.

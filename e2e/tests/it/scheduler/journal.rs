@@ -32,6 +32,8 @@ async fn a_running_scheduler_is_captured_and_replayed() -> Result<()> {
 
     let refused = ask(&cluster, &stranger, &["capture"]).await?;
     ensure!(refused.contains("may not get the path /debug/capture"), "{refused}");
+    let told = ask(&cluster, &reader, &["explain", "podgroup", "a", "--journal"]).await?;
+    ensure!(told.contains("4 pods bound to node-"), "{told}");
     let path = cluster.file("capture");
     std::fs::write(&path, ask(&cluster, &reader, &["capture"]).await?)?;
     let replayed = run(&["replay", path.to_str().context("a path")?]).await?;

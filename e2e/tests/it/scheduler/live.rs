@@ -28,6 +28,9 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 use super::api::{account, allow};
 use super::cluster::{Cluster, PodSpec, SOON};
 
+/// How an error of the client begins.
+const ASKED: &str = "cannot ask the scheduler at the pod that holds lease volcano-system/volcano: ";
+
 /// The part of a kubelet that forwards ports of its pods, here to one server, until it is dropped.
 struct Forwarding {
     port: u16,
@@ -183,6 +186,14 @@ async fn a_user_with_a_token_asks_the_scheduler_that_leads_by_the_kubeconfig_alo
     allow(&cluster, "ann").await?;
     let told = until_said(&ann, &explain, "  stopped at: nodes\n").await?;
     ensure!(told.starts_with("PodGroup default/late: Inqueue\n"), "{told}");
+    // The scheduler is asked without being told so; who cannot reach it is told that a copy is.
+    let told = run(&ann, &["explain", "podgroup", "late"]).await?;
+    ensure!(told.starts_with("PodGroup default/late: Inqueue\n") && !told.contains("note: "), "{told}");
+    let copied = run(&stranger, &["explain", "podgroup", "late"]).await?;
+    ensure!(
+        copied.contains(&format!("note: a copy of the cluster is asked, not the scheduler: {ASKED}{why}")),
+        "{copied}"
+    );
     until_said(&ann, &["top", "-n", "default"], "default/late").await?;
     Ok(())
 }
