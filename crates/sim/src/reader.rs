@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use phalanx_api::batch::Job;
 use phalanx_cache::{Invalid, Names};
 use phalanx_cluster::event::{Contradiction, ControllerRef, PodPhase, PodRef};
 use serde_json::{Map, Value};
@@ -355,8 +356,10 @@ impl Reader {
         match object {
             Object::ScopedQuota => self.notes.ignore(place, "ResourceQuota with scopes (v1)".to_owned()),
             object => {
-                if let Object::Pod(pod) = &object {
-                    self.leave(pod, scheduler);
+                match &object {
+                    Object::Pod(pod) => self.leave(pod, scheduler),
+                    Object::Controlled(ControlledObject::Job(job)) => self.leave_job(job),
+                    _ => {}
                 }
                 self.entries.push(Entry { object, dated });
             }
@@ -446,6 +449,15 @@ impl Reader {
         {
             let scheduler = scheduler.filter(|name| !name.is_empty());
             *self.left.entry(scheduler.unwrap_or_else(|| "default-scheduler".to_owned())).or_default() += 1;
+        }
+    }
+
+    /// Counts the pods that a Job gets for another scheduler.
+    fn leave_job(&mut self, job: &Job) {
+        let scheduler = &job.spec.scheduler_name;
+        let pods: i32 = job.spec.tasks.iter().map(|task| task.replicas).sum();
+        if job.status.is_none() && !self.names.is_ours(Some(scheduler)) {
+            *self.left.entry(scheduler.clone()).or_default() += usize::try_from(pods).unwrap_or_default();
         }
     }
 

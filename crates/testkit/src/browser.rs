@@ -48,7 +48,9 @@ impl Browser {
             .args(["-c", r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#])
             .arg(chromium)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"])
-            .args(["--disable-background-networking", "--disable-dev-shm-usage", "--remote-debugging-pipe"])
+            .args(["--disable-dev-shm-usage", "--remote-debugging-pipe"])
+            // It asks nobody but the test.
+            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
