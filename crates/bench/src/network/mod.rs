@@ -6,7 +6,10 @@ mod shape;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use phalanx_cluster::event::{Event, NetworkTopology, TierLimit, Time};
+use phalanx_cluster::event::{
+    Event, NetworkTopology, PodGroupInfo, PodInfo, SubGroupPolicy, TierLimit, Time,
+};
+use phalanx_cluster::label::Labels;
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler;
@@ -22,6 +25,9 @@ use crate::{Size, generate, machine};
 pub(crate) struct Options {
     #[command(flatten)]
     size: Size,
+    /// Pods of a sub-group; it has to divide the pods of a gang.
+    #[arg(long, default_value_t = 10, value_parser = crate::count)]
+    sub_group_size: usize,
     /// Runs; the fastest counts, since all else is the machine's noise.
     #[arg(long, default_value_t = 5, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
@@ -57,6 +63,53 @@ impl Nearness {
     }
 }
 
+/// The label by whose values pods are divided into sub-groups.
+const SUB_GROUP: &str = "sub-group";
+
+/// What the gangs of a session ask for.
+#[derive(Clone, Copy)]
+struct Asked {
+    nearness: Nearness,
+    /// Each is made of sub-groups, which ask for a HyperNode of tier 1 each.
+    sub_groups: bool,
+}
+
+impl Asked {
+    const ALL: [(&str, Asked); 5] = [
+        ("none", Asked { nearness: Nearness::None, sub_groups: false }),
+        ("soft", Asked { nearness: Nearness::Soft, sub_groups: false }),
+        ("hard", Asked { nearness: Nearness::Hard, sub_groups: false }),
+        ("sub-groups", Asked { nearness: Nearness::None, sub_groups: true }),
+        ("hard with sub-groups", Asked { nearness: Nearness::Hard, sub_groups: true }),
+    ];
+
+    fn of_gang(self, options: &Options, mut group: PodGroupInfo) -> PodGroupInfo {
+        let Size { nodes, size, .. } = options.size;
+        group.topology = self.nearness.topology(Shape::large(nodes, PODS_OF_NODE).lowest_tier(size));
+        if self.sub_groups {
+            group.sub_groups.push(SubGroupPolicy {
+                name: "replica".into(),
+                keys: vec![SUB_GROUP.into()],
+                size: options.sub_group_size as u32,
+                min: (size / options.sub_group_size) as u32,
+                topology: Nearness::Hard.topology(1),
+                ..SubGroupPolicy::default()
+            });
+        }
+        group
+    }
+}
+
+/// How many pods of `generate::gangs` fit a node of `generate::nodes`.
+const PODS_OF_NODE: usize = 32;
+
+/// A pod with the label of its sub-group.
+fn labelled(options: &Options, mut pod: PodInfo) -> PodInfo {
+    let sub_group = pod.index.map_or(0, |index| index as usize / options.sub_group_size);
+    pod.labels = Labels::from_iter([(SUB_GROUP.into(), sub_group.to_string().into())]);
+    pod
+}
+
 /// The tiers of Volcano's Helm chart, and network-topology-aware.
 fn conf() -> Conf {
     let text = format!("{HELM}- plugins:\n  - name: network-topology-aware\n");
@@ -64,22 +117,20 @@ fn conf() -> Conf {
 }
 
 /// The seconds of one session.
-fn session(options: &Options, nearness: Nearness) -> Result<f64> {
+fn session(options: &Options, asked: Asked) -> Result<f64> {
     let size = options.size;
     let mut cluster = Cluster::new(ClusterOptions::default());
     let mut scheduler = Scheduler::new(conf(), 0);
     cluster.apply(generate::default_queue());
     generate::nodes(size.nodes).for_each(|event| _ = cluster.apply(event));
-    for event in Shape::large(size.nodes, 0).hyper_nodes() {
+    for event in Shape::large(size.nodes, PODS_OF_NODE).hyper_nodes() {
         cluster.apply(event);
     }
     let kinds = generate::Kinds { count: 1, distinct_requests: false };
     for event in generate::gangs(size, kinds) {
         cluster.apply(match event {
-            Event::PodGroup(mut group) => {
-                group.topology = nearness.topology(1);
-                Event::PodGroup(group)
-            }
+            Event::PodGroup(group) => asked.of_gang(options, *group).into(),
+            Event::Pod(pod) => labelled(options, *pod).into(),
             event => event,
         });
     }
@@ -91,10 +142,15 @@ fn session(options: &Options, nearness: Nearness) -> Result<f64> {
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
     let Size { nodes, gangs, size } = options.size;
-    let mut fastest = [f64::INFINITY; 3];
+    ensure!(
+        size.is_multiple_of(options.sub_group_size),
+        "--size {size} is no multiple of --sub-group-size {}",
+        options.sub_group_size
+    );
+    let mut fastest = [f64::INFINITY; Asked::ALL.len()];
     for _ in 0..options.runs.max(1) {
-        for (seconds, (_, nearness)) in fastest.iter_mut().zip(Nearness::ALL) {
-            *seconds = seconds.min(session(options, nearness)?);
+        for (seconds, (_, asked)) in fastest.iter_mut().zip(Asked::ALL) {
+            *seconds = seconds.min(session(options, asked)?);
         }
     }
     let mut figures = json!({
@@ -102,7 +158,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         "cores": machine::cores(),
     });
     let mut bars = Vec::new();
-    for ((name, _), seconds) in Nearness::ALL.iter().zip(fastest) {
+    for ((name, _), seconds) in Asked::ALL.iter().zip(fastest) {
         let times = seconds / fastest[0];
         say!("{} pods on {nodes} nodes, {name}: {:.1} ms, {times:.2} times", gangs * size, seconds * 1e3);
         figures[*name] = json!({ "seconds": seconds, "timesWithout": times });
