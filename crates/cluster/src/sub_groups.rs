@@ -1,12 +1,14 @@
 //! Sub-groups of a job: pods that an entry of `subGroupPolicy` selects, divided by the values of its `matchLabelKeys`.
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::diagnosis::EmptyPolicy;
 use crate::event::SubGroupPolicy;
 use crate::id::{JobId, TaskId};
 use crate::label::Labels;
-use crate::{Cluster, Job};
+use crate::{Cluster, HyperNodeId, Job};
 
 /// Pods of a job that are placed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +24,8 @@ pub struct SubGroup {
 /// A value by which pods are divided; numbers are ordered by size.
 type SubGroupValue = (Option<u64>, Arc<str>);
 
-/// The place of a sub-group in the order in which they are placed: the entry, then the values.
-type SubGroupKey = (usize, Vec<SubGroupValue>);
+/// What the pods of a sub-group have in common: the entry, and the values.
+type SubGroupKey<'a> = (usize, SmallVec<[&'a str; 2]>);
 
 impl SubGroup {
     /// The values of `matchLabelKeys`.
@@ -38,23 +40,45 @@ impl Cluster {
     /// and of whose labels it has each, none of them empty.
     pub fn sub_groups(&self, job: JobId) -> Vec<SubGroup> {
         let it = &self.jobs[job];
-        let mut groups: BTreeMap<SubGroupKey, Vec<TaskId>> = BTreeMap::new();
+        let mut groups: FxHashMap<SubGroupKey<'_>, Vec<TaskId>> = FxHashMap::default();
         for task in it.tasks.iter().copied().filter(|task| self.tasks[*task].status.is_valid()) {
             if let Some(key) = self.sub_group_key(it, task) {
                 groups.entry(key).or_default().push(task);
             }
         }
-        groups.into_iter().map(|((policy, values), tasks)| SubGroup { policy, values, tasks }).collect()
+        let of = |((policy, values), tasks): (SubGroupKey<'_>, _)| {
+            let numbered = |value: &str| (value.parse().ok(), Arc::from(value));
+            SubGroup { policy, values: values.into_iter().map(numbered).collect(), tasks }
+        };
+        let mut groups: Vec<SubGroup> = groups.into_iter().map(of).collect();
+        groups.sort_unstable_by(|a, b| (a.policy, &a.values).cmp(&(b.policy, &b.values)));
+        groups
     }
 
-    /// The sub-group of a task, and its policy.
-    pub fn sub_group_of(&self, job: JobId, task: TaskId) -> Option<(&SubGroupPolicy, Vec<TaskId>)> {
+    /// The sub-groups of a job whose pods with nodes are in one HyperNode, and the lowest such HyperNode.
+    pub fn domains_of_sub_groups(&self, job: JobId) -> Vec<(SubGroup, HyperNodeId)> {
+        let groups = if self.jobs[job].sub_groups.is_empty() { Vec::new() } else { self.sub_groups(job) };
+        let with_domain = |group: SubGroup| {
+            let domain = self.domain_of_nodes(&self.nodes_of(group.tasks.iter()))?;
+            Some((group, domain))
+        };
+        groups.into_iter().filter_map(with_domain).collect()
+    }
+
+    /// The entry of `subGroupPolicy` that a task belongs to.
+    pub fn sub_group_policy_of(&self, job: JobId, task: TaskId) -> Option<&SubGroupPolicy> {
         let it = &self.jobs[job];
-        let key = self.sub_group_key(it, task)?;
+        Some(&it.sub_groups[self.sub_group_key(it, task)?.0])
+    }
+
+    /// The tasks of the sub-group of a task.
+    pub fn peers_of(&self, job: JobId, task: TaskId) -> Vec<TaskId> {
+        let it = &self.jobs[job];
+        let Some(key) = self.sub_group_key(it, task) else { return Vec::new() };
         let is_peer = |other: &TaskId| {
             self.tasks[*other].status.is_valid() && self.sub_group_key(it, *other).as_ref() == Some(&key)
         };
-        Some((&it.sub_groups[key.0], it.tasks.iter().copied().filter(is_peer).collect()))
+        it.tasks.iter().copied().filter(is_peer).collect()
     }
 
     /// Why no pod of a job is in a sub-group of an entry of its `subGroupPolicy`; `None` where some are, or none exist.
@@ -78,7 +102,7 @@ impl Cluster {
         })
     }
 
-    fn sub_group_key(&self, job: &Job, task: TaskId) -> Option<SubGroupKey> {
+    fn sub_group_key<'a>(&'a self, job: &Job, task: TaskId) -> Option<SubGroupKey<'a>> {
         let labels = &self.tasks[task].details.labels;
         job.sub_groups.iter().enumerate().find_map(|(at, policy)| Some((at, policy.values(labels)?)))
     }
@@ -86,10 +110,9 @@ impl Cluster {
 
 impl SubGroupPolicy {
     /// The values of `matchLabelKeys` of a pod with these labels; `None` where it does not belong to the entry.
-    fn values(&self, labels: &Labels) -> Option<Vec<SubGroupValue>> {
+    fn values<'a>(&self, labels: &'a Labels) -> Option<SmallVec<[&'a str; 2]>> {
         let value = |key: &Arc<str>| labels.get(key).filter(|value| !value.is_empty());
-        let numbered = |value: &str| (value.parse().ok(), Arc::from(value));
-        let values = self.keys.iter().map(|key| value(key).map(numbered));
+        let values = self.keys.iter().map(value);
         self.selector.matches(labels).then(|| values.collect()).flatten()
     }
 }

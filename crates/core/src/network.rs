@@ -4,8 +4,10 @@
 //! that are in one HyperNode, of the highest tier allowed or a lower one, with all members that have nodes. The planner
 //! chooses one HyperNode for a gang, or for a sub-group, before it places the first member.
 mod lack;
+mod room;
 
 pub(crate) use lack::Lack;
+pub(crate) use room::{ClassCounts, Room, RoomOf, count_classes};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -13,12 +15,10 @@ use rustc_hash::FxHashMap;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
 use phalanx_cluster::event::NetworkTopology;
-use phalanx_cluster::id::{ClassId, Id, JobId, NodeId, TaskId};
-use phalanx_cluster::{Cluster, HyperNodeId, Node, NodeSet, within};
-use phalanx_framework::placement::NodeRanking;
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::{Cluster, HyperNodeId, NodeSet, within};
 use phalanx_framework::plugin::{NetworkOrder, Plugin};
-use phalanx_framework::tiers::Tiers;
-use phalanx_resource::{Amounts, DimId};
+use phalanx_resource::Amounts;
 
 /// The nodes that the planner chose for a job.
 #[derive(Clone, Debug)]
@@ -48,6 +48,12 @@ pub(crate) struct Domain {
 impl Domain {
     pub(crate) fn of(cluster: &Cluster, id: HyperNodeId) -> Self {
         Self { hyper_node: Some(id), nodes: Some(cluster.hyper_nodes.get(id).nodes.clone()) }
+    }
+
+    /// Whether all nodes of a HyperNode are in it.
+    pub(crate) fn holds(&self, cluster: &Cluster, id: HyperNodeId) -> bool {
+        self.hyper_node.is_some_and(|above| cluster.hyper_nodes.is_within(id, above))
+            || is_inside(&cluster.hyper_nodes.get(id).nodes, self.nodes.as_deref())
     }
 }
 
@@ -95,169 +101,22 @@ impl Session<'_> {
 /// tasks; `None` for all.
 pub(crate) fn near_peers(cluster: &Cluster, job: JobId, task: TaskId) -> Option<NodeSet> {
     let it = &cluster.jobs[job];
-    let of_job = near(cluster, it.topology.as_ref(), task, &it.tasks);
+    let of_job = it.topology.as_ref().and_then(|topology| near(cluster, topology, task, &it.tasks));
     within(of_job, near_sub_group(cluster, job, task))
 }
 
 fn near_sub_group(cluster: &Cluster, job: JobId, task: TaskId) -> Option<NodeSet> {
-    let (policy, peers) = cluster.sub_group_of(job, task)?;
-    near(cluster, policy.topology.as_ref(), task, &peers)
+    let topology = cluster.sub_group_policy_of(job, task)?.topology.as_ref()?;
+    near(cluster, topology, task, &cluster.peers_of(job, task))
 }
 
 /// The nodes that are in one HyperNode with the nodes of the other tasks.
-fn near(
-    cluster: &Cluster,
-    topology: Option<&NetworkTopology>,
-    task: TaskId,
-    tasks: &[TaskId],
-) -> Option<NodeSet> {
+fn near(cluster: &Cluster, topology: &NetworkTopology, task: TaskId, tasks: &[TaskId]) -> Option<NodeSet> {
     let others = tasks.iter().filter(|other| **other != task);
-    match cluster.domains_of(topology, &cluster.nodes_of(others)) {
+    match cluster.domains_of(Some(topology), &cluster.nodes_of(others)) {
         Ok(domains) => domains.map(|domains| cluster.nodes_within(&domains)),
         Err(_) => Some(NodeSet::from([])),
     }
-}
-
-/// Which resources of nodes count as room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RoomOf {
-    /// Idle ones.
-    Idle,
-    /// Idle ones, and those that are being released.
-    FutureIdle,
-    /// All: whatever runs there may be evicted.
-    Allocatable,
-}
-
-/// How many tasks of each class fit each node by resources and node filters.
-pub(crate) struct Room {
-    classes: Vec<ClassRoom>,
-    /// What all tasks request together.
-    request: Amounts,
-    of: RoomOf,
-    /// What becomes free of nodes for these tasks: what they reserve there themselves, and pods that are evicted.
-    freed: FxHashMap<NodeId, Amounts>,
-}
-
-struct ClassRoom {
-    class: ClassId,
-    tasks: u64,
-    /// What a task requests.
-    request: Vec<(DimId, i64)>,
-    /// By the index of the node; `None` where node filters refuse it.
-    fits: Vec<Option<u32>>,
-}
-
-/// How many tasks there are of each class.
-pub(crate) type ClassCounts = FxHashMap<ClassId, u64>;
-
-/// Counts tasks by class.
-pub(crate) fn count_classes<'t>(cluster: &Cluster, tasks: impl Iterator<Item = &'t TaskId>) -> ClassCounts {
-    let mut counts = ClassCounts::default();
-    for task in tasks {
-        *counts.entry(cluster.tasks[*task].class).or_default() += 1;
-    }
-    counts
-}
-
-impl Room {
-    /// The room for tasks.
-    pub(crate) fn new(session: &mut Session<'_>, tasks: &[TaskId], of: RoomOf) -> Self {
-        let Session { cluster, tiers, state, .. } = session;
-        Self::in_cluster(cluster, tiers, &mut state.placement, tasks, of, &[])
-    }
-
-    /// The room for tasks once resources are released and these pods, too, are gone.
-    pub(crate) fn after_evictions(session: &mut Session<'_>, tasks: &[TaskId], gone: &[TaskId]) -> Self {
-        let Session { cluster, tiers, state, .. } = session;
-        Self::in_cluster(cluster, tiers, &mut state.placement, tasks, RoomOf::FutureIdle, gone)
-    }
-
-    /// The same, outside a session.
-    pub(crate) fn in_cluster(
-        cluster: &Cluster,
-        tiers: &Tiers,
-        placement: &mut NodeRanking,
-        tasks: &[TaskId],
-        of: RoomOf,
-        gone: &[TaskId],
-    ) -> Self {
-        let mut request = Amounts::new();
-        for task in tasks {
-            request.add(cluster.request_of(*task));
-        }
-        let freed = held_on(cluster, tasks.iter().chain(gone));
-        let mut room = Self { classes: Vec::new(), request, of, freed };
-        for (class, tasks) in count_classes(cluster, tasks.iter()) {
-            let admits = placement.admits(cluster, tiers, class);
-            let class = room.of_class(cluster, class, tasks, admits);
-            room.classes.push(class);
-        }
-        room
-    }
-
-    fn of_class(
-        &self,
-        cluster: &Cluster,
-        class: ClassId,
-        tasks: u64,
-        admits: impl Fn(NodeId) -> bool,
-    ) -> ClassRoom {
-        let it = &cluster.classes[class];
-        let request: Vec<(DimId, i64)> = it.request.iter().filter(|(_, amount)| *amount > 0).collect();
-        // Pods with the same host port are on different nodes.
-        let most_each = if it.constraints.host_ports.is_empty() { tasks as i64 } else { 1 };
-        let mut fits = vec![None; cluster.nodes.bound()];
-        for (id, node) in cluster.nodes.iter().filter(|(id, node)| node.exists && admits(*id)) {
-            let freed = self.freed.get(&id);
-            let fitting = |(dim, amount): &(DimId, i64)| self.of.amount(node, freed, *dim).max(0) / amount;
-            let most = request.iter().map(fitting).min().unwrap_or(i64::MAX);
-            fits[id.index()] = Some(most.min(most_each) as u32);
-        }
-        ClassRoom { class, tasks, request, fits }
-    }
-
-    /// How many of the tasks fit these nodes at the most.
-    pub(crate) fn on(&self, nodes: &[NodeId]) -> u64 {
-        self.classes.iter().map(|class| class.on(nodes)).sum()
-    }
-
-    /// How many of some of the tasks fit these nodes at the most.
-    fn on_for(&self, nodes: &[NodeId], some: &ClassCounts) -> u64 {
-        let count = |class: &ClassRoom| some.get(&class.class).copied().unwrap_or_default();
-        self.classes.iter().map(|class| class.on(nodes).min(count(class))).sum()
-    }
-}
-
-impl ClassRoom {
-    fn on(&self, nodes: &[NodeId]) -> u64 {
-        let fits: u64 = nodes.iter().filter_map(|node| self.fits[node.index()]).map(u64::from).sum();
-        fits.min(self.tasks)
-    }
-}
-
-impl RoomOf {
-    /// The amount of a node, where `freed` becomes free beside.
-    fn amount(self, node: &Node, freed: Option<&Amounts>, dim: DimId) -> i64 {
-        let freed = freed.map_or(0, |freed| freed.get(dim));
-        let future = node.idle.get(dim) + node.releasing.get(dim) - node.pipelined.get(dim) + freed;
-        match self {
-            RoomOf::Idle => future.min(node.idle.get(dim)),
-            RoomOf::FutureIdle => future,
-            RoomOf::Allocatable => node.allocatable.get(dim),
-        }
-    }
-}
-
-/// What tasks hold or reserve on nodes.
-fn held_on<'t>(cluster: &Cluster, tasks: impl Iterator<Item = &'t TaskId>) -> FxHashMap<NodeId, Amounts> {
-    let mut held: FxHashMap<NodeId, Amounts> = FxHashMap::default();
-    for task in tasks {
-        if let Some(node) = cluster.tasks[*task].node {
-            held.entry(node).or_default().add(cluster.request_of(*task));
-        }
-    }
-    held
 }
 
 /// Tasks that need nodes together, and how near to each other these have to be.
@@ -269,8 +128,8 @@ pub(crate) struct Together<'a> {
     pub(crate) wanted: u64,
     /// The sub-groups that have to fit whole.
     pub(crate) whole: &'a [WholeSubGroups],
-    /// The nodes that a larger domain leaves to them; `None` for all.
-    pub(crate) inside: Option<&'a NodeSet>,
+    /// The larger domain that they are in; `None` for all nodes.
+    pub(crate) inside: Option<&'a Domain>,
 }
 
 /// Sub-groups of an entry of `subGroupPolicy` of which no pod has a node, and of which some have to fit whole.
@@ -297,7 +156,7 @@ impl WholeSubGroups {
         for (id, it) in cluster.hyper_nodes.iter() {
             let below = || it.children.iter().filter_map(|child| fitting.get(child)).sum();
             let may_be_in = allowed.as_ref().is_none_or(|allowed| allowed.binary_search(&id).is_ok());
-            let fits = if may_be_in { room.on_for(&it.nodes, &self.tasks) / self.size } else { below() };
+            let fits = if may_be_in { room.on_for(id, &self.tasks) / self.size } else { below() };
             fitting.insert(id, fits);
         }
         fitting
@@ -306,8 +165,7 @@ impl WholeSubGroups {
     /// Why not even one fits; nothing where one does.
     fn no_room(&self, cluster: &Cluster, room: &Room) -> Option<TopologyFault> {
         let allowed = cluster.domains_of(self.topology.as_ref(), &[]).ok()??;
-        let fits = |id: &HyperNodeId| room.on_for(&cluster.hyper_nodes.get(*id).nodes, &self.tasks);
-        let too_small: Vec<_> = allowed.iter().map(|id| (fits(id), *id)).collect();
+        let too_small: Vec<_> = allowed.iter().map(|id| (room.on_for(*id, &self.tasks), *id)).collect();
         if too_small.iter().any(|(fits, _)| *fits >= self.size) {
             return None;
         }
@@ -327,7 +185,7 @@ pub(crate) fn domains(
     together: &Together<'_>,
 ) -> Result<Vec<Domain>, TopologyFault> {
     let cluster = &*session.cluster;
-    let whole = Domain { hyper_node: None, nodes: together.inside.cloned() };
+    let whole = Domain { hyper_node: None, nodes: together.inside.and_then(|it| it.nodes.clone()) };
     let Some(order) = session.network_order() else { return Ok(vec![whole]) };
     let allowed = cluster.domains_of(together.topology, together.placed)?;
     let (allowed, last) = match (allowed, together.topology) {
@@ -340,14 +198,13 @@ pub(crate) fn domains(
     let mut too_small: Vec<(u64, HyperNodeId)> = Vec::new();
     let mut found: Vec<(u32, f64, HyperNodeId)> = Vec::new();
     for id in allowed {
-        let it = cluster.hyper_nodes.get(id);
-        if !is_inside(&it.nodes, together.inside.map(|inside| &**inside)) {
+        if together.inside.is_some_and(|inside| !inside.holds(cluster, id)) {
             continue;
         }
         let fits = fits(id);
         if fits >= together.wanted {
             let score = order.score(cluster, cluster.hyper_nodes.sums(id), &room.request);
-            found.push((it.tier, score, id));
+            found.push((cluster.hyper_nodes.get(id).tier, score, id));
         } else if fits >= most {
             most = fits;
             too_small.push((fits, id));
@@ -377,15 +234,14 @@ pub(crate) fn fits(
     move |id| {
         let lacking: u64 =
             fitting.iter().map(|(it, fits)| it.wanted.saturating_sub(fits[&id]) * it.size).sum();
-        room.on(&cluster.hyper_nodes.get(id).nodes).min(wanted.saturating_sub(lacking))
+        room.on(id).min(wanted.saturating_sub(lacking))
     }
 }
 
 /// The domain with room for the most tasks; of several, the one that lacks the least.
 fn no_room(cluster: &Cluster, room: &Room, too_small: &[(u64, HyperNodeId)], wanted: u64) -> TopologyFault {
     let most = too_small.iter().map(|(fits, _)| *fits).max().unwrap_or_default();
-    let of =
-        |(_, id): &(u64, HyperNodeId)| (room.lack(cluster, &cluster.hyper_nodes.get(*id).nodes, wanted), *id);
+    let of = |(_, id): &(u64, HyperNodeId)| (room.lack(cluster, *id, wanted), *id);
     let nearest = too_small.iter().filter(|(fits, _)| *fits == most).map(of);
     let nearest = nearest.min_by_key(|(lack, id)| (lack.order(), *id));
     let (missing, best) = nearest.map_or_else(

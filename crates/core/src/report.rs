@@ -21,7 +21,7 @@ use phalanx_plugins::PLUGINS;
 use phalanx_resource::{DimId, Dims};
 
 pub use crate::reservation::ReservationReport;
-pub use domains::{Domain, RejectedDomain};
+pub use domains::{Domain, PlacedSubGroup, RejectedDomain};
 pub use excluded::{ExcludedNodes, Fragments};
 pub use gate::Gate;
 pub use holders::{Held, Holders};

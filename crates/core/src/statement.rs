@@ -17,6 +17,14 @@ pub(crate) struct Operation {
     before: Before,
 }
 
+impl Session<'_> {
+    /// The nodes of tasks that open statements have moved since the log had this length.
+    pub(crate) fn nodes_changed_since(&self, len: usize) -> Vec<NodeId> {
+        let nodes = |it: &Operation| [it.before.node(), self.cluster.tasks[it.task].node];
+        self.log[len..].iter().flat_map(nodes).flatten().collect()
+    }
+}
+
 /// Open changes of the Cluster.
 #[must_use = "dropping a statement undoes it"]
 pub struct Statement<'s, 'w> {

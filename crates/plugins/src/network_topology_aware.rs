@@ -6,7 +6,7 @@
 //! of equal HyperNodes the first by name is taken; pods without a network topology are not packed by HyperNode: with each
 //! pod that is placed, the score of all nodes of its HyperNodes would change, for each class of pods. So
 //! `hypernode.binpack.normal-pod.*` have no effect.
-use phalanx_resource::{Amounts, DimId};
+use phalanx_resource::Amounts;
 
 use phalanx_cluster::{Cluster, NodeSums};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
@@ -95,22 +95,18 @@ impl Plugin for NetworkTopologyAware {
 
 impl NetworkOrder for NetworkTopologyAware {
     fn score(&self, cluster: &Cluster, sums: &NodeSums, request: &Amounts) -> f64 {
-        let known = |(name, weight): &(String, i64)| {
-            let dim = cluster.dims.get(name)?;
-            (request.get(dim) > 0 && *weight > 0).then_some((dim, *weight as f64))
-        };
-        let counted: Vec<(DimId, f64)> = self.resources.iter().filter_map(known).collect();
-        let part = |dim: DimId| {
+        let (mut parts, mut total) = (0.0, 0.0);
+        for (name, weight) in self.resources.iter().filter(|(_, weight)| *weight > 0) {
+            let dim = cluster.dims.get(name).filter(|dim| request.get(*dim) > 0);
+            let Some(dim) = dim else { continue };
             let (allocatable, used) = (sums.allocatable.get(dim), sums.used.get(dim) + request.get(dim));
-            (used <= allocatable && allocatable > 0).then(|| used as f64 / allocatable as f64)
-        };
-        let parts: Option<Vec<f64>> =
-            counted.iter().map(|(dim, weight)| Some(weight * part(*dim)?)).collect();
-        let total: f64 = counted.iter().map(|(_, weight)| weight).sum();
-        match parts {
-            Some(parts) if total > 0.0 => parts.iter().sum::<f64>() / total * 100.0 * self.weight as f64,
-            _ => 0.0,
+            if used > allocatable || allocatable <= 0 {
+                return 0.0;
+            }
+            parts += *weight as f64 * (used as f64 / allocatable as f64);
+            total += *weight as f64;
         }
+        if total > 0.0 { parts / total * 100.0 * self.weight as f64 } else { 0.0 }
     }
 
     fn eviction_domains_max(&self) -> usize {
@@ -124,6 +120,7 @@ mod tests {
     use phalanx_cluster::event::{Event, Time};
     use phalanx_framework::conf::Value;
     use phalanx_framework::testing::{cluster_of, opened};
+    use phalanx_resource::DimId;
 
     #[test]
     fn arguments_out_of_range_count_as_their_defaults() {

@@ -30,6 +30,13 @@ pub const PATTERN_BYTES_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HyperNodeId(u32);
 
+impl HyperNodeId {
+    /// The place.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Nodes in the order of their ids.
 pub type NodeSet = Arc<[NodeId]>;
 
@@ -90,7 +97,7 @@ impl HyperNodes {
     /// What is allocatable of a node changes.
     pub(crate) fn count_allocatable(&mut self, node: NodeId, amounts: &Amounts, count: Count) {
         for domain in self.tree.of_nodes.get(&node).into_iter().flatten() {
-            count.add(&mut self.sums[domain.0 as usize].allocatable, amounts);
+            count.add(&mut self.sums[domain.index()].allocatable, amounts);
         }
     }
 
@@ -106,12 +113,12 @@ impl HyperNodes {
 
     /// A HyperNode.
     pub fn get(&self, id: HyperNodeId) -> &HyperNode {
-        &self.tree.all[id.0 as usize]
+        &self.tree.all[id.index()]
     }
 
     /// Sums over the nodes of a HyperNode.
     pub fn sums(&self, id: HyperNodeId) -> &NodeSums {
-        &self.sums[id.0 as usize]
+        &self.sums[id.index()]
     }
 
     /// The HyperNodes that a node is in, by tier and name.
@@ -132,6 +139,11 @@ impl HyperNodes {
     pub(crate) fn all_are_below(&self, limit: &TierLimit) -> bool {
         let highest = self.tree.all.last().map(|it| it.tier);
         matches!((limit, highest), (TierLimit::Number(tier), Some(highest)) if highest < *tier)
+    }
+
+    /// Whether a HyperNode is another one or below it.
+    pub fn is_within(&self, id: HyperNodeId, other: HyperNodeId) -> bool {
+        self.with_those_above(id).any(|it| std::ptr::eq(it, self.get(other)))
     }
 
     /// A HyperNode and those above it.
@@ -188,7 +200,7 @@ impl Cluster {
         let request = &self.classes[self.tasks[id].class].request;
         let HyperNodes { tree, sums, .. } = &mut self.hyper_nodes;
         for domain in tree.of_nodes.get(&node).into_iter().flatten() {
-            count.add(&mut sums[domain.0 as usize].used, request);
+            count.add(&mut sums[domain.index()].used, request);
         }
     }
 

@@ -184,8 +184,12 @@ pub(crate) fn place_sub_groups(
     shortfall: &mut Shortfall,
 ) -> Option<Vec<TaskId>> {
     let mut groups = WaitingSubGroups::new(statement.session().cluster, placing.job, tasks);
+    let mut room = Room::for_none(statement.session(), placing.room);
     for at in 0..groups.lacking.len() {
-        if place_sub_group(statement, placing, domain, &groups.lacking[at], shortfall) {
+        let group = &groups.lacking[at];
+        let tasks = [&group.members[..], &group.beyond[..]].concat();
+        room = room.next(statement.session(), &tasks);
+        if place_sub_group(statement, placing, domain, group, &room, shortfall) {
             groups.note_whole(at);
             if placing.enough.is_reached(statement.session(), placing.job) {
                 return None;
@@ -202,6 +206,7 @@ fn place_sub_group(
     placing: Placing,
     inside: &Domain,
     group: &LackingSubGroup,
+    room: &Room,
     shortfall: &mut Shortfall,
 ) -> bool {
     let Placing { job, .. } = placing;
@@ -211,11 +216,10 @@ fn place_sub_group(
         members.iter().all(|task| session.cluster.tasks[*task].status == status)
     };
     let is_reserved = are(session, Status::Pipelined);
-    let room = Room::new(session, &[&members[..], &group.beyond[..]].concat(), placing.room);
     let policy = &session.cluster.jobs[job].sub_groups[group.policy];
     let (own, policy) = (policy.topology.is_some(), policy.name.clone());
     let near = own || session.cluster.jobs[job].topology.is_some();
-    let domains = match sub_group_domains(session, job, group, inside, &room) {
+    let domains = match sub_group_domains(session, job, group, inside, room) {
         Ok(domains) => domains,
         Err(fault) => {
             let fits = if let TopologyFault::NoRoom { fits, .. } = &fault { *fits as usize } else { 0 };
@@ -231,7 +235,7 @@ fn place_sub_group(
             choose(statement.session(), job, &domain, own);
             let fill = Fill { job, whole: true, near, wanted: members.len() as u64 };
             let mut left = members.clone();
-            let is_placed = fill.domain(statement, &room, &domain, &mut left)
+            let is_placed = fill.domain(statement, room, &domain, &mut left)
                 || search(statement, placing, members, Until::AllArePlaced);
             let session = statement.session();
             if let (false, Some(first)) = (is_placed, left.first()) {
@@ -268,7 +272,7 @@ pub(super) fn sub_group_domains(
             placed: &placed,
             wanted: wanted as u64,
             whole: &[],
-            inside: inside.nodes.as_ref(),
+            inside: Some(inside),
         };
         network::domains(session, room, &together)
     };
@@ -367,9 +371,7 @@ fn below(session: &Session<'_>, room: &Room, domain: &Domain) -> Vec<(u64, Hyper
         None => hyper_nodes.iter().filter(|(_, it)| it.parent.is_none()).map(|(id, _)| id).collect(),
     };
     let with_room = |id: HyperNodeId| {
-        let nodes = &hyper_nodes.get(id).nodes;
-        let inside = domain.hyper_node.is_some() || network::is_inside(nodes, domain.nodes.as_deref());
-        let fits = if inside { room.on(nodes) } else { 0 };
+        let fits = if domain.holds(session.cluster, id) { room.on(id) } else { 0 };
         (fits > 0).then_some((fits, id))
     };
     below.into_iter().filter_map(with_room).collect()

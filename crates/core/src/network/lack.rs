@@ -1,12 +1,12 @@
 //! What a domain lacks for tasks that have no room in it.
-use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{Id, NodeId};
+use phalanx_cluster::{Cluster, HyperNodeId};
 use phalanx_resource::{Amounts, DimId};
 
-use super::{ClassRoom, Room};
+use super::room::{ClassRoom, Room};
 
-/// What a domain lacks for more tasks: each of them counts what it lacks on the node that lacks the least for it, a
-/// node for each task.
+/// What a domain lacks for more tasks: each of them counts what it lacks on the node that lacks the least for it, beside
+/// the tasks that were counted there before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Lack {
     distance: Distance,
@@ -23,13 +23,25 @@ struct Distance {
     share: u128,
 }
 
+/// Tasks for each of which a node lacks the same, beside those before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    /// For each.
+    distance: Distance,
+    node: NodeId,
+    /// How many tasks the node holds with the first of them.
+    first: i64,
+    tasks: u64,
+}
+
 impl Room {
-    /// What these nodes lack to have room for so many of the tasks.
-    pub(crate) fn lack(&self, cluster: &Cluster, nodes: &[NodeId], wanted: u64) -> Lack {
-        let mut left = wanted.saturating_sub(self.on(nodes));
+    /// What the nodes of a HyperNode lack to have room for so many of the tasks.
+    pub(crate) fn lack(&self, cluster: &Cluster, id: HyperNodeId, wanted: u64) -> Lack {
+        let nodes = &cluster.hyper_nodes.get(id).nodes;
+        let mut left = wanted.saturating_sub(self.on(id));
         let mut lack = Lack::default();
         for class in &self.classes {
-            let without = (class.tasks - class.on(nodes)).min(left);
+            let without = (class.tasks - class.on(id)).min(left);
             left -= without;
             self.add_lack(cluster, class, nodes, without, &mut lack);
         }
@@ -37,50 +49,64 @@ impl Room {
     }
 
     fn add_lack(&self, cluster: &Cluster, class: &ClassRoom, nodes: &[NodeId], tasks: u64, lack: &mut Lack) {
-        let mut distances: Vec<(Distance, NodeId)> =
-            nodes.iter().filter_map(|node| Some((self.distance(cluster, class, *node)?, *node))).collect();
-        distances.sort_unstable();
-        let on_nodes = distances.iter().take(tasks as usize);
-        for (distance, node) in on_nodes.clone() {
-            lack.distance.add(*distance);
-            for (dim, missing) in self.missing(cluster, class, *node) {
-                lack.missing.set(dim, lack.missing.get(dim) + missing);
+        let mut runs: Vec<Run> = nodes.iter().flat_map(|node| self.runs(cluster, class, *node)).collect();
+        runs.sort_unstable();
+        let mut left = tasks;
+        for Run { distance, node, first, tasks } in runs {
+            let count = tasks.min(left);
+            left -= count;
+            lack.distance.add(distance, count);
+            for (dim, missing) in self.missing(cluster, class, node, first) {
+                let missing = missing.saturating_mul(count as i64);
+                lack.missing.set(dim, lack.missing.get(dim).saturating_add(missing));
             }
         }
-        // The tasks that come after one on each node.
-        let others = tasks - on_nodes.count() as u64;
-        let whole =
-            Distance { beyond: others, share: 1000 * u128::from(others) * class.request.len() as u128 };
-        lack.distance.add(whole);
-        for (dim, amount) in class.request.iter().filter(|_| !distances.is_empty()) {
-            lack.missing
-                .set(*dim, lack.missing.get(*dim).saturating_add(amount.saturating_mul(others as i64)));
-        }
+        lack.distance.add(Distance { beyond: 1, share: 0 }, left);
     }
 
-    /// How far a node is from having room for one more task; `None` where node filters refuse it.
-    fn distance(&self, cluster: &Cluster, class: &ClassRoom, node: NodeId) -> Option<Distance> {
-        let next = i64::from(class.fits[node.index()]?) + 1;
+    /// The tasks that a node has no room for, however many: what it lacks for each grows with the tasks before it.
+    fn runs(&self, cluster: &Cluster, class: &ClassRoom, node: NodeId) -> Vec<Run> {
+        let Some(fits) = class.fits[node.index()].map(i64::from) else { return Vec::new() };
+        let (it, freed) = (&cluster.nodes[node], self.freed.get(&node));
+        let ends = class.request.iter().flat_map(|(dim, amount)| {
+            let enough = self.of.amount(it, freed, *dim).div_euclid(*amount);
+            [enough, enough.saturating_add(1), it.allocatable.get(*dim).div_euclid(*amount)]
+        });
+        let mut ends: Vec<i64> = ends.filter(|end| *end > fits).chain([fits, i64::MAX]).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        let between = |pair: &[i64]| {
+            let first = pair[0].saturating_add(1);
+            let distance = self.distance(cluster, class, node, first);
+            Run { distance, node, first, tasks: pair[1].abs_diff(pair[0]) }
+        };
+        ends.windows(2).map(between).collect()
+    }
+
+    /// How far a node is from having room for so many tasks, where it is enough for one less.
+    fn distance(&self, cluster: &Cluster, class: &ClassRoom, node: NodeId, tasks: i64) -> Distance {
         let request = |dim: DimId| class.request.iter().find(|(of, _)| *of == dim).map_or(1, |(_, it)| *it);
         let share = |(dim, missing): (DimId, i64)| 1000 * missing as u128 / request(dim) as u128;
         let room = &cluster.nodes[node].allocatable;
-        let beyond = class.request.iter().any(|(dim, amount)| amount.saturating_mul(next) > room.get(*dim));
-        let share = self.missing(cluster, class, node).map(share).fold(0, u128::saturating_add);
-        Some(Distance { beyond: beyond.into(), share })
+        let beyond = class.request.iter().any(|(dim, amount)| amount.saturating_mul(tasks) > room.get(*dim));
+        let share = self.missing(cluster, class, node, tasks).map(share).fold(0, u128::saturating_add);
+        Distance { beyond: beyond.into(), share }
     }
 
-    /// What a node lacks for one more task.
+    /// What a node lacks for so many tasks beyond what it lacks for one less.
     fn missing<'r>(
         &'r self,
         cluster: &'r Cluster,
         class: &'r ClassRoom,
         node: NodeId,
+        tasks: i64,
     ) -> impl Iterator<Item = (DimId, i64)> + 'r {
-        let next = i64::from(class.fits[node.index()].unwrap_or_default()) + 1;
         let freed = self.freed.get(&node);
+        let is_first = class.fits[node.index()].is_none_or(|fits| tasks == i64::from(fits) + 1);
         let missing = move |(dim, amount): &(DimId, i64)| {
             let room = self.of.amount(&cluster.nodes[node], freed, *dim);
-            (*dim, amount.saturating_mul(next).saturating_sub(room))
+            let missing = amount.saturating_mul(tasks).saturating_sub(room);
+            (*dim, if is_first { missing } else { missing.min(*amount) })
         };
         class.request.iter().map(missing).filter(|(_, missing)| *missing > 0)
     }
@@ -94,8 +120,8 @@ impl Lack {
 }
 
 impl Distance {
-    fn add(&mut self, other: Self) {
-        self.beyond = self.beyond.saturating_add(other.beyond);
-        self.share = self.share.saturating_add(other.share);
+    fn add(&mut self, other: Self, times: u64) {
+        self.beyond = self.beyond.saturating_add(other.beyond.saturating_mul(times));
+        self.share = self.share.saturating_add(other.share.saturating_mul(times.into()));
     }
 }

@@ -9,7 +9,7 @@ use phalanx_framework::placement::NodeRanking;
 use super::{Figures, Inspection};
 use crate::gang::hyper_nodes;
 use crate::gang::sub_groups::WaitingSubGroups;
-use crate::network::{self, Lack, Room, RoomOf, WholeSubGroups};
+use crate::network::{self, Lack, Room, WholeSubGroups};
 
 /// The HyperNode in which a job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,17 @@ pub struct Domain {
     pub hyper_node: Arc<str>,
     /// Its tier.
     pub tier: u32,
+}
+
+/// A sub-group whose pods are in one HyperNode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedSubGroup {
+    /// `name` of its entry of `subGroupPolicy`.
+    pub policy: Arc<str>,
+    /// The values of its `matchLabelKeys`.
+    pub name: Arc<str>,
+    /// The lowest HyperNode that holds its pods that have nodes.
+    pub domain: Domain,
 }
 
 /// A HyperNode that may hold a job and has no room for it.
@@ -35,7 +46,7 @@ pub struct RejectedDomain {
 
 /// Pods that need nodes in one HyperNode.
 struct Asked {
-    /// The pods, those that have nodes too.
+    /// The pods. What they hold counts as free.
     tasks: Vec<TaskId>,
     /// The HyperNodes that may hold them.
     allowed: Vec<HyperNodeId>,
@@ -59,6 +70,17 @@ impl Inspection<'_> {
         Some(Domain::of(cluster.hyper_nodes.get(cluster.domain_of_nodes(&nodes)?)))
     }
 
+    /// The sub-groups of a job whose pods with nodes are in one HyperNode.
+    pub fn placed_sub_groups(&self, job: JobId) -> Vec<PlacedSubGroup> {
+        let cluster = self.cluster();
+        let placed = |(group, id): (SubGroup, HyperNodeId)| PlacedSubGroup {
+            policy: cluster.jobs[job].sub_groups[group.policy].name.clone(),
+            name: group.name(),
+            domain: Domain::of(cluster.hyper_nodes.get(id)),
+        };
+        cluster.domains_of_sub_groups(job).into_iter().map(placed).collect()
+    }
+
     /// The HyperNodes that the network topology of a waiting job, or of its sub-group that finds no room, allows and
     /// that have no room for it: those with the most room first; of several, those that lack the least.
     pub fn rejected_domains(&self, job: JobId) -> Vec<RejectedDomain> {
@@ -72,6 +94,25 @@ impl Inspection<'_> {
         asked.map(|asked| self.rejected(job, &asked)).unwrap_or_default()
     }
 
+    /// Why a placed job with a network topology is in no HyperNode of the next lower tier: the one of that tier with room
+    /// for the most of its pods; nothing where one has room for all of them now.
+    pub fn lower_tier(&self, job: JobId) -> Option<RejectedDomain> {
+        let cluster = self.cluster();
+        let it = &cluster.jobs[job];
+        it.topology.as_ref()?;
+        let holds = |task: &TaskId| cluster.tasks[*task].status.is_allocated();
+        let tasks: Vec<TaskId> = it.tasks.iter().copied().filter(holds).collect();
+        let tier = self.domain(job).map_or(u32::MAX, |domain| domain.tier);
+        let lower = cluster.hyper_nodes.iter().map(|(_, it)| it.tier).filter(|lower| *lower < tier).max()?;
+        let of_tier = cluster.hyper_nodes.iter().filter(|(_, it)| it.tier == lower);
+        let allowed: Vec<HyperNodeId> = of_tier.map(|(id, _)| id).collect();
+        let whole = WaitingSubGroups::new(cluster, job, &tasks).whole_required(cluster, job);
+        let asked = Asked { wanted: tasks.len() as u64, tasks, allowed, whole };
+        let rejected = self.rejected(job, &asked);
+        let has_room = rejected.len() < asked.allowed.len();
+        rejected.into_iter().next().filter(|_| !has_room)
+    }
+
     fn asked_by(&self, job: JobId) -> Option<Asked> {
         let cluster = self.cluster();
         let it = &cluster.jobs[job];
@@ -81,12 +122,16 @@ impl Inspection<'_> {
             Some(allowed) => allowed,
             None => cluster.domains_around(&placed, None),
         };
-        let waits = |task: &TaskId| cluster.tasks[*task].status == Status::Pending;
-        let waiting: Vec<TaskId> = it.tasks.iter().copied().filter(waits).collect();
+        let waiting = self.pending(&it.tasks);
         let groups = WaitingSubGroups::new(cluster, job, &waiting);
         let wanted = hyper_nodes::wanted(cluster, job, &waiting, &groups);
         let whole = groups.whole_required(cluster, job);
-        Some(Asked { tasks: it.tasks.clone(), allowed, wanted, whole })
+        Some(Asked { tasks: waiting, allowed, wanted, whole })
+    }
+
+    fn pending(&self, tasks: &[TaskId]) -> Vec<TaskId> {
+        let waits = |task: &TaskId| self.cluster().tasks[*task].status == Status::Pending;
+        tasks.iter().copied().filter(waits).collect()
     }
 
     /// Of the sub-group that the reason names.
@@ -110,19 +155,17 @@ impl Inspection<'_> {
         allowed.retain(is_inside);
         let held = tasks.iter().filter(|task| cluster.tasks[**task].status.is_allocated()).count();
         let wanted = u64::from(policy.size).saturating_sub(held as u64).max(1);
-        Some(Asked { tasks, allowed, wanted, whole: Vec::new() })
+        Some(Asked { tasks: self.pending(&tasks), allowed, wanted, whole: Vec::new() })
     }
 
     fn rejected(&self, job: JobId, asked: &Asked) -> Vec<RejectedDomain> {
         let (cluster, wanted) = (self.cluster(), asked.wanted);
-        let waits = |task: &&TaskId| cluster.tasks[**task].status == Status::Pending;
-        let tasks: Vec<TaskId> = asked.tasks.iter().filter(waits).copied().collect();
         let mut placement = NodeRanking::new(0);
-        let room = Room::in_cluster(cluster, &self.tiers, &mut placement, &tasks, RoomOf::FutureIdle, &[]);
+        let room = Room::in_cluster(cluster, &self.tiers, &mut placement, &asked.tasks, &[]);
         let fits = network::fits(cluster, &room, &asked.whole, wanted);
         let of = |id: &HyperNodeId| {
-            let (nodes, fits) = (&cluster.hyper_nodes.get(*id).nodes, fits(*id));
-            (fits < wanted).then(|| (fits, room.lack(cluster, nodes, wanted), *id))
+            let fits = fits(*id);
+            (fits < wanted).then(|| (fits, room.lack(cluster, *id, wanted), *id))
         };
         let mut rejected: Vec<(u64, Lack, _)> = asked.allowed.iter().filter_map(of).collect();
         rejected.sort_by_key(|(fits, lack, id)| (u64::MAX - fits, lack.order(), *id));

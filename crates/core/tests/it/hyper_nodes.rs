@@ -154,6 +154,25 @@ fn of_hyper_nodes_with_equal_room_the_reason_names_the_one_that_lacks_the_least(
 }
 
 #[test]
+fn the_reason_names_only_resources_that_are_short() {
+    // Pods of one core and one GPU on nodes with two free GPUs: cores are short once a node would hold nine.
+    for (pods, reason) in [
+        (8, "HyperNode s has room for 4, lacks nvidia.com/gpu 4"),
+        (18, "HyperNode s has room for 4, lacks cpu 2, nvidia.com/gpu 14"),
+    ] {
+        let mut test = TestCluster::with(one_tier(&["enqueue", "allocate"], &PLUGINS));
+        for name in ["n0", "n1"] {
+            test.add(node(name, "cpu=8 nvidia.com/gpu=2"));
+        }
+        test.add(hyper_node("s", 1, &["n0", "n1"]));
+        let topology = Some(hard(1));
+        test.gang(PodGroupInfo { topology, ..group("g", pods) }, pods, "cpu=1 nvidia.com/gpu=1");
+        test.cycle();
+        assert!(test.reasons("g")[0].ends_with(reason), "{:?}", test.reasons("g"));
+    }
+}
+
+#[test]
 fn the_reason_says_that_node_filters_refuse_the_pods_of_a_hyper_node() {
     let mut test = three_tiers();
     let ssd = Constraints { node_selector: vec![("disk".into(), "ssd".into())], ..Constraints::default() };

@@ -2,7 +2,7 @@
 use phalanx_cluster::event::{Event, Key, NetworkTopology, PdbInfo, PodGroupInfo, PodInfo, SubGroupPolicy};
 use phalanx_cluster::label::Selector;
 use phalanx_framework::conf::Flag;
-use phalanx_framework::testing::{group, leaving, member, node, running};
+use phalanx_framework::testing::{group, job_of, leaving, member, node, running};
 use phalanx_testkit::rates::{self, Rate};
 use phalanx_testkit::{Cycle, TestCluster, one_tier, set_flag};
 use proptest::prelude::*;
@@ -21,6 +21,20 @@ fn gang(test: &mut TestCluster, pods: u32, info: PodGroupInfo, requests: &str) {
 
 fn with(sub_groups: SubGroupPolicy, topology: Option<NetworkTopology>, min_member: u32) -> PodGroupInfo {
     PodGroupInfo { topology, sub_groups: vec![sub_groups], ..group("g", min_member) }
+}
+
+#[test]
+fn a_placed_gang_tells_where_its_sub_groups_are_and_why_it_is_in_no_lower_tier() {
+    let mut test = three_tiers();
+    gang(&mut test, 4, with(policy(2, 2, Some(hard(1))), Some(hard(2)), 4), "cpu=6");
+    assert_eq!(test.cycle().bound.len(), 4);
+    let snapshot = test.snapshot();
+    let (inspection, job) = (snapshot.open(), job_of(&snapshot.cluster, "g"));
+    let placed = inspection.placed_sub_groups(job);
+    let places = placed.iter().map(|it| format!("{} of {} in {}", it.name, it.policy, it.domain.hyper_node));
+    assert_eq!(places.collect::<Vec<_>>(), ["0 of p in s0", "1 of p in s1"]);
+    let lower = inspection.lower_tier(job).unwrap();
+    assert_eq!((lower.domain.tier, lower.fits, lower.wanted), (1, 2, 4));
 }
 
 /// One node of each HyperNode of tier 1 is free, and each sub-group needs two.
