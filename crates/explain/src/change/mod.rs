@@ -151,6 +151,8 @@ struct Waiting<'a> {
     pods: Vec<PodInfo>,
     /// The nodes that exist, by name.
     nodes: Vec<NodeId>,
+    /// The HyperNodes without room for it: those that are nearest to having room first.
+    too_small: Vec<Arc<str>>,
     patience: &'a Patience<'a>,
 }
 
@@ -208,8 +210,10 @@ impl<'a> Waiting<'a> {
         pods.sort_by(|a, b| a.pod.cmp(&b.pod));
         let mut nodes: Vec<NodeId> = cluster.nodes.ids().filter(|id| cluster.nodes[*id].exists).collect();
         nodes.sort_by_key(|id| &cluster.nodes[*id].name);
+        let rejected = snapshot.open().rejected_domains(id);
+        let too_small = rejected.into_iter().map(|it| it.domain.hyper_node).collect();
         let (group, now) = (cluster.group_info(id), trial::begin(snapshot.now));
-        Self { cluster, conf: &snapshot.conf, now, id, job, group, pods, nodes, patience }
+        Self { cluster, conf: &snapshot.conf, now, id, job, group, pods, nodes, too_small, patience }
     }
 
     /// Changes that help, where several may be told that are enough together; `None` where the job runs without any.

@@ -99,7 +99,7 @@ impl Waiting<'_> {
         jobs.chain(foreign).filter(|one| !one.tasks.is_empty()).collect()
     }
 
-    /// More nodes of each sort, that of which there are most first.
+    /// More nodes of each sort.
     fn more_nodes(&self) -> Vec<Fix<'_>> {
         let most = self.job.waiting.clamp(1, NODES_MAX) as usize;
         let fix = |node: NodeInfo| {
@@ -143,7 +143,8 @@ impl Waiting<'_> {
     }
 
     /// One node of each sort, told apart by amounts, taints, labels other than its name and, for a job with a network
-    /// topology, the lowest HyperNode; the most frequent sort first.
+    /// topology, the lowest HyperNode. Those in HyperNodes that are nearest to having room come first, for these need the
+    /// fewest nodes; then the most frequent ones.
     fn sorts_of_nodes(&self) -> Vec<NodeInfo> {
         let mut sorts: BTreeMap<_, (usize, NodeId)> = BTreeMap::new();
         for id in &self.nodes {
@@ -155,7 +156,17 @@ impl Waiting<'_> {
         }
         let mut sorts: Vec<_> = sorts.into_values().collect();
         // Of sorts that are as frequent, the first by the name of a node.
-        sorts.sort_by_key(|(count, id)| (std::cmp::Reverse(*count), &self.cluster.nodes[*id].name));
+        sorts.sort_by_cached_key(|(count, id)| {
+            (self.nearness(*id), std::cmp::Reverse(*count), self.cluster.nodes[*id].name.clone())
+        });
         sorts.into_iter().map(|(_, id)| self.cluster.node_info(id)).collect()
+    }
+
+    /// The place of the nearest HyperNode of a node among those without room for the job.
+    fn nearness(&self, node: NodeId) -> usize {
+        let hyper_nodes = &self.cluster.hyper_nodes;
+        let own: Vec<&Arc<str>> =
+            hyper_nodes.of_node(node).iter().map(|id| &hyper_nodes.get(*id).name).collect();
+        self.too_small.iter().position(|name| own.contains(&name)).unwrap_or(self.too_small.len())
     }
 }
