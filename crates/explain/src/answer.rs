@@ -11,8 +11,8 @@ use phalanx_core::report::{self, Figures, GroupReport, Inspection, Snapshot};
 use crate::change::{self, Patience, Remedies};
 use crate::facts::{
     Amounts, Chosen, Constraint, Domain, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts,
-    Lack, Members, NodeScores, OwnerFacts, Place, PodFacts, PodState, QueueFacts, RejectedDomain,
-    Reservation, Why,
+    Lack, Members, NodeScores, OwnerFacts, Place, PlacedSubGroup, PodFacts, PodState, QueueFacts,
+    RejectedDomain, Reservation, Why,
 };
 use crate::question::{Question, Subject};
 use crate::topology_faults;
@@ -156,12 +156,19 @@ fn job_facts(
         queue: queue_facts(&snapshot.cluster, inspection, id),
         place: inspection.place_in_queue(id).map(place),
         domain: inspection.domain(id).map(Domain::from),
+        lower_tier: inspection.lower_tier(id).map(rejected),
+        sub_groups: inspection.placed_sub_groups(id).into_iter().map(placed).collect(),
         why: why(inspection, snapshot, id, told),
         reservation,
         expected_start: None,
         remedies,
         admission,
     }
+}
+
+fn placed(of: report::PlacedSubGroup) -> PlacedSubGroup {
+    let report::PlacedSubGroup { policy, name, domain } = of;
+    PlacedSubGroup { policy: policy.to_string(), name: name.to_string(), domain: domain.into() }
 }
 
 fn members(told: &GroupReport) -> Members {

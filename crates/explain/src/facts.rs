@@ -130,6 +130,12 @@ pub struct JobFacts {
     /// The lowest HyperNode that holds its pods.
     #[serde(default)]
     pub domain: Option<Domain>,
+    /// Why it is in no HyperNode of the next lower tier: the one of that tier with room for the most of its pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_tier: Option<RejectedDomain>,
+    /// Its sub-groups whose pods are in one HyperNode.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sub_groups: Vec<PlacedSubGroup>,
     /// Why it waits.
     pub why: Why,
     /// The nodes that it keeps.
@@ -262,6 +268,19 @@ pub struct Domain {
     pub hyper_node: String,
     /// Its tier.
     pub tier: u32,
+}
+
+/// A sub-group whose pods are in one HyperNode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacedSubGroup {
+    /// `name` of its entry of `subGroupPolicy`.
+    pub policy: String,
+    /// The values of its `matchLabelKeys`.
+    pub name: String,
+    /// The lowest HyperNode that holds its pods that have nodes.
+    #[serde(flatten)]
+    pub domain: Domain,
 }
 
 /// A HyperNode without room for a job.

@@ -15,7 +15,8 @@ pub use answer::of_other_scheduler;
 pub use change::{Change, ConfAddition, Patience, Remedies, Remedy};
 pub use facts::{
     Chosen, Constraint, Domain, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts, Lack,
-    Members, NodeScores, OwnerFacts, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation, Why,
+    Members, NodeScores, OwnerFacts, Place, PlacedSubGroup, PodFacts, PodState, QueueFacts, RejectedDomain,
+    Reservation, Why,
 };
 pub use question::{Question, Subject};
 pub use text::{amounts, rounded, waited};

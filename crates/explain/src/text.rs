@@ -7,7 +7,8 @@ use phalanx_resource::for_people;
 use crate::change::Remedies;
 use crate::facts::{
     Amounts, Chosen, Constraint, Domain, Evicted, Explanation, Fragments, Gate, HeldBy, Holders, JobFacts,
-    NodeScores, OwnerFacts, Place, PodFacts, PodState, QueueFacts, RejectedDomain, Reservation, Why,
+    NodeScores, OwnerFacts, Place, PlacedSubGroup, PodFacts, PodState, QueueFacts, RejectedDomain,
+    Reservation, Why,
 };
 
 /// HyperNodes without room that are named.
@@ -160,6 +161,8 @@ fn job_lines(job: &JobFacts, names: usize) -> Vec<String> {
     lines.push(queue(&job.queue));
     lines.extend(job.place.map(|place| standing(place, &job.queue)));
     lines.extend(job.domain.iter().map(|domain| format!("  in HyperNode {domain}")));
+    lines.extend(job.lower_tier.iter().map(lower_tier));
+    lines.extend(sub_groups(&job.sub_groups, names));
     lines.extend(job.reservation.iter().map(reservation));
     lines.extend(job.expected_start.iter().map(|start| format!("  {start}")));
     let grows = members.grow();
@@ -171,6 +174,34 @@ fn job_lines(job: &JobFacts, names: usize) -> Vec<String> {
     }
     lines.extend(remedies(if grows { "More of these would run" } else { "It would run" }, &job.remedies));
     lines
+}
+
+/// `  tier 1 does not fit: at most 6 of 8 pods in rack-3`.
+fn lower_tier(of: &RejectedDomain) -> String {
+    let RejectedDomain { domain, fits, wanted, .. } = of;
+    format!("  tier {} does not fit: at most {fits} of {wanted} pods in {}", domain.tier, domain.hyper_node)
+}
+
+/// `  sub-groups 0, 2 of subGroupPolicy replica in HyperNode rack-1 (tier 1)`.
+fn sub_groups(all: &[PlacedSubGroup], shown: usize) -> Vec<String> {
+    let mut by_place: Vec<(&PlacedSubGroup, Vec<&str>)> = Vec::new();
+    for one in all {
+        let same = |(first, _): &&mut (&PlacedSubGroup, _)| {
+            (&first.policy, &first.domain) == (&one.policy, &one.domain)
+        };
+        match by_place.iter_mut().find(same) {
+            Some((_, names)) => names.push(&one.name),
+            None => by_place.push((one, vec![&one.name])),
+        }
+    }
+    let more = by_place.len().saturating_sub(shown);
+    let line = |(one, names): (&PlacedSubGroup, Vec<&str>)| {
+        let noun = if names.len() == 1 { "sub-group" } else { "sub-groups" };
+        format!("  {noun} {} of subGroupPolicy {} in HyperNode {}", names.join(", "), one.policy, one.domain)
+    };
+    let noun = if more == 1 { "HyperNode" } else { "HyperNodes" };
+    let more = (more > 0).then(|| format!("  sub-groups in {more} more {noun}"));
+    by_place.into_iter().take(shown).map(line).chain(more).collect()
 }
 
 /// Changes below what would come of them, such as `It would run`.
@@ -336,6 +367,24 @@ fn eviction(evicted: &Evicted) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sub_groups_are_told_by_hyper_node() {
+        let placed = |(name, hyper_node): (&str, &str)| PlacedSubGroup {
+            policy: "replica".to_owned(),
+            name: name.to_owned(),
+            domain: Domain { hyper_node: hyper_node.to_owned(), tier: 1 },
+        };
+        let all = [("0", "rack-1"), ("1", "rack-0"), ("2", "rack-1"), ("3", "rack-2")].map(placed);
+        assert_eq!(
+            sub_groups(&all, 2),
+            [
+                "  sub-groups 0, 2 of subGroupPolicy replica in HyperNode rack-1 (tier 1)",
+                "  sub-group 1 of subGroupPolicy replica in HyperNode rack-0 (tier 1)",
+                "  sub-groups in 1 more HyperNode",
+            ]
+        );
+    }
 
     #[test]
     fn durations_have_two_units_at_most() {

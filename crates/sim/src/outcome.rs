@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::{Key, PodInfo, PodPhase};
 use phalanx_cluster::id::NodeId;
-use phalanx_cluster::{Cluster, Node};
+use phalanx_cluster::{Cluster, JobKind, Node, SubGroup};
 use phalanx_core::decision::Cause;
 use phalanx_core::report::{GroupReport, QueueReport, Report as CoreReport};
 use phalanx_resource::Quantity;
@@ -18,7 +18,7 @@ use crate::report::{
 
 pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServer) -> Report {
     let pods = Pods::of(api_server);
-    let mut pod_groups = groups(core, api_server, &pods);
+    let mut pod_groups = groups(core, cluster, api_server, &pods);
     let hyper_nodes = hyper_nodes(cluster, &mut pod_groups);
     let bindings = api_server.bindings();
     Report {
@@ -107,7 +107,12 @@ impl<'a> Pods<'a> {
     }
 }
 
-fn groups(core: &CoreReport, api_server: &ApiServer, pods: &Pods<'_>) -> BTreeMap<String, GroupOutcome> {
+fn groups(
+    core: &CoreReport,
+    cluster: &Cluster,
+    api_server: &ApiServer,
+    pods: &Pods<'_>,
+) -> BTreeMap<String, GroupOutcome> {
     let told: FxHashMap<&Key, &GroupReport> =
         core.groups.iter().filter(|group| !group.solo).map(|group| (&group.key, group)).collect();
     api_server
@@ -124,6 +129,7 @@ fn groups(core: &CoreReport, api_server: &ApiServer, pods: &Pods<'_>) -> BTreeMa
                 min_member: group.min_member,
                 nodes: members.nodes.iter().map(|(node, count)| ((*node).to_owned(), *count)).collect(),
                 waiting: members.waiting,
+                sub_groups: sub_groups(cluster, &group.key),
                 ..GroupOutcome::default()
             };
             (group.key.to_string(), outcome)
@@ -143,11 +149,13 @@ fn hyper_nodes(
         let amounts = |amounts| texts(&cluster.render(amounts));
         let outcome = HyperNodeOutcome {
             tier: it.tier,
+            tier_name: it.tier_name.as_ref().map(ToString::to_string),
             parent,
             nodes: it.nodes.len(),
             allocatable: amounts(&sums.allocatable),
             used: amounts(&sums.used),
             pod_groups: Vec::new(),
+            sub_groups: Vec::new(),
         };
         (it.name.to_string(), outcome)
     };
@@ -159,8 +167,22 @@ fn hyper_nodes(
         if let Some(of) = group.hyper_node.as_ref().and_then(|of| hyper_nodes.get_mut(of)) {
             of.pod_groups.push(name.clone());
         }
+        for (sub_group, of) in &group.sub_groups {
+            let of = hyper_nodes.get_mut(of);
+            of.into_iter().for_each(|of| of.sub_groups.push(format!("{name} {sub_group}")));
+        }
     }
     hyper_nodes
+}
+
+/// The lowest HyperNode of each sub-group of a PodGroup.
+fn sub_groups(cluster: &Cluster, group: &Key) -> BTreeMap<String, String> {
+    let Some(job) = cluster.job_named(JobKind::Group, group) else { return BTreeMap::new() };
+    let of = |(group, id): (SubGroup, _)| {
+        let policy = &cluster.jobs[job].sub_groups[group.policy].name;
+        (format!("{policy}/{}", group.name()), cluster.hyper_nodes.get(id).name.to_string())
+    };
+    cluster.domains_of_sub_groups(job).into_iter().map(of).collect()
 }
 
 /// Waiting pods without a PodGroup object: they name none, or it is missing.

@@ -31,6 +31,9 @@ pub struct HyperNode {
     pub name: String,
     /// The tier.
     pub tier: u32,
+    /// Its `tierName`.
+    #[serde(rename = "tierName", skip_serializing_if = "Option::is_none")]
+    pub tier_name: Option<String>,
     /// The HyperNode that it is a member of: a place in the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<u32>,
@@ -56,6 +59,7 @@ impl HyperNodes {
             HyperNode {
                 name: it.name.to_string(),
                 tier: it.tier,
+                tier_name: it.tier_name.as_ref().map(ToString::to_string),
                 parent: it.parent.and_then(|parent| places.get(&parent).copied()),
                 nodes: it.nodes.len(),
                 allocatable: amounts(&sums.allocatable),

@@ -8,7 +8,7 @@ use super::{Report, people};
 
 /// The number of HyperNodes in the table.
 const ROWS_MAX: usize = 40;
-/// The number of PodGroups that are named for a HyperNode; above it only their number is shown.
+/// The number of PodGroups, and of sub-groups, that are named for a HyperNode; above it only their number is shown.
 const GROUPS_MAX: usize = 4;
 
 /// A HyperNode.
@@ -17,6 +17,9 @@ const GROUPS_MAX: usize = 4;
 pub struct HyperNodeOutcome {
     /// The tier.
     pub tier: u32,
+    /// Its `tierName`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier_name: Option<String>,
     /// The HyperNode that it is a member of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
@@ -28,6 +31,9 @@ pub struct HyperNodeOutcome {
     pub used: BTreeMap<String, String>,
     /// The PodGroups of which this is the lowest HyperNode that holds all their pods with nodes.
     pub pod_groups: Vec<String>,
+    /// The sub-groups of which this is the lowest HyperNode: the PodGroup, and their name in it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sub_groups: Vec<String>,
 }
 
 impl HyperNodeOutcome {
@@ -84,17 +90,20 @@ impl Report {
 
     fn add_rows(&self, name: &str, depth: usize, lowest: u32, wide: bool, rows: &mut Vec<Vec<String>>) {
         let Some(it) = self.hyper_nodes.get(name).filter(|it| it.tier >= lowest) else { return };
-        let groups = match it.pod_groups.len() {
-            0 => "-".to_owned(),
-            count if count > GROUPS_MAX && !wide => format!("{count} PodGroups"),
-            _ => it.pod_groups.join(", "),
+        let some = |names: &[String], noun: &str| match names.len() {
+            0 => None,
+            count if count > GROUPS_MAX && !wide => Some(format!("{count} {noun}")),
+            _ => Some(names.join(", ")),
         };
+        let groups = [some(&it.pod_groups, "PodGroups"), some(&it.sub_groups, "sub-groups")];
+        let groups = groups.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let tier_name = it.tier_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         rows.push(vec![
             "  ".repeat(depth) + name,
-            it.tier.to_string(),
+            format!("{}{tier_name}", it.tier),
             it.nodes.to_string(),
             it.use_of(if wide { super::amounts } else { people }),
-            groups,
+            if groups.is_empty() { "-".to_owned() } else { groups },
         ]);
         let below = self.hyper_nodes.iter().filter(|(_, child)| child.parent.as_deref() == Some(name));
         for (child, _) in below {
@@ -114,11 +123,13 @@ mod tests {
         let used = amounts(&[("nvidia.com/gpu", "8"), ("cpu", "24")]);
         HyperNodeOutcome {
             tier,
+            tier_name: (tier > 1).then(|| "spine".to_owned()),
             parent: parent.map(str::to_owned),
             nodes: 2,
             allocatable: amounts(&[("nvidia.com/gpu", "16"), ("cpu", "64"), ("memory", "1Ti")]),
             used: if groups.is_empty() { BTreeMap::new() } else { used },
             pod_groups: groups.iter().map(ToString::to_string).collect(),
+            sub_groups: groups.iter().map(|group| format!("{group} replica/0")).collect(),
         }
     }
 
@@ -129,10 +140,10 @@ mod tests {
         report.hyper_nodes.insert("rack-1".into(), hyper_node(1, Some("spine"), &["a/g"]));
         report.hyper_nodes.insert("rack-0".into(), hyper_node(1, Some("spine"), &[]));
         let expected = "\
-HYPERNODE  TIER  NODES  USED                                  PODGROUPS
-spine      2     2      nvidia.com/gpu 0 of 16                -
-  rack-0   1     2      nvidia.com/gpu 0 of 16                -
-  rack-1   1     2      nvidia.com/gpu 8 of 16, cpu 24 of 64  a/g
+HYPERNODE  TIER       NODES  USED                                  PODGROUPS
+spine      2 (spine)  2      nvidia.com/gpu 0 of 16                -
+  rack-0   1          2      nvidia.com/gpu 0 of 16                -
+  rack-1   1          2      nvidia.com/gpu 8 of 16, cpu 24 of 64  a/g; a/g replica/0
 ";
         assert_eq!(report.hyper_node_table(false), expected);
     }

@@ -116,6 +116,9 @@ pub struct GroupOutcome {
     /// The lowest HyperNode that holds all its pods with nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hyper_node: Option<String>,
+    /// The lowest HyperNode of each sub-group, by the entry of `subGroupPolicy` and the values of `matchLabelKeys`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sub_groups: BTreeMap<String, String>,
     /// What is free on nodes that have too little of a resource each, a line for each such resource; of the first gangs
     /// that wait only.
     #[serde(skip)]

@@ -90,7 +90,7 @@ function branch(view, ui, redraw, tree, at) {
   const names = [gangs.length > 2 ? counted(gangs.length, 'gang') : gangs.map((gang) => gang.name).join(', '),
     lower > 0 ? counted(lower, 'gang') + ' in lower ones' : ''].filter(Boolean).join('; ');
   const line = el('summary', { 'data-key': key },
-    el('b', {}, it.name), el('small', {}, `tier ${it.tier}, ${counted(it.nodes, 'node')}`),
+    el('b', {}, it.name), el('small', {}, `tier ${it.tier}${it.tierName ? ` (${it.tierName})` : ''}, ${counted(it.nodes, 'node')}`),
     bar(used, all), el('span', { class: 'use' }, all > 0 ? `${amount(unit, used)} of ${amount(unit, all)}` : 'none'),
     el('span', { class: 'inside' }, names));
   const details = el('details', { open: isOpen() }, line);
