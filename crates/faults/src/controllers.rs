@@ -44,7 +44,8 @@ impl Controllers {
             reporter: ("vc-controller-manager".to_owned(), "host".to_owned()),
             clock: start.clocks.clock(),
         };
-        let read: Vec<Kept> = Watched::of(Role::Controllers).into_iter().flat_map(kept).copied().collect();
+        let read: Vec<Kept> =
+            Watched::of(Role::Controllers).iter().copied().flat_map(kept).copied().collect();
         let others = Kept::ALL.into_iter().filter(|kind| !read.contains(kind));
         others.for_each(|kind| driver.take_in(Input::Listed(kind)));
         (Self { driver, wire, inputs, running: FuturesUnordered::new(), bug }, sender)
@@ -81,6 +82,7 @@ pub fn kept(kind: Watched) -> &'static [Kept] {
         Watched::PodGroups => &[Kept::PodGroup],
         Watched::Queues => &[Kept::Queue],
         Watched::Jobs => &[Kept::Job],
+        Watched::Commands => &[Kept::Command],
     }
 }
 

@@ -3,11 +3,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use phalanx_api::batch::{Job, JobSpec};
+use phalanx_api::bus::Command;
 use phalanx_api::names::{GROUP_NAME_ANNOTATION, QUEUE_NAME_ANNOTATION};
-use phalanx_api::v1beta1::{PodGroup, PodGroupSpec, Queue, QueueSpec};
+use phalanx_api::v1beta1::{PodGroup, PodGroupSpec, Queue, QueueSpec, QueueState};
 use phalanx_cache::slim;
 use serde_json::{Value, json};
 
@@ -79,16 +80,55 @@ fn cores(cores: u32) -> slim::ResourceList {
 /// The pods of a node.
 static PODS: LazyLock<slim::ResourceList> = LazyLock::new(|| part(json!({"pods": "110"})));
 
-/// A node that is ready.
-pub fn node(server: &mut Server, node: usize, capacity: u32, at: Micros) {
+/// A node.
+pub fn node(server: &mut Server, node: usize, capacity: u32, ready: bool, at: Micros) {
     let mut metadata = meta(server, node_name(node), at);
     metadata.labels = Some(BTreeMap::from([("kubernetes.io/hostname".to_owned(), node_name(node))]));
     let mut allocatable = cores(capacity);
     allocatable.extend(PODS.clone());
-    let ready = slim::Condition { type_: "Ready".into(), status: "True".into(), ..Default::default() };
-    let status = slim::NodeStatus { allocatable, conditions: vec![ready], images: Vec::new() };
-    let node = slim::Node { metadata, spec: slim::NodeSpec::default(), status };
+    let status = slim::NodeStatus { allocatable, ..slim::NodeStatus::default() };
+    let mut node = slim::Node { metadata, spec: slim::NodeSpec::default(), status };
+    set_ready(&mut node, ready);
     server.put(Object::Node(Arc::new(node)));
+}
+
+/// Sets the condition of a node and the taint that goes with it, as the node controller does.
+pub fn set_ready(node: &mut slim::Node, ready: bool) {
+    let status = if ready { "True" } else { "Unknown" }.to_owned();
+    node.status.conditions = vec![slim::Condition { type_: "Ready".into(), status, ..Default::default() }];
+    let taint = |effect: &str| Taint {
+        key: "node.kubernetes.io/unreachable".into(),
+        effect: effect.into(),
+        ..Taint::default()
+    };
+    node.spec.taints = if ready { Vec::new() } else { vec![taint("NoSchedule"), taint("NoExecute")] };
+}
+
+/// Whether a node is there and ready.
+pub fn is_ready(server: &Server, node: &str) -> bool {
+    let conditions = server.nodes.get(node).map(|node| &node.status.conditions);
+    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// A Command of the user for a queue.
+pub fn command(server: &mut Server, action: &str, queue: &str, at: Micros) {
+    let name = format!("command-{}", server.version());
+    let mut metadata = meta(server, name, at);
+    metadata.namespace = Some(NAMESPACE.to_owned());
+    let target = OwnerReference {
+        api_version: "scheduling.volcano.sh/v1beta1".to_owned(),
+        kind: "Queue".to_owned(),
+        name: queue.to_owned(),
+        ..OwnerReference::default()
+    };
+    let command = Command { metadata, action: action.to_owned(), target: Some(target), ..Command::default() };
+    server.put(Object::Command(Arc::new(command)));
+}
+
+/// The state of a queue.
+pub fn is_open(server: &Server, queue: &str) -> bool {
+    let state = server.queues.get(queue).and_then(|queue| queue.status.as_ref()?.state.clone());
+    state == Some(QueueState::Open)
 }
 
 /// The queues `root`, `default` and `limited`.

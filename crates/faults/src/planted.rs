@@ -57,6 +57,14 @@ planted! {
     RelistKeepsGone,
     /// A watch that breaks off goes on with what is new, without what it missed.
     MissedChanges,
+    /// Nodes are read as ready.
+    ReadinessLost,
+    /// The scheduler reads queues as open.
+    QueueStateLost,
+    /// A gang that is refused keeps the place of its first pod: a Statement is not undone as a whole.
+    UndoIncomplete,
+    /// A change of a job that waits is not told to the backlog, so that the job is not tried again for it.
+    JobChangeLost,
     /// Cycles run for changes only, not at the times that the core asked for.
     WakeUpLost,
     /// The outbox sends when a decision or an answer has come, not when time has.

@@ -6,6 +6,7 @@ use anyhow::Result;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
+use phalanx_core::RetryLimits;
 use phalanx_runtime::fence::Gatekeeper;
 use phalanx_runtime::lease::{Elector, LeaseOptions};
 use phalanx_runtime::metrics::Metrics;
@@ -95,6 +96,8 @@ pub struct Start {
     pub clocks: Clocks,
     /// The configuration in force.
     pub conf: usize,
+    /// How often a scheduler tries waiting gangs.
+    pub limits: RetryLimits,
     /// What is wrong with it.
     pub bug: Option<Planted>,
 }

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use futures::future::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use phalanx_cluster::event::{BindFailure, BindFault, Event, Phase, PodRef};
-use phalanx_cluster::{Cluster, ClusterOptions};
+use phalanx_cluster::{Cluster, ClusterOptions, Status};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler as Core;
 use phalanx_core::decision::{Binding, Decision};
@@ -120,6 +120,9 @@ impl Scheduler {
     /// Does what can be done now; returns whether there may be more.
     pub fn step(&mut self) -> bool {
         self.engine.step();
+        if self.bug == Some(Planted::JobChangeLost) {
+            self.lose_changes();
+        }
         if self.bug == Some(Planted::WakeUpLost) {
             self.engine.pace.wake_at(None);
         }
@@ -213,6 +216,10 @@ impl Scheduler {
                     .map(|pod| Decision::Evict { pod, group: group.clone(), cause: Arc::clone(&cause) })
                     .collect()
             }
+            (status @ Decision::PodGroupStatus { .. }, Some(Planted::UndoIncomplete)) => {
+                self.keep_a_place(&status);
+                vec![status]
+            }
             (Decision::PodGroupStatus { uid, .. }, Some(Planted::StatusFrozen))
                 if !self.shown.insert(Arc::clone(&uid)) =>
             {
@@ -236,6 +243,38 @@ impl Scheduler {
         running.find(|(_, task)| gang_of(&task.pod.name) == gang).map(|(_, task)| Arc::clone(&task.pod))
     }
 
+    /// The backlog is not told what changed of jobs that it knows.
+    fn lose_changes(&mut self) {
+        let cluster = &mut self.engine.cluster;
+        if !cluster.has_changes() {
+            self.shown.extend(cluster.jobs.iter().map(|(_, job)| Arc::clone(&job.key.name)));
+        } else if cluster.gone_jobs().next().is_none() {
+            for (id, _) in cluster.take_changes().jobs {
+                if !self.shown.contains(&cluster.jobs[id].key.name) {
+                    cluster.job_changed(id);
+                }
+            }
+        }
+    }
+
+    /// Once for each gang that is refused, its first pod stays where the Statement had placed it that was discarded.
+    fn keep_a_place(&mut self, refused: &Decision) {
+        let Decision::PodGroupStatus { uid, status, .. } = refused else { return };
+        let cluster = &mut self.engine.cluster;
+        let job = cluster.jobs.iter().find(|(_, job)| job.object.uid == *uid).map(|(_, job)| job);
+        let Some(job) = job.filter(|job| job.min_member > 1 && job.waiting() == job.min_member) else {
+            return;
+        };
+        let task = job.tasks[0];
+        let request = &cluster.class_of(task).request;
+        let node = cluster.nodes.iter().find(|(_, node)| node.ready && request.fits(&node.idle));
+        if let Some((node, _)) = node.filter(|_| status.phase == Phase::Inqueue)
+            && self.shown.insert(Arc::clone(uid))
+        {
+            cluster.place(task, Status::Allocated, Some(node));
+        }
+    }
+
     fn elsewhere(&self, binding: &Binding) -> Binding {
         let number: usize = binding.node.trim_start_matches("node-").parse().unwrap_or(0);
         Binding { node: crate::gangs::node_name((number + 1) % self.nodes).into(), ..binding.clone() }
@@ -257,13 +296,15 @@ fn engine(
     outbox: queue::UnboundedSender<driver::Input>,
 ) -> Result<Engine> {
     let slow = SlowCycles { threshold: Duration::MAX, spans: None };
+    let mut core = Core::new(configuration(start.conf)?, start.seed);
+    core.set_retry_limits(start.limits);
     let engine = Engine {
         cluster: Cluster::new(ClusterOptions::default()),
-        scheduler: Core::new(configuration(start.conf)?, start.seed),
+        scheduler: core,
         pace: Pace::new(Duration::from_millis(20), Duration::from_secs(1)),
         waits_for: Watched::of(Role::Scheduler)
-            .map(Watched::plural)
-            .into_iter()
+            .iter()
+            .map(|kind| kind.plural())
             .chain(["priorityclasses"])
             .collect(),
         inputs,

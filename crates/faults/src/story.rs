@@ -1,6 +1,7 @@
 //! What happens in a run, as data drawn from a seed: nodes, gangs, schedulers and faults.
 use std::fmt;
 
+use phalanx_core::RetryLimits;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -36,6 +37,9 @@ pub struct Story {
     pub schedulers: usize,
     /// How many processes run the controllers of Jobs, PodGroups and Queues, one of which leads.
     pub controllers: usize,
+    /// How often schedulers try waiting gangs: in each cycle, as in a small cluster, or when an event may help them, as in
+    /// a large one.
+    pub limits: RetryLimits,
     /// The faults, by the time at which they begin.
     pub faults: Vec<Fault>,
 }
@@ -119,6 +123,8 @@ pub enum Watched {
     Queues,
     /// Jobs of Volcano.
     Jobs,
+    /// Commands of Volcano, which open and close queues.
+    Commands,
 }
 
 /// How many kinds there are.
@@ -126,13 +132,14 @@ pub const KINDS: usize = Watched::ALL.len();
 
 impl Watched {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Pods, Self::Nodes, Self::PodGroups, Self::Queues, Self::Jobs];
+    pub const ALL: [Self; 6] =
+        [Self::Pods, Self::Nodes, Self::PodGroups, Self::Queues, Self::Jobs, Self::Commands];
 
     /// Those that a process watches.
-    pub fn of(role: Role) -> [Self; 4] {
+    pub fn of(role: Role) -> &'static [Self] {
         match role {
-            Role::Scheduler => [Self::Pods, Self::Nodes, Self::PodGroups, Self::Queues],
-            Role::Controllers => [Self::Jobs, Self::Pods, Self::PodGroups, Self::Queues],
+            Role::Scheduler => &[Self::Pods, Self::Nodes, Self::PodGroups, Self::Queues],
+            Role::Controllers => &[Self::Jobs, Self::Pods, Self::PodGroups, Self::Queues, Self::Commands],
         }
     }
 
@@ -144,6 +151,7 @@ impl Watched {
             Self::PodGroups => "podgroups",
             Self::Queues => "queues",
             Self::Jobs => "jobs",
+            Self::Commands => "commands",
         }
     }
 }
@@ -167,6 +175,10 @@ pub enum FaultKind {
     NodeDies(usize),
     /// A node is deleted with its pods, and does not come back.
     NodeRemoved(usize),
+    /// The kubelet of a node does not answer: the node is not ready, and no pod on it starts, ends or stops.
+    NodeUnready(usize),
+    /// The user closes queue `limited` or `default`, and opens it when the fault is over.
+    QueueCloses(&'static str),
     /// The kubelet of a node rejects the pods that are bound to the node.
     KubeletRejects(usize),
     /// A pod of a gang is deleted.
@@ -230,10 +242,20 @@ impl Story {
         gangs.sort_by_key(|gang| gang.arrives);
         gangs.extend((0..SPARE).map(|_| Gang::draw(&mut chance).smaller()));
         let limit = chance.random_range(3..=9);
-        let mut story =
-            Self { seed, nodes, limit, gangs, spare: SPARE, schedulers, controllers, faults: Vec::new() };
+        let mut story = Self {
+            seed,
+            nodes,
+            limit,
+            gangs,
+            spare: SPARE,
+            schedulers,
+            controllers,
+            limits: RetryLimits::default(),
+            faults: Vec::new(),
+        };
         story.faults = (0..chance.random_range(1..=4)).map(|_| Fault::draw(&mut chance, &story)).collect();
         story.faults.sort_by_key(|fault| fault.at);
+        story.limits = draw_limits(&mut chance);
         story
     }
 
@@ -250,6 +272,16 @@ impl Story {
     /// What a process does.
     pub fn role(&self, process: usize) -> Role {
         if process < self.schedulers { Role::Scheduler } else { Role::Controllers }
+    }
+}
+
+/// As in a small cluster, in a large one, or in one with so many waiting gangs that few have a turn.
+fn draw_limits(chance: &mut impl Rng) -> RetryLimits {
+    let usual = RetryLimits::default();
+    match chance.random_range(0..4) {
+        0 | 1 => usual,
+        2 => RetryLimits { all_up_to: 0, ..usual },
+        _ => RetryLimits { all_up_to: 0, per_cycle: 1, evicting_per_cycle: 1, ..usual },
     }
 }
 
@@ -292,7 +324,7 @@ impl Fault {
         let kinds = Watched::of(story.role(process));
         let watched = kinds[chance.random_range(0..kinds.len())];
         let nodes = story.nodes.len();
-        let kind = match chance.random_range(0..18) {
+        let kind = match chance.random_range(0..20) {
             0 | 1 => FaultKind::WatchBreaks(process, watched),
             2 => FaultKind::WatchExpires(process, watched),
             3 => FaultKind::ListExpires(process, watched),
@@ -312,6 +344,8 @@ impl Fault {
             14 => FaultKind::Pause(process),
             15 => FaultKind::ClockSet(process, chance.random_range(-7200..7200)),
             16 => FaultKind::Reload(chance.random_range(0..2)),
+            17 => FaultKind::NodeUnready(chance.random_range(0..nodes)),
+            18 => FaultKind::QueueCloses(if chance.random_bool(0.5) { "limited" } else { "default" }),
             _ => FaultKind::NodeRemoved(chance.random_range(0..nodes)),
         };
         Self { at, lasts, kind }
@@ -328,6 +362,12 @@ impl fmt::Display for Story {
             self.nodes
         )?;
         writeln!(f, "queue limited may use {} cores", self.limit)?;
+        let RetryLimits { all_up_to, per_cycle, evicting_per_cycle, .. } = self.limits;
+        writeln!(
+            f,
+            "waiting gangs: up to {all_up_to} are all tried in each cycle; of more, {per_cycle} that any event may \
+             help, and {evicting_per_cycle} that may need evictions"
+        )?;
         for (index, gang) in self.gangs.iter().enumerate().filter(|(_, gang)| gang.size > 0) {
             writeln!(
                 f,
@@ -373,6 +413,8 @@ impl fmt::Display for FaultKind {
             Self::Answers(answer, Share::All) => write!(f, "all requests are answered by {answer:?}"),
             Self::NodeDies(node) => write!(f, "node-{node} is gone with its pods"),
             Self::NodeRemoved(node) => write!(f, "node-{node} is gone with its pods, for good"),
+            Self::NodeUnready(node) => write!(f, "node-{node} is not ready, its kubelet does not answer"),
+            Self::QueueCloses(queue) => write!(f, "queue {queue} is closed"),
             Self::KubeletRejects(node) => write!(f, "the kubelet of node-{node} rejects pods"),
             Self::PodDeleted(gang, pod) => write!(f, "pod {pod} of gang-{gang} is deleted"),
             Self::Crash(who, 0) => write!(f, "process {who} is killed"),

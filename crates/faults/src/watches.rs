@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use phalanx_api::names::JOB_NAME;
-use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_api::v1beta1::{PodGroup, Queue, QueueState};
 use phalanx_cache::{Change, Guarded, Page, slim};
 use phalanx_cluster::event::Event;
 use phalanx_controllers::podgroup::PlainPod;
@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::controllers::kept;
-use crate::gangs::{HIGH, whole_pod};
+use crate::gangs::{HIGH, set_ready, whole_pod};
 use crate::planted::Planted;
 use crate::server::{Object, Server};
 use crate::story::{KINDS, Watched};
@@ -124,13 +124,19 @@ impl Watches {
     }
 
     fn page(&mut self, kind: Watched, items: Vec<Object>, more: &str, version: u64) -> Result<()> {
-        let bug = self.bug;
+        let bug = self.bug_of_reader();
         let items = items.into_iter().map(|object| altered(object, bug));
         self.reader.page(kind, items, more, version)
     }
 
+    /// The controllers have to know the state of queues, so that they keep it.
+    fn bug_of_reader(&self) -> Option<Planted> {
+        let reads = matches!(self.reader, Reader::Scheduler(_));
+        self.bug.filter(|bug| reads || *bug != Planted::QueueStateLost)
+    }
+
     fn change(&mut self, object: Object, gone: bool) -> Result<()> {
-        match altered(object, self.bug) {
+        match altered(object, self.bug_of_reader()) {
             Object::Pod(_) if gone && self.bug == Some(Planted::PodDeletionLost) => Ok(()),
             Object::Node(_) if gone && self.bug == Some(Planted::NodeDeletionLost) => Ok(()),
             object => self.reader.change(object, gone),
@@ -156,7 +162,7 @@ impl Reader {
             (Self::Scheduler(it), Watched::Nodes) => it.nodes.begin_list(),
             (Self::Scheduler(it), Watched::PodGroups) => it.groups.begin_list(),
             (Self::Scheduler(it), Watched::Queues) => it.queues.begin_list(),
-            (Self::Scheduler(_), Watched::Jobs) => {}
+            (Self::Scheduler(_), Watched::Jobs | Watched::Commands) => {}
             (Self::Controllers(to), kind) => {
                 for kind in kept(kind) {
                     tell(to, Input::Listing(*kind));
@@ -183,7 +189,7 @@ impl Reader {
             (Self::Scheduler(it), Watched::Queues) => {
                 page(&mut it.queues, items.filter_map(queue), more, version)
             }
-            (Self::Scheduler(_), Watched::Jobs) => Ok(()),
+            (Self::Scheduler(_), Watched::Jobs | Watched::Commands) => Ok(()),
             (Self::Controllers(to), kind) => {
                 items.filter_map(seen).for_each(|seen| tell(to, Input::Seen(seen)));
                 if more.is_empty() {
@@ -210,7 +216,7 @@ impl Reader {
             (Self::Scheduler(reader), Object::Queue(it)) => {
                 change(&mut reader.queues, Arc::unwrap_or_clone(it), gone)
             }
-            (Self::Scheduler(_), Object::Job(_)) => Ok(()),
+            (Self::Scheduler(_), Object::Job(_) | Object::Command(_)) => Ok(()),
             (Self::Controllers(to), object) => {
                 if let Some(Seen { id, fact }) = seen(object) {
                     let input = if gone {
@@ -237,6 +243,7 @@ fn seen(object: Object) -> Option<Seen> {
         Object::Job(it) => (Identity::of(&it.metadata), Fact::Job(Box::new(Arc::unwrap_or_clone(it)))),
         Object::PodGroup(it) => (Identity::of(&it.metadata), Arc::unwrap_or_clone(it).into()),
         Object::Queue(it) => (Identity::of(&it.metadata), Arc::unwrap_or_clone(it).into()),
+        Object::Command(it) => (Identity::of(&it.metadata), Arc::unwrap_or_clone(it).into()),
         Object::Pod(it) => {
             let of_job = it.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(JOB_NAME));
             let pod = whole_pod(&it);
@@ -306,6 +313,10 @@ fn altered(mut object: Object, bug: Option<Planted>) -> Object {
         (Object::Node(node), Some(Planted::NodeOffByOne)) => {
             let allocatable = &mut Arc::make_mut(node).status.allocatable;
             allocatable.extend(one_more(allocatable));
+        }
+        (Object::Node(node), Some(Planted::ReadinessLost)) => set_ready(Arc::make_mut(node), true),
+        (Object::Queue(queue), Some(Planted::QueueStateLost)) => {
+            Arc::make_mut(queue).status.get_or_insert_default().state = Some(QueueState::Open);
         }
         (Object::Queue(queue), Some(Planted::CapabilityOffByOne)) => {
             if let Some(cpu) = Arc::make_mut(queue).spec.capability.get_mut("cpu") {

@@ -184,7 +184,7 @@ impl<'a> World<'a> {
     fn set_up(&mut self) {
         gangs::queues(&mut self.server, self.story.limit);
         for (node, cores) in self.story.nodes.iter().enumerate() {
-            gangs::node(&mut self.server, node, *cores, 0);
+            gangs::node(&mut self.server, node, *cores, true, 0);
         }
         for who in 0..self.story.processes() {
             self.plan(who as Micros * SECOND, Happening::Start(who));
@@ -255,6 +255,10 @@ impl<'a> World<'a> {
                 return Ok(());
             }
         }
+        if let Some(answers) = what.pod_of_kubelet().and_then(|pod| self.silent_until(pod)) {
+            self.plan(answers, what);
+            return Ok(());
+        }
         if !matches!(what, Happening::Lease(..) | Happening::Spare(_)) {
             self.events += 1;
         }
@@ -307,6 +311,7 @@ impl<'a> World<'a> {
             nodes: self.story.nodes.len(),
             clocks: self.clocks.of_process(),
             conf: self.conf,
+            limits: self.story.limits,
             bug: self.options.bug,
         })?;
         self.processes[who] = Some(process);
@@ -324,7 +329,7 @@ impl<'a> World<'a> {
     /// The watches of a process begin.
     fn read_all(&mut self, who: usize) {
         let Some(life) = self.processes[who].as_ref().map(|process| process.life) else { return };
-        for kind in Watched::of(self.story.role(who)) {
+        for kind in Watched::of(self.story.role(who)).iter().copied() {
             self.plan_in(10_000..200_000, Happening::FirstPage(who, life, kind));
         }
     }
@@ -421,7 +426,7 @@ impl<'a> World<'a> {
         match effect {
             Effect::Bound(pod) => self.bound(&pod),
             Effect::Evicted(pod) | Effect::Deleted(pod) => self.evicted(&pod),
-            Effect::Other | Effect::BoundTwice(_) => {}
+            Effect::Other | Effect::BoundTwice(_) | Effect::Admitted(_) | Effect::Queue(_) => {}
         }
     }
 
@@ -468,6 +473,9 @@ impl<'a> World<'a> {
     }
 
     fn first_page(&mut self, who: usize, kind: Watched) -> Result<()> {
+        if self.list_fails(who, kind) {
+            return Ok(());
+        }
         let Some(process) = &mut self.processes[who] else { return Ok(()) };
         process.watches.first_page(kind, &self.server)?;
         let life = process.life;
@@ -478,12 +486,14 @@ impl<'a> World<'a> {
 
     fn second_page(&mut self, who: usize, kind: Watched) -> Result<()> {
         let expired = self.is_active(&FaultKind::ListExpires(who, kind)) && self.chance.random_bool(0.7);
-        let Some(process) = &mut self.processes[who] else { return Ok(()) };
         if expired {
-            let life = process.life;
-            self.plan_in(50_000..200_000, Happening::FirstPage(who, life, kind));
+            self.list_again(who, kind, 50_000..200_000);
             return Ok(());
         }
+        if self.list_fails(who, kind) {
+            return Ok(());
+        }
+        let Some(process) = &mut self.processes[who] else { return Ok(()) };
         process.watches.second_page(kind, &self.server)?;
         self.step(who);
         Ok(())
@@ -499,6 +509,14 @@ fn leads(server: &Server, process: Option<&Process>) -> bool {
 }
 
 impl Happening {
+    /// The pod, if only its kubelet can do this.
+    fn pod_of_kubelet(&self) -> Option<&str> {
+        match self {
+            Self::Starts(pod, _) | Self::Finishes(pod, _) | Self::Removed(pod, _) => Some(pod),
+            _ => None,
+        }
+    }
+
     /// The process and its life that this is for.
     fn addressee(&self) -> Option<(usize, usize)> {
         match self {

@@ -3,7 +3,7 @@ use phalanx_api::batch::{Job, JobPhase};
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase};
 
 use super::Checks;
-use crate::gangs::{gang_name, gang_of};
+use crate::gangs::{gang_name, gang_of, is_open};
 use crate::server::Server;
 use crate::story::{Answer, FaultKind, MAX_RETRY};
 
@@ -110,8 +110,14 @@ fn counts_differ(index: usize, server: &Server) -> Option<String> {
     })
 }
 
-/// The counts of a queue are those of its PodGroups.
+/// All Commands are carried out, so queues are open; the counts of a queue are those of its PodGroups.
 pub(super) fn queue_is_wrong(server: &Server) -> Option<String> {
+    if let Some(name) = server.commands.keys().next() {
+        return Some(format!("Command {name} waits"));
+    }
+    if let Some(name) = server.queues.keys().find(|name| !is_open(server, name)) {
+        return Some(format!("queue {name} is not open"));
+    }
     server.queues.iter().find_map(|(name, queue)| {
         let status = queue.status.clone().unwrap_or_default();
         let count = |wanted: &PodGroupPhase| {

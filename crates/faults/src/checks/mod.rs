@@ -11,11 +11,13 @@ use phalanx_api::v1beta1::PodGroup;
 use phalanx_cache::slim;
 use phalanx_cluster::{Status, Task};
 
-use crate::gangs::{gang_name, gang_of, has_ended, member, named_group, node_name, uses_node};
+use crate::gangs::{
+    gang_name, gang_of, has_ended, is_open, is_ready, member, named_group, node_name, uses_node,
+};
 use crate::process::{Part, Process};
 use crate::scheduler::Scheduler;
 use crate::server::{Effect, Server};
-use crate::story::{CALM_AFTER, Maker, Micros, SECOND, Story, time};
+use crate::story::{CALM_AFTER, FaultKind, Maker, Micros, SECOND, Story, time};
 
 /// How long a gang may be started below `minMember` once faults are over.
 const BELOW_MIN: Micros = 55 * SECOND;
@@ -26,6 +28,8 @@ const SERVED: Micros = 55 * SECOND;
 const TRIED_AGAIN: Micros = 20 * SECOND;
 /// By then a deletion of a node has been seen, and binds to it that were on their way have been answered.
 const SEEN: Micros = 20 * SECOND;
+/// By then a process that nothing hinders has seen a change and acts on it.
+const NOTICED: Micros = 3 * SECOND;
 
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +80,10 @@ pub struct Checks {
     last_bound: [Option<(Micros, usize)>; 2],
     /// When nodes were deleted.
     gone: BTreeMap<String, Micros>,
+    /// When nodes became unready.
+    unready: BTreeMap<String, Micros>,
+    /// When queues were closed that are.
+    closed: BTreeMap<String, Micros>,
     /// The length of the log of pods when gangs were looked at.
     looked: usize,
 }
@@ -94,6 +102,8 @@ impl Checks {
             losses: vec![0; story.gangs.len()],
             last_bound: [None; 2],
             gone: BTreeMap::new(),
+            unready: BTreeMap::new(),
+            closed: BTreeMap::new(),
             looked: 0,
         }
     }
@@ -135,8 +145,26 @@ impl Checks {
                 self.discarded.extend(uid.clone());
                 self.leaving.extend(uid);
             }
+            Effect::Admitted(group) => self.admitted(group, server, now),
+            Effect::Queue(queue) if is_open(server, queue) => drop(self.closed.remove(queue)),
+            Effect::Queue(queue) => drop(self.closed.entry(queue.clone()).or_insert(now)),
             Effect::Other => {}
         }
+    }
+
+    fn admitted(&mut self, group: &str, server: &Server, now: Micros) {
+        let queue = server.groups.get(group).map(|group| &group.spec.queue);
+        let closed = queue.and_then(|queue| self.closed.get(queue));
+        if closed.is_some_and(|at| now - at > NOTICED && now - self.quiet_since(now) > SEEN) {
+            self.find(now, format!("PodGroup {group} is admitted to a queue that is closed"));
+        }
+    }
+
+    /// Since when there has been no fault that hides what happens from a process.
+    fn quiet_since(&self, now: Micros) -> Micros {
+        let hides = |kind: &FaultKind| !matches!(kind, FaultKind::NodeUnready(_) | FaultKind::QueueCloses(_));
+        let faults = self.story.faults.iter().filter(|fault| fault.at <= now && hides(&fault.kind));
+        faults.map(|fault| now.min(fault.at + fault.lasts)).max().unwrap_or(0)
     }
 
     /// The preemptor may be bound before the eviction arrives that makes room in its queue: both leave together, and
@@ -148,7 +176,7 @@ impl Checks {
 
     /// The scheduler may not know yet that the node is gone for whose room it evicts.
     fn node_just_deleted(&self, now: Micros) -> bool {
-        self.gone.values().any(|at| now - at < SEEN)
+        self.gone.values().chain(self.unready.values()).any(|at| now - at < SEEN)
     }
 
     fn bound(&mut self, pod: &str, server: &Server, now: Micros) {
@@ -162,6 +190,12 @@ impl Checks {
         let used = self.cores(server, |it| it.spec.node_name.as_deref() == Some(&node));
         if used > has {
             self.find(now, format!("pod {pod} is bound to {node}, which has {has} cores: {used} are in use"));
+        }
+        if self.unready.get(&node).is_some_and(|at| now - at > NOTICED)
+            && !is_ready(server, &node)
+            && now - self.quiet_since(now) > SEEN
+        {
+            self.find(now, format!("pod {pod} is bound to {node}, which is not ready"));
         }
         if !server.nodes.contains_key(&node) && self.must_be_known(&node, now) {
             self.find(now, format!("pod {pod} is bound to {node}, which was deleted long ago"));
@@ -179,6 +213,12 @@ impl Checks {
     /// A node is deleted. It may have been the room for which pods were evicted before.
     pub fn node_gone(&mut self, node: &str, now: Micros) {
         self.gone.insert(node.to_owned(), now);
+        self.evictions.clear();
+    }
+
+    /// A node has become unready. Pods may have been evicted for its room, and those that use it do not go on.
+    pub fn node_unready(&mut self, node: &str, now: Micros) {
+        self.unready.insert(node.to_owned(), now);
         self.evictions.clear();
     }
 

@@ -34,6 +34,7 @@ impl Server {
             (&Method::POST, [.., "podgroups"]) => self.create_group(read(body)?),
             (&Method::PUT, [.., "podgroups", name]) => self.replace_group(name, read(body)?),
             (&Method::DELETE, [.., "podgroups", name]) => self.delete_group(name, &read(body)?),
+            (&Method::DELETE, [.., "commands", name]) => self.delete_command(name, &read(body)?),
             (&Method::GET, [.., "jobs", name]) => self.read_job(name),
             (&Method::PUT, [.., "jobs", name, "status"]) => self.write_job(name, read(body)?),
             (&Method::GET, [.., "queues", name]) => {
@@ -112,6 +113,17 @@ impl Server {
         }
         if let Some(group) = self.groups.remove(name) {
             self.gone(Object::PodGroup(group));
+        }
+        done(&json!({"kind": "Status"}))
+    }
+
+    fn delete_command(&mut self, name: &str, options: &DeleteOptions) -> Answered {
+        let Some(command) = self.commands.get(name) else { return missing(name) };
+        if options.preconditions.uid != command.metadata.uid {
+            return conflict(OTHER_UID);
+        }
+        if let Some(command) = self.commands.remove(name) {
+            self.gone(Object::Command(command));
         }
         done(&json!({"kind": "Status"}))
     }

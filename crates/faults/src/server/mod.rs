@@ -9,7 +9,8 @@ use http::{Method, Request, StatusCode};
 use hyper::body::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::batch::Job;
-use phalanx_api::v1beta1::{PodGroup, PodGroupStatus, Queue};
+use phalanx_api::bus::Command;
+use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupStatus, Queue};
 use phalanx_cache::slim;
 use phalanx_runtime::lease::Record;
 use serde::de::DeserializeOwned;
@@ -35,6 +36,8 @@ pub enum Object {
     Queue(Arc<Queue>),
     /// A Job.
     Job(Arc<Job>),
+    /// A Command.
+    Command(Arc<Command>),
 }
 
 impl Object {
@@ -45,6 +48,7 @@ impl Object {
             Self::PodGroup(_) => Watched::PodGroups,
             Self::Queue(_) => Watched::Queues,
             Self::Job(_) => Watched::Jobs,
+            Self::Command(_) => Watched::Commands,
         }
     }
 
@@ -55,6 +59,7 @@ impl Object {
             Self::PodGroup(it) => &mut Arc::make_mut(it).metadata,
             Self::Queue(it) => &mut Arc::make_mut(it).metadata,
             Self::Job(it) => &mut Arc::make_mut(it).metadata,
+            Self::Command(it) => &mut Arc::make_mut(it).metadata,
         }
     }
 }
@@ -83,6 +88,10 @@ pub enum Effect {
     Evicted(String),
     /// The controllers deleted a pod.
     Deleted(String),
+    /// A PodGroup was admitted to its queue.
+    Admitted(String),
+    /// The status of a queue was written, which may be open or closed now.
+    Queue(String),
 }
 
 /// An answer, and what the request has changed.
@@ -101,6 +110,8 @@ pub struct Server {
     pub queues: BTreeMap<String, Arc<Queue>>,
     /// Jobs by name.
     pub jobs: BTreeMap<String, Arc<Job>>,
+    /// Commands by name.
+    pub commands: BTreeMap<String, Arc<Command>>,
     /// The time, for creation timestamps.
     pub now: Micros,
     /// The Leases, by role, and when each was written last.
@@ -129,6 +140,7 @@ impl Server {
             Watched::PodGroups => self.groups.values().cloned().map(Object::PodGroup).collect(),
             Watched::Queues => self.queues.values().cloned().map(Object::Queue).collect(),
             Watched::Jobs => self.jobs.values().cloned().map(Object::Job).collect(),
+            Watched::Commands => self.commands.values().cloned().map(Object::Command).collect(),
         }
     }
 
@@ -150,6 +162,7 @@ impl Server {
             Object::PodGroup(it) => drop(self.groups.insert(name, it)),
             Object::Queue(it) => drop(self.queues.insert(name, it)),
             Object::Job(it) => drop(self.jobs.insert(name, it)),
+            Object::Command(it) => drop(self.commands.insert(name, it)),
         }
     }
 
@@ -183,6 +196,14 @@ impl Server {
         if let Some(mut pod) = self.pods.get(name).cloned() {
             change(Arc::make_mut(&mut pod));
             self.put(Object::Pod(pod));
+        }
+    }
+
+    /// Changes a node, if it is there.
+    pub fn update_node(&mut self, name: &str, change: impl FnOnce(&mut slim::Node)) {
+        if let Some(mut node) = self.nodes.get(name).cloned() {
+            change(Arc::make_mut(&mut node));
+            self.put(Object::Node(node));
         }
     }
 
@@ -266,9 +287,12 @@ impl Server {
         if resource_version.is_some() && resource_version != group.metadata.resource_version {
             return conflict("the object has been modified");
         }
+        let admitted = phase(group.status.as_ref()) == PodGroupPhase::Pending
+            && phase(Some(&patch.status)) == PodGroupPhase::Inqueue;
         Arc::make_mut(&mut group).status = Some(patch.status);
         self.put(Object::PodGroup(group));
-        done(&json!({"metadata": {"resourceVersion": self.version.to_string()}}))
+        let (status, body, _) = done(&json!({"metadata": {"resourceVersion": self.version.to_string()}}));
+        (status, body, if admitted { Effect::Admitted(name.to_owned()) } else { Effect::Other })
     }
 
     fn patch_queue(&mut self, name: &str, body: &Value) -> Result<Answered> {
@@ -295,10 +319,16 @@ impl Server {
                 *field = number as i32;
             }
         }
-        let answer = done(&*queue);
+        let (status, body, _) = done(&*queue);
+        let effect = Effect::Queue(queue.metadata.name.clone().unwrap_or_default());
         self.put(Object::Queue(queue));
-        Ok(answer)
+        Ok((status, body, effect))
     }
+}
+
+/// The phase of a PodGroup.
+pub fn phase(status: Option<&PodGroupStatus>) -> PodGroupPhase {
+    status.and_then(|status| status.phase.clone()).unwrap_or(PodGroupPhase::Pending)
 }
 
 /// What a request says of the object that it means.

@@ -1,9 +1,12 @@
 //! Faults begin and end.
+use std::ops::Range;
+
 use anyhow::Result;
 
 use super::{Happening, World};
 use crate::gangs;
-use crate::story::{FaultKind, SECOND, Watched};
+use crate::process::REQUEST_TIMEOUT;
+use crate::story::{Answer, FaultKind, Micros, SECOND, Watched};
 
 impl World<'_> {
     pub(super) fn begins(&mut self, index: usize) -> Result<()> {
@@ -31,13 +34,17 @@ impl World<'_> {
                 }
             }
             FaultKind::Reload(conf) => self.reload(conf)?,
+            FaultKind::NodeUnready(node) => self.set_ready(node, false),
+            FaultKind::QueueCloses(queue) => {
+                gangs::command(&mut self.server, "CloseQueue", queue, self.clocks.now());
+            }
             FaultKind::WatchLags(..)
             | FaultKind::WatchDoubles(..)
             | FaultKind::Answers(..)
             | FaultKind::KubeletRejects(_) => {}
         }
         if let FaultKind::ListExpires(who, kind) = fault.kind {
-            self.list_again(who, kind);
+            self.list_again(who, kind, 10_000..200_000);
         }
         Ok(())
     }
@@ -49,9 +56,13 @@ impl World<'_> {
         self.active.retain(|active| *active != index);
         match self.story.faults[index].kind {
             FaultKind::WatchBreaks(who, kind) => self.resume(who, kind)?,
-            FaultKind::WatchExpires(who, kind) => self.list_again(who, kind),
+            FaultKind::WatchExpires(who, kind) => self.list_again(who, kind, 10_000..200_000),
             FaultKind::NodeDies(node) if !self.is_active(&FaultKind::NodeRemoved(node)) => {
                 self.node_returns(node);
+            }
+            FaultKind::NodeUnready(node) if !self.is_unready(node) => self.set_ready(node, true),
+            FaultKind::QueueCloses(queue) => {
+                gangs::command(&mut self.server, "OpenQueue", queue, self.clocks.now());
             }
             FaultKind::Crash(who, _) => {
                 if let Some(process) = &mut self.processes[who] {
@@ -82,11 +93,26 @@ impl World<'_> {
         Ok(())
     }
 
-    fn list_again(&mut self, who: usize, kind: Watched) {
+    /// A list begins from its first page, after a while.
+    pub(super) fn list_again(&mut self, who: usize, kind: Watched, after: Range<Micros>) {
         if let Some(process) = &self.processes[who] {
             let life = process.life;
-            self.plan_in(10_000..200_000, Happening::FirstPage(who, life, kind));
+            self.plan_in(after, Happening::FirstPage(who, life, kind));
         }
+    }
+
+    /// A page of a list meets the fault of the hour, like other requests; then another list follows.
+    pub(super) fn list_fails(&mut self, who: usize, kind: Watched) -> bool {
+        let wait = match self.answer_of_fault() {
+            None | Some(Answer::Conflict) => return false,
+            Some(Answer::RequestLost | Answer::ReplyLost) => REQUEST_TIMEOUT..REQUEST_TIMEOUT + SECOND,
+            Some(Answer::Busy | Answer::Trouble | Answer::DoneTrouble | Answer::Refused) => {
+                50_000..2 * SECOND
+            }
+        };
+        self.tell(|| format!("process {who} cannot list {}", kind.plural()));
+        self.list_again(who, kind, wait);
+        true
     }
 
     /// The process is gone; half of the requests that it has sent arrive.

@@ -5,7 +5,7 @@ use phalanx_cache::slim;
 
 use super::{BETWEEN_SPARE, Happening, World};
 use crate::gangs::{self, has_ended, member};
-use crate::story::{CALM_AFTER, ENOUGH, FaultKind, Maker, SECOND};
+use crate::story::{CALM_AFTER, ENOUGH, FaultKind, Maker, Micros, SECOND};
 
 impl World<'_> {
     pub(super) fn gang_arrives(&mut self, index: usize) {
@@ -151,9 +151,31 @@ impl World<'_> {
     }
 
     pub(super) fn node_returns(&mut self, node: usize) {
-        let now = self.now();
+        let (now, ready) = (self.now(), !self.is_unready(node));
         if !self.server.nodes.contains_key(&gangs::node_name(node)) {
-            gangs::node(&mut self.server, node, self.story.nodes[node], now);
+            gangs::node(&mut self.server, node, self.story.nodes[node], ready, now);
         }
+    }
+
+    pub(super) fn is_unready(&self, node: usize) -> bool {
+        self.is_active(&FaultKind::NodeUnready(node))
+    }
+
+    pub(super) fn set_ready(&mut self, node: usize, ready: bool) {
+        let name = gangs::node_name(node);
+        self.server.update_node(&name, |node| gangs::set_ready(node, ready));
+        if !ready {
+            self.checks.node_unready(&name, self.clocks.now());
+        }
+    }
+
+    /// Until when the kubelet of a pod does not answer; nothing if it does, or if there is no such node any more.
+    pub(super) fn silent_until(&self, pod: &str) -> Option<Micros> {
+        let node = self.server.pods.get(pod)?.spec.node_name.as_ref()?;
+        let is_of =
+            |kind: &FaultKind| matches!(kind, FaultKind::NodeUnready(at) if gangs::node_name(*at) == *node);
+        let faults = self.active.iter().map(|index| &self.story.faults[*index]);
+        let ends = faults.filter(|fault| is_of(&fault.kind)).map(|fault| fault.at + fault.lasts).max();
+        ends.filter(|_| self.server.nodes.contains_key(node))
     }
 }
