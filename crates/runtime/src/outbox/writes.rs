@@ -111,12 +111,23 @@ pub(super) struct Writes {
     /// When a pod last began to wait.
     newcomer: Option<Instant>,
     queues: FxHashMap<Arc<str>, QueueSeen>,
+    /// By queue, the names that own writes have put into `allocated`: a watch may bring them much later.
+    allocated_names: FxHashMap<Arc<str>, Vec<Arc<str>>>,
     sequence: u64,
     pending: usize,
     /// When the last refused write is repeated.
     last_turn: Option<Instant>,
     /// The process is shutting down.
     hurried: bool,
+}
+
+/// Adds names that are not there yet, of which there are few.
+fn add_new<'a>(names: &mut Vec<Arc<str>>, more: impl Iterator<Item = &'a Arc<str>>) {
+    for name in more {
+        if !names.contains(name) {
+            names.push(Arc::clone(name));
+        }
+    }
 }
 
 impl Writes {
@@ -133,6 +144,7 @@ impl Writes {
             binding: FxHashSet::default(),
             newcomer: None,
             queues: FxHashMap::default(),
+            allocated_names: FxHashMap::default(),
             sequence: 0,
             pending: 0,
             last_turn: None,
@@ -215,6 +227,7 @@ impl Writes {
     pub(super) fn queue_gone(&mut self, queue: &Arc<str>, uid: &str) {
         if self.queues.get(queue).is_some_and(|seen| *seen.uid == *uid) {
             self.queues.remove(queue);
+            self.allocated_names.remove(queue);
         }
         self.forget(&Target::Queue(Arc::clone(queue)));
     }
@@ -302,7 +315,12 @@ impl Writes {
             Write::Pod(pod, patch) if patch.condition.is_some() => {
                 self.told.insert(Arc::clone(&pod.uid));
             }
-            Write::Pod(..) | Write::Queue(..) => {}
+            Write::Queue(queue, patch) => {
+                let names = self.allocated_names.entry(Arc::clone(queue)).or_default();
+                let used = patch.allocated.iter().filter(|(_, amount)| amount.is_some());
+                add_new(names, used.map(|(name, _)| name));
+            }
+            Write::Pod(..) => {}
         }
         Some(write)
     }
@@ -311,10 +329,11 @@ impl Writes {
     /// version of a PodGroup by our own writing.
     fn renewed(&self, write: Write) -> Write {
         match write {
-            Write::Queue(queue, patch) => match self.queues.get(&queue) {
-                Some(seen) => Write::Queue(queue, patch.renewed(seen)),
-                None => Write::Queue(queue, patch),
-            },
+            Write::Queue(queue, patch) => {
+                let mut seen = self.queues.get(&queue).cloned().unwrap_or_default();
+                add_new(&mut seen.names, self.allocated_names.get(&queue).into_iter().flatten());
+                Write::Queue(queue, patch.renewed(&seen))
+            }
             Write::PodGroup(mut write) => {
                 let own = self.versions.get(&write.group).filter(|made| made.contains(&write.version));
                 write.stands = Arc::clone(own.and_then(|made| made.last()).unwrap_or(&write.version));
