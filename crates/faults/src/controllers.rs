@@ -112,16 +112,22 @@ fn is_dropped(ticket: &Ticket, bug: Option<Planted>) -> bool {
     }
 }
 
-/// A status in which each write counts as a retry.
+/// A status in which each write counts as a retry, or none.
 fn altered(ticket: &Ticket, request: Request<Bytes>, bug: Option<Planted>) -> Request<Bytes> {
     let of_job = matches!(ticket, Ticket::For(_, Ask::Write(Change::Status { object: Object::Job(_), .. })));
-    if !of_job || bug != Some(Planted::RetryCountedTwice) {
+    let counted = |count: i64| match bug {
+        Some(Planted::RetryCountedTwice) => Some(count + 1),
+        Some(Planted::RetryNotCounted) => Some(count - 1),
+        _ => None,
+    };
+    if !of_job || counted(0).is_none() {
         return request;
     }
     let (parts, body) = request.into_parts();
     let mut value: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-    if let Some(count) = value["status"]["retryCount"].as_i64().filter(|count| *count > 0) {
-        value["status"]["retryCount"] = (count + 1).into();
+    let count = value["status"]["retryCount"].as_i64().filter(|count| *count > 0);
+    if let Some(count) = count.and_then(counted) {
+        value["status"]["retryCount"] = count.into();
     }
     Request::from_parts(parts, value.to_string().into())
 }

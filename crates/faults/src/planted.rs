@@ -89,4 +89,6 @@ planted! {
     JobEndLost,
     /// A restart of a Job counts as a retry in each status that is written after it.
     RetryCountedTwice,
+    /// A restart of a Job does not count as a retry.
+    RetryNotCounted,
 }

@@ -163,6 +163,14 @@ impl Process {
         std::mem::take(&mut sent)
     }
 
+    /// The evictions that were decided since the last call: the UID of the pod, and the gang for which it is evicted.
+    pub fn take_preemptors(&mut self) -> Vec<(Arc<str>, usize)> {
+        match &mut self.part {
+            Part::Scheduler(scheduler) => std::mem::take(&mut scheduler.preemptors),
+            Part::Controllers(_) => Vec::new(),
+        }
+    }
+
     /// When something is to be done without an input.
     pub fn wake(&self) -> Option<Micros> {
         let at = match &self.part {

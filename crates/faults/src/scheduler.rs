@@ -62,8 +62,10 @@ pub struct Scheduler {
     inputs: mpsc::Sender<Input>,
     outputs: queue::UnboundedReceiver<driver::Input>,
     running: FuturesUnordered<Running>,
+    /// Pods whose eviction was decided, by UID, and for which gang.
+    pub preemptors: Vec<(Arc<str>, usize)>,
     bug: Option<Planted>,
-    /// UIDs for which a bug has shown.
+    /// Names or UIDs for which a bug has shown.
     shown: BTreeSet<Arc<str>>,
     /// Answers have arrived since requests were handed out.
     answered: bool,
@@ -93,6 +95,7 @@ impl Scheduler {
             inputs,
             outputs,
             running: FuturesUnordered::new(),
+            preemptors: Vec::new(),
             bug,
             shown: BTreeSet::new(),
             answered: false,
@@ -148,7 +151,10 @@ impl Scheduler {
         while let Ok(input) = self.outputs.try_recv() {
             any = true;
             let input = match input {
-                driver::Input::Decisions(decisions) => driver::Input::Decisions(self.altered(decisions)),
+                driver::Input::Decisions(decisions) => {
+                    self.preemptors.extend(decisions.iter().filter_map(preemptor));
+                    driver::Input::Decisions(self.altered(decisions))
+                }
                 input => input,
             };
             self.driver.take_in(input);
@@ -279,6 +285,12 @@ impl Scheduler {
         let number: usize = binding.node.trim_start_matches("node-").parse().unwrap_or(0);
         Binding { node: crate::gangs::node_name((number + 1) % self.nodes).into(), ..binding.clone() }
     }
+}
+
+/// The pod that a decision evicts, and the gang for which it does.
+fn preemptor(decision: &Decision) -> Option<(Arc<str>, usize)> {
+    let Decision::Evict { pod, cause, .. } = decision else { return None };
+    Some((Arc::clone(&pod.uid), gang_of(&cause.by.as_ref()?.name)?))
 }
 
 fn evict(pod: &Arc<PodRef>) -> Decision {

@@ -338,6 +338,9 @@ impl<'a> World<'a> {
     fn step(&mut self, who: usize) {
         let Some(process) = &mut self.processes[who] else { return };
         let (sent, life) = (process.step(), process.life);
+        for (pod, preemptor) in process.take_preemptors() {
+            self.checks.decided(&pod, preemptor);
+        }
         let wake = process.wake();
         for outgoing in sent {
             let leads = leads(&self.server, self.processes[who].as_ref());

@@ -1,11 +1,11 @@
-//! What has to hold of Jobs and of the counts of queues.
-use phalanx_api::batch::{Job, JobPhase};
+//! What has to hold of Jobs.
+use phalanx_api::batch::{Job, JobPhase, JobStatus};
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase};
 
 use super::Checks;
-use crate::gangs::{gang_name, gang_of, is_open};
-use crate::server::Server;
-use crate::story::{Answer, FaultKind, MAX_RETRY};
+use crate::gangs::{gang_name, gang_of};
+use crate::server::{Object, Server};
+use crate::story::{Answer, FaultKind, MAX_RETRY, Watched};
 
 /// Whether a gang is a Job that has come to its end.
 pub(super) fn has_ended(index: usize, server: &Server) -> bool {
@@ -29,6 +29,17 @@ fn phase(job: &Job) -> Option<JobPhase> {
     job.status.as_ref()?.state.phase.clone()
 }
 
+/// Whether a status counts another number of retries than restarts have begun since the one before it. A restart may
+/// begin during another one.
+fn miscounts(old: &JobStatus, new: &JobStatus) -> bool {
+    let restarts = |status: &JobStatus| status.state.phase == Some(JobPhase::Restarting);
+    match new.retry_count - old.retry_count {
+        0 => restarts(new) && !restarts(old),
+        1 => !restarts(new),
+        _ => true,
+    }
+}
+
 fn is_end(phase: &JobPhase) -> bool {
     matches!(phase, JobPhase::Completed | JobPhase::Failed | JobPhase::Terminated)
 }
@@ -46,6 +57,25 @@ impl Checks {
         })
     }
 
+    /// What has to hold of each status of a Job that is written: the retry count rises by one with each restart.
+    pub(super) fn restart_is_wrong(&mut self, server: &Server) -> Option<String> {
+        let log = server.log(Watched::Jobs);
+        let news = &log[std::mem::replace(&mut self.looked_at_jobs, log.len())..];
+        news.iter().find_map(|logged| {
+            let Object::Job(job) = &logged.object else { return None };
+            let (name, new) = (job.metadata.name.clone()?, job.status.clone().unwrap_or_default());
+            let old = self.job_statuses.insert(name.clone(), new.clone()).unwrap_or_default();
+            miscounts(&old, &new).then(|| {
+                format!(
+                    "Job {name} counts {} retries, then {} and is {:?}",
+                    old.retry_count,
+                    new.retry_count,
+                    phase(job)
+                )
+            })
+        })
+    }
+
     /// At the end: the phase is one that lasts, no pod is missing, retries and pods are counted right.
     pub(super) fn job_is_wrong(&self, index: usize, server: &Server) -> Option<String> {
         let name = gang_name(index);
@@ -56,9 +86,11 @@ impl Checks {
         if retries as usize > losses {
             return Some(format!("Job {name} counts {retries} retries, and lost {losses} pods"));
         }
+        if (retries == MAX_RETRY) != (phase == JobPhase::Failed) && phase != JobPhase::Terminated {
+            return Some(format!("Job {name} is {phase:?} after {retries} retries"));
+        }
         match phase {
-            JobPhase::Completed => {}
-            JobPhase::Failed if retries >= MAX_RETRY => {}
+            JobPhase::Completed | JobPhase::Failed => {}
             JobPhase::Terminated if self.requests_are_refused() => {}
             JobPhase::Pending | JobPhase::Running => {
                 if let Some(problem) = self.pods_are_missing(index, server) {
@@ -103,35 +135,12 @@ fn counts_differ(index: usize, server: &Server) -> Option<String> {
         let pods = server.pods.iter().filter(|(name, _)| of_job(name));
         pods.filter(|(_, pod)| pod.status.phase.as_deref() == Some(wanted)).count() as i32
     };
-    let is = (status.pending, status.running, status.succeeded, status.failed);
-    let due = (phase("Pending"), phase("Running"), phase("Succeeded"), phase("Failed"));
+    let is = [status.pending, status.running, status.succeeded, status.failed, status.terminating];
+    let [pending, running, succeeded, failed] = ["Pending", "Running", "Succeeded", "Failed"].map(phase);
+    let due = [pending, running, succeeded, failed, 0];
     (is != due).then(|| {
-        format!("the status of Job {name} counts {is:?} of pending, running, succeeded, failed: {due:?} are")
-    })
-}
-
-/// All Commands are carried out, so queues are open; the counts of a queue are those of its PodGroups.
-pub(super) fn queue_is_wrong(server: &Server) -> Option<String> {
-    if let Some(name) = server.commands.keys().next() {
-        return Some(format!("Command {name} waits"));
-    }
-    if let Some(name) = server.queues.keys().find(|name| !is_open(server, name)) {
-        return Some(format!("queue {name} is not open"));
-    }
-    server.queues.iter().find_map(|(name, queue)| {
-        let status = queue.status.clone().unwrap_or_default();
-        let count = |wanted: &PodGroupPhase| {
-            let groups = server.groups.values().filter(|group| group.spec.queue == *name);
-            let phases = groups.map(|it| it.status.as_ref().and_then(|it| it.phase.clone()));
-            phases.filter(|phase| phase.as_ref().unwrap_or(&PodGroupPhase::Pending) == wanted).count() as i32
-        };
-        let is = (status.pending, status.inqueue, status.running);
-        let due =
-            (count(&PodGroupPhase::Pending), count(&PodGroupPhase::Inqueue), count(&PodGroupPhase::Running));
-        (is != due).then(|| {
-            format!(
-                "the status of queue {name} counts {is:?} PodGroups pending, inqueue, running: {due:?} are"
-            )
-        })
+        format!(
+            "the status of Job {name} counts {is:?} of pending, running, succeeded, failed, terminating: {due:?} are"
+        )
     })
 }

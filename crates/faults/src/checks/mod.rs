@@ -1,31 +1,26 @@
 //! What has to hold: after each thing that happens, and at the end of a run. The checkers look at the API server, not
 //! at what a process believes, apart from the last one.
+mod evictions;
 mod jobs;
+mod statuses;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug};
 
 use http::{Method, Request};
 use hyper::body::Bytes;
-use phalanx_api::v1beta1::PodGroup;
+use phalanx_api::batch::JobStatus;
 use phalanx_cache::slim;
 use phalanx_cluster::{Status, Task};
 
-use crate::gangs::{
-    gang_name, gang_of, has_ended, is_open, is_ready, member, named_group, node_name, uses_node,
-};
+use crate::gangs::{gang_name, gang_of, has_ended, is_open, is_ready, member, node_name, uses_node};
 use crate::process::{Part, Process};
 use crate::scheduler::Scheduler;
 use crate::server::{Effect, Server};
-use crate::story::{CALM_AFTER, FaultKind, Maker, Micros, SECOND, Story, time};
+use crate::story::{CALM_AFTER, FaultKind, Gang, Maker, Micros, SECOND, Story, time};
 
 /// How long a gang may be started below `minMember` once faults are over.
 const BELOW_MIN: Micros = 55 * SECOND;
-/// How long after an eviction a pod of another gang is bound.
-const SERVED: Micros = 55 * SECOND;
-
-/// How long an eviction is tried that is lost or refused.
-const TRIED_AGAIN: Micros = 20 * SECOND;
 /// By then a deletion of a node has been seen, and binds to it that were on their way have been answered.
 const SEEN: Micros = 20 * SECOND;
 /// By then a process that nothing hinders has seen a change and acts on it.
@@ -53,19 +48,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// An eviction that nobody has used yet.
-#[derive(Clone, Debug)]
-struct Eviction {
-    at: Micros,
-    gang: usize,
-}
-
 /// What was seen so far.
 #[derive(Debug)]
 pub struct Checks {
     story: Story,
     found: Option<Violation>,
-    evictions: Vec<Eviction>,
+    evictions: Vec<evictions::Eviction>,
     /// Whether so many pods of a gang as it needs have had nodes at the same time, by gang.
     started: Vec<bool>,
     /// Since when a gang has fewer pods with nodes than it needs, but some.
@@ -76,14 +64,22 @@ pub struct Checks {
     discarded: BTreeSet<String>,
     /// How many pods of a gang were lost that the controllers had not deleted, by gang.
     losses: Vec<usize>,
-    /// When a pod was bound last and of which gang, of the last two gangs.
-    last_bound: [Option<(Micros, usize)>; 2],
+    /// The gangs for which a scheduler has decided to evict a pod, by the UID of the pod.
+    preemptors: BTreeMap<String, BTreeSet<usize>>,
+    /// When a pod was bound last, by gang.
+    last_bound: Vec<(Micros, usize)>,
+    /// Cores in use when gangs were looked at, and when they became less.
+    in_use: u32,
+    last_freed: Micros,
     /// When nodes were deleted.
     gone: BTreeMap<String, Micros>,
     /// When nodes became unready.
     unready: BTreeMap<String, Micros>,
     /// When queues were closed that are.
     closed: BTreeMap<String, Micros>,
+    /// The statuses of Jobs when they were looked at, and the length of their log then.
+    job_statuses: BTreeMap<String, JobStatus>,
+    looked_at_jobs: usize,
     /// The length of the log of pods when gangs were looked at.
     looked: usize,
 }
@@ -100,10 +96,15 @@ impl Checks {
             leaving: BTreeSet::new(),
             discarded: BTreeSet::new(),
             losses: vec![0; story.gangs.len()],
-            last_bound: [None; 2],
+            preemptors: BTreeMap::new(),
+            last_bound: Vec::new(),
+            in_use: 0,
+            last_freed: 0,
             gone: BTreeMap::new(),
             unready: BTreeMap::new(),
             closed: BTreeMap::new(),
+            job_statuses: BTreeMap::new(),
+            looked_at_jobs: 0,
             looked: 0,
         }
     }
@@ -132,14 +133,7 @@ impl Checks {
             Effect::BoundTwice(pod) => {
                 self.find(now, format!("process {who} binds pod {pod} to a second node"));
             }
-            Effect::Evicted(pod) => {
-                if let Some((gang, _)) = member(pod)
-                    && !self.just_bound(gang, now)
-                    && !self.node_just_deleted(now)
-                {
-                    self.evictions.push(Eviction { at: now, gang });
-                }
-            }
+            Effect::Evicted(pod) => self.evicted(pod, server, now),
             Effect::Deleted(pod) => {
                 let uid = server.pods.get(pod).and_then(|pod| pod.metadata.uid.clone());
                 self.discarded.extend(uid.clone());
@@ -155,35 +149,26 @@ impl Checks {
     fn admitted(&mut self, group: &str, server: &Server, now: Micros) {
         let queue = server.groups.get(group).map(|group| &group.spec.queue);
         let closed = queue.and_then(|queue| self.closed.get(queue));
-        if closed.is_some_and(|at| now - at > NOTICED && now - self.quiet_since(now) > SEEN) {
+        if closed.is_some_and(|at| now - at > NOTICED && self.is_quiet(now)) {
             self.find(now, format!("PodGroup {group} is admitted to a queue that is closed"));
         }
     }
 
-    /// Since when there has been no fault that hides what happens from a process.
-    fn quiet_since(&self, now: Micros) -> Micros {
+    /// Whether no fault has hidden for a while what happens from a process, or has held up its requests.
+    fn is_quiet(&self, now: Micros) -> bool {
         let hides = |kind: &FaultKind| !matches!(kind, FaultKind::NodeUnready(_) | FaultKind::QueueCloses(_));
-        let faults = self.story.faults.iter().filter(|fault| fault.at <= now && hides(&fault.kind));
+        now - self.quiet_since(now, hides) > SEEN
+    }
+
+    /// Since when there has been no such fault.
+    fn quiet_since(&self, now: Micros, counts: impl Fn(&FaultKind) -> bool) -> Micros {
+        let faults = self.story.faults.iter().filter(|fault| fault.at <= now && counts(&fault.kind));
         faults.map(|fault| now.min(fault.at + fault.lasts)).max().unwrap_or(0)
-    }
-
-    /// The preemptor may be bound before the eviction arrives that makes room in its queue: both leave together, and
-    /// the eviction may be tried again.
-    fn just_bound(&self, victim: usize, now: Micros) -> bool {
-        let of_another = |(at, gang): &(Micros, usize)| *gang != victim && now - at < TRIED_AGAIN;
-        self.last_bound.iter().flatten().any(of_another)
-    }
-
-    /// The scheduler may not know yet that the node is gone for whose room it evicts.
-    fn node_just_deleted(&self, now: Micros) -> bool {
-        self.gone.values().chain(self.unready.values()).any(|at| now - at < SEEN)
     }
 
     fn bound(&mut self, pod: &str, server: &Server, now: Micros) {
         let Some((gang, _)) = member(pod) else { return };
-        self.evictions.retain(|eviction| eviction.gang == gang);
-        self.last_bound =
-            [Some((now, gang)), self.last_bound[0].filter(|last| last.1 != gang).or(self.last_bound[1])];
+        self.serve(gang, now);
         let node = server.pods.get(pod).and_then(|pod| pod.spec.node_name.clone()).unwrap_or_default();
         let number: usize = node.trim_start_matches("node-").parse().unwrap_or(usize::MAX);
         let has = self.story.nodes.get(number).copied().unwrap_or(0);
@@ -193,7 +178,7 @@ impl Checks {
         }
         if self.unready.get(&node).is_some_and(|at| now - at > NOTICED)
             && !is_ready(server, &node)
-            && now - self.quiet_since(now) > SEEN
+            && self.is_quiet(now)
         {
             self.find(now, format!("pod {pod} is bound to {node}, which is not ready"));
         }
@@ -236,9 +221,14 @@ impl Checks {
         self.cores(server, |pod| {
             // As in Volcano, a pod that is being evicted holds its node and not its queue.
             let counts = !self.leaving.contains(pod.metadata.uid.as_deref().unwrap_or_default());
-            let gang = pod.metadata.name.as_deref().and_then(member);
-            counts && gang.is_some_and(|(gang, _)| self.story.gangs[gang].limited)
+            counts && self.is_limited(pod)
         })
+    }
+
+    /// Whether a pod is in queue `limited`.
+    fn is_limited(&self, pod: &slim::Pod) -> bool {
+        let gang = pod.metadata.name.as_deref().and_then(gang_of);
+        gang.is_some_and(|gang| self.story.gangs[gang].limited)
     }
 
     /// A pod was lost by a fault or an eviction: its gang may be below `minMember` for that.
@@ -262,9 +252,8 @@ impl Checks {
             let what = format!("{} was started below minMember at {}", gang_name(*gang), time(*at).trim());
             self.find(now, what);
         }
-        if let Some(eviction) = self.evictions.iter().find(|eviction| since(eviction.at) > SERVED) {
-            let (gang, at) = (gang_name(eviction.gang), time(eviction.at));
-            self.find(now, format!("a pod of {gang} was evicted in vain at {}", at.trim()));
+        if let Some(problem) = self.restart_is_wrong(server).or_else(|| self.in_vain(now)) {
+            self.find(now, problem);
         }
         self.found.clone()
     }
@@ -274,6 +263,10 @@ impl Checks {
         let log = server.log(crate::story::Watched::Pods).len();
         if std::mem::replace(&mut self.looked, log) == log {
             return false;
+        }
+        let in_use = self.cores(server, |_| true);
+        if in_use < std::mem::replace(&mut self.in_use, in_use) {
+            self.last_freed = now;
         }
         let mut placed = vec![0; self.story.gangs.len()];
         for (name, pod) in &server.pods {
@@ -307,9 +300,9 @@ impl Checks {
             self.waits_though_it_fits(gang, server)
                 .or_else(|| self.status_is_wrong(gang, server))
                 .or_else(|| self.job_is_wrong(gang, server))
-                .or_else(|| has_joined_nothing(gang, server))
+                .or_else(|| statuses::has_joined_nothing(gang, server))
         });
-        let what = gangs.or_else(|| jobs::queue_is_wrong(server));
+        let what = gangs.or_else(|| self.queue_is_wrong(server));
         let what = what.or_else(|| match leader(processes) {
             Some((leader, scheduler)) => cluster_differs(leader, scheduler, server),
             None => Some("no scheduler leads".to_owned()),
@@ -336,56 +329,26 @@ impl Checks {
         if nodes.map(|node| self.story.nodes[node]).sum::<u32>() < gang.cores * gang.min as u32 {
             return None;
         }
-        if waiting < needed
-            || (gang.limited && self.used_of_limited(server) + gang.cores * needed as u32 > self.story.limit)
-        {
+        let used = self.used_of_limited(server);
+        if waiting < needed || (gang.limited && used + gang.cores * needed as u32 > self.story.limit) {
             return None;
         }
-        let free = |node: usize| {
-            let name = node_name(node);
-            let has = if server.nodes.contains_key(&name) { self.story.nodes[node] } else { 0 };
-            let used = self.cores(server, |pod| pod.spec.node_name.as_deref() == Some(&name));
-            has.saturating_sub(used) / gang.cores
-        };
-        let fit: u32 = (0..self.story.nodes.len()).map(free).sum();
-        let name = gang_name(index);
-        (fit as usize >= needed).then(|| {
+        let (name, fit) = (gang_name(index), self.fit(gang, server));
+        (fit >= needed).then(|| {
             format!("{name} waits though it fits: {waiting} pods wait, {needed} are needed, {fit} fit")
         })
     }
 
-    fn status_is_wrong(&self, index: usize, server: &Server) -> Option<String> {
-        let (name, group) = server.groups.iter().find(|(name, _)| gang_of(name) == Some(index))?;
-        let phase = |wanted: &str| {
-            // A pod that ends before the controllers see it joins no PodGroup.
-            let pods = server.pods.values().filter(|pod| named_group(pod) == Some(name));
-            pods.filter(|pod| pod.status.phase.as_deref() == Some(wanted)).count() as i32
+    /// How many pods of a gang fit beside what uses the nodes.
+    fn fit(&self, gang: &Gang, server: &Server) -> usize {
+        let free = |(node, cores): (usize, &u32)| {
+            let name = node_name(node);
+            let has = if is_ready(server, &name) { *cores } else { 0 };
+            let used = self.cores(server, |pod| pod.spec.node_name.as_deref() == Some(&name));
+            (has.saturating_sub(used) / gang.cores) as usize
         };
-        let status = group.status.clone().unwrap_or_default();
-        let (is, due) = (
-            (status.running, status.succeeded, status.failed),
-            (phase("Running"), phase("Succeeded"), phase("Failed")),
-        );
-        if is != due {
-            return Some(format!(
-                "the status of {name} counts {is:?} of running, succeeded, failed: {due:?} are"
-            ));
-        }
-        let waits = phase("Pending") == self.story.gangs[index].size as i32;
-        (waits && !says_why(group)).then(|| format!("{name} waits and its status does not say why"))
+        self.story.nodes.iter().enumerate().map(free).sum()
     }
-}
-
-/// A pod that has not ended names a PodGroup that is there.
-fn has_joined_nothing(index: usize, server: &Server) -> Option<String> {
-    let mut pods = server.pods.iter().filter(|(name, pod)| gang_of(name) == Some(index) && !has_ended(pod));
-    let alone = pods.find(|(_, pod)| named_group(pod).is_none_or(|group| !server.groups.contains_key(group)));
-    alone.map(|(name, pod)| format!("pod {name} is in no PodGroup; it names {:?}", named_group(pod)))
-}
-
-fn says_why(group: &PodGroup) -> bool {
-    let conditions = group.status.iter().flat_map(|status| &status.conditions);
-    conditions.filter(|it| it.status == "True").any(|it| it.type_.as_str() == "Unschedulable")
 }
 
 /// The scheduler that leads.

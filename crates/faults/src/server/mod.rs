@@ -319,10 +319,9 @@ impl Server {
                 *field = number as i32;
             }
         }
-        let (status, body, _) = done(&*queue);
-        let effect = Effect::Queue(queue.metadata.name.clone().unwrap_or_default());
         self.put(Object::Queue(queue));
-        Ok((status, body, effect))
+        let (status, body, _) = done(&*self.queues[name]);
+        Ok((status, body, Effect::Queue(name.to_owned())))
     }
 }
 
