@@ -51,9 +51,9 @@ fn a_seed_has_one_outcome() {
 const RARE: [(Planted, u64); 5] = [
     (Planted::BindFailureLost, 8312),
     (Planted::SilenceIsRefusal, 767),
-    (Planted::EvictionLost, 1644),
-    (Planted::EvictionOfAnother, 1644),
-    (Planted::RelistKeepsGone, 565),
+    (Planted::EvictionLost, 1994),
+    (Planted::QueueStateLost, 571),
+    (Planted::WakeUpLost, 1748),
 ];
 
 fn is_found(bug: Planted, mut seeds: std::ops::Range<u64>) -> bool {
