@@ -29,8 +29,6 @@ planted! {
     BindElsewhere,
     /// Each bind is sent once more, to another node.
     BindDoubled,
-    /// The failure of a bind is not told to the Cluster.
-    BindFailureLost,
     /// That a bind was carried out is told as a failure.
     BoundIsFailure,
     /// No answer to a bind counts as a refusal, though the bind may have been carried out.

@@ -347,20 +347,19 @@ fn driver(seed: u64, clocks: &Clocks, report: Report) -> Driver<Report> {
 /// Tells the engine what became of binds.
 fn report(engine: mpsc::Sender<Input>, bug: Option<Planted>) -> Report {
     Box::new(move |events: Vec<Event>| {
-        let events = events.into_iter().filter_map(|event| misreported(event, bug)).collect();
+        let events = events.into_iter().map(|event| misreported(event, bug)).collect();
         // The engine lives as long as the process.
         let _ = engine.send(Input::Events(events));
     })
 }
 
-fn misreported(event: Event, bug: Option<Planted>) -> Option<Event> {
+fn misreported(event: Event, bug: Option<Planted>) -> Event {
     match (event, bug) {
-        (Event::BindFailed(..), Some(Planted::BindFailureLost)) => None,
         (Event::Bound(uid), Some(Planted::BoundIsFailure)) => {
             let failure = BindFailure { message: "planted".into(), fault: BindFault::Denied };
-            Some(Event::BindFailed(uid, failure))
+            Event::BindFailed(uid, failure)
         }
-        (event, _) => Some(event),
+        (event, _) => event,
     }
 }
 

@@ -49,8 +49,8 @@ fn a_seed_has_one_outcome() {
 
 /// Bugs that show in few runs, each with the first seed that finds it, as `phalanx-bench faults --planted` prints it.
 const RARE: [(Planted, u64); 5] = [
-    (Planted::BindFailureLost, 8312),
-    (Planted::SilenceIsRefusal, 767),
+    (Planted::SilenceIsRefusal, 6956),
+    (Planted::NoFence, 685),
     (Planted::EvictionLost, 1994),
     (Planted::QueueStateLost, 571),
     (Planted::WakeUpLost, 1748),

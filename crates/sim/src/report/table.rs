@@ -302,12 +302,12 @@ mod tests {
                 text: "least missing, on node n1: cpu 500m".to_owned(),
                 ..Lack::default()
             }),
-            hyper_node: None,
             fragments: vec!["cpu: 5 free in fragments".into()],
             queue: "q".into(),
             min_member: 3,
             nodes: [("n1".to_owned(), 2)].into(),
             waiting: 1,
+            ..GroupOutcome::default()
         };
         report.pod_groups.insert("train/big".into(), group);
         report.nodes.insert("n1".into(), NodeOutcome { pods: 5, ..NodeOutcome::default() });
