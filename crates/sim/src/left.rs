@@ -8,7 +8,7 @@ pub fn left_to_others(left: &BTreeMap<String, usize>, ours: &str) -> Vec<String>
         let them = if *count == 1 { "it" } else { "them" };
         let name = crate::printable::printable(name);
         format!(
-            "{pods} left to schedulerName {name}; set schedulerName: {ours}, or --scheduler-name {name}, to have {them} scheduled"
+            "{pods} left to schedulerName {name}; set schedulerName: {ours} to have {them} scheduled"
         )
     };
     left.iter().map(line).collect()

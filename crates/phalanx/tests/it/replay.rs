@@ -273,7 +273,7 @@ fn sample() -> Vec<Line<Value>> {
 
 #[test]
 fn the_journal_of_the_examples_is_replayed_and_explained() {
-    let path = config("examples/evicted.journal");
+    let path = config("examples/preemption/journal");
     if std::env::var_os("WRITE_SAMPLE_JOURNAL").is_some() {
         fs::write(&path, text(&sample())).unwrap();
     }

@@ -108,7 +108,7 @@ fn notes_are_in_the_order_of_lines_and_pods_of_other_schedulers_get_none() {
     assert_eq!(
         notes[2..],
         [
-            "note: 1 pod is left to schedulerName other; set schedulerName: volcano, or --scheduler-name other, to have it scheduled"
+            "note: 1 pod is left to schedulerName other; set schedulerName: volcano to have it scheduled"
         ]
     );
     let row = ran.stdout.lines().find(|line| line.starts_with("default/g ")).unwrap();
