@@ -168,8 +168,9 @@ fn hyper_nodes(
             of.pod_groups.push(name.clone());
         }
         for (sub_group, of) in &group.sub_groups {
-            let of = hyper_nodes.get_mut(of);
-            of.into_iter().for_each(|of| of.sub_groups.push(format!("{name} {sub_group}")));
+            if let Some(of) = hyper_nodes.get_mut(of) {
+                of.sub_groups.push(format!("{name} {sub_group}"));
+            }
         }
     }
     hyper_nodes

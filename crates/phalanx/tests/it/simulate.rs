@@ -107,9 +107,7 @@ fn notes_are_in_the_order_of_lines_and_pods_of_other_schedulers_get_none() {
     assert!(notes[1].starts_with("note: m.yaml:12:") && notes[1].contains("Service"), "{notes:?}");
     assert_eq!(
         notes[2..],
-        [
-            "note: 1 pod is left to schedulerName other; set schedulerName: volcano to have it scheduled"
-        ]
+        ["note: 1 pod is left to schedulerName other; set schedulerName: volcano to have it scheduled"]
     );
     let row = ran.stdout.lines().find(|line| line.starts_with("default/g ")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>()[3..], ["2", "0", "1"], "{row}");
