@@ -150,13 +150,12 @@ fn past(args: &Args, journal: &Journal) -> Result<()> {
             (past.map_err(|why| no_past(path, &why))?, path.display().to_string())
         }
     };
-    if let (false, Some([first, _])) = (past.is_whole && past.left_out == 0, &past.reach) {
-        tell(match past.left_out {
-            0 => format!(
-                "note: {source}: it reaches back to {first} only; what was decided before is not told"
-            ),
-            lines => format!("note: {source}: {} before these left out", counted(lines, "line")),
-        });
+    if past.left_out > 0 {
+        tell(format_args!("note: {source}: {} before these left out", counted(past.left_out, "line")));
+    } else if let (false, Some([first, _])) = (past.is_whole, &past.reach) {
+        tell(format_args!(
+            "note: {source}: it reaches back to {first} only; what was decided before is not told"
+        ));
     }
     args.output.print(&past, |_| past.to_string())
 }

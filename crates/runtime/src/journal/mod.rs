@@ -244,14 +244,14 @@ impl Journal {
         let refuse = |tell: oneshot::Sender<_>, why| drop(tell.send(Err(why)));
         match (wanted, &self.writer) {
             (Wanted::Decisions, None) => refuse(tell, NoCapture::NoJournal),
-            (Wanted::Replay, writer) if writer.is_none() || !self.inputs => refuse(tell, NoCapture::NoInputs),
+            (Wanted::Replay, None) => refuse(tell, NoCapture::NoInputs),
+            (Wanted::Replay, Some(_)) if !self.inputs => refuse(tell, NoCapture::NoInputs),
             (Wanted::Replay, Some(_)) if self.dropped > 0 => refuse(tell, NoCapture::Dropped),
             (_, Some(writer)) => {
                 if let Some(Order::HandOut(_, tell)) = writer.order(Order::HandOut(wanted, tell)) {
                     refuse(tell, NoCapture::Busy);
                 }
             }
-            (Wanted::Replay, None) => refuse(tell, NoCapture::NoInputs),
         }
     }
 
