@@ -127,9 +127,12 @@ impl Store {
         self.claims.in_namespace(namespace).map(|(key, _)| key.name.to_string()).collect()
     }
 
-    /// Commands that name an object, in the order of their creation: those for it, and the others.
+    /// Commands that name an object, in the order of their creation: those for it, and the others. None while a list of
+    /// Commands is read, for it is not in that order.
     fn commands(&self, subject: &Subject, object: Option<&ObjectMeta>) -> (Vec<Command>, Vec<Command>) {
-        let all: Vec<(&Key, &Command)> = if subject.kind == Kind::Queue {
+        let all: Vec<(&Key, &Command)> = if self.commands.is_listing() {
+            Vec::new()
+        } else if subject.kind == Kind::Queue {
             self.commands.iter().collect()
         } else {
             self.commands.in_namespace(&subject.key.namespace).collect()

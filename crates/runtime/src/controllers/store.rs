@@ -13,6 +13,7 @@ use phalanx_controllers::job::JobPod;
 use phalanx_controllers::podgroup::{Owner, OwnerTable, PlainPod};
 use phalanx_controllers::{Kind, Object};
 
+use super::concern;
 use super::gangs::{Members, Owners};
 use super::hyper_nodes;
 use super::queue::Subject;
@@ -404,6 +405,10 @@ impl Store {
             concerned.extend(uid.map(|uid| self.remove(kind, &key, &uid)).unwrap_or_default());
         }
         concerned.extend(self.serves(kind, true));
+        if kind == Watched::Command {
+            let target = |(key, command): (&Key, &Command)| concern::target(&key.namespace, command);
+            concerned.extend(self.commands.iter().filter_map(target));
+        }
         concerned
     }
 

@@ -79,12 +79,12 @@ pub(super) struct Table<T> {
     /// Names by namespace and UID of the controller. Who may write in one namespace could name a controller of another.
     controlled: BTreeMap<Key, BTreeSet<Key>>,
     /// While a list is read: objects that were known before it was asked for, and that it has not brought yet.
-    unlisted: BTreeSet<Key>,
+    unlisted: Option<BTreeSet<Key>>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), controlled: BTreeMap::new(), unlisted: BTreeSet::new() }
+        Self { objects: BTreeMap::new(), controlled: BTreeMap::new(), unlisted: None }
     }
 }
 
@@ -92,7 +92,9 @@ impl<T> Table<T> {
     /// Takes an object in, unless a newer version is known or it was deleted. Returns whether something is new: that an
     /// object which was just made is gone already is.
     pub(super) fn take(&mut self, id: Identity, object: T, gone: &mut Gone) -> bool {
-        self.unlisted.remove(&id.key);
+        if let Some(unlisted) = &mut self.unlisted {
+            unlisted.remove(&id.key);
+        }
         let known = self.objects.get(&id.key);
         // Versions of one kind grow across objects: a lower one is an earlier object of this name.
         let newer = known.is_none_or(|(known, _)| id.version == 0 || id.version > known.version);
@@ -130,12 +132,17 @@ impl<T> Table<T> {
 
     /// A list is asked for.
     pub(super) fn begin_list(&mut self) {
-        self.unlisted = self.objects.keys().cloned().collect();
+        self.unlisted = Some(self.objects.keys().cloned().collect());
     }
 
     /// The list is complete: the objects that it has not brought, which are gone.
     pub(super) fn end_list(&mut self) -> BTreeSet<Key> {
-        std::mem::take(&mut self.unlisted)
+        self.unlisted.take().unwrap_or_default()
+    }
+
+    /// A list was asked for that is not complete yet.
+    pub(super) fn is_listing(&self) -> bool {
+        self.unlisted.is_some()
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<&T> {

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use phalanx_api::batch::Job;
 use phalanx_api::bus::Command;
 use phalanx_api::flow::{JobFlow, JobTemplate};
+use phalanx_api::v1beta1::Queue;
 use phalanx_cache::decode;
 use phalanx_controllers::{Change, Object};
 use phalanx_runtime::controllers::{
@@ -35,10 +36,18 @@ impl World {
         Self { machine, now, version: 100, others: others.to_vec(), done: Vec::new() }
     }
 
-    fn see<T: serde::de::DeserializeOwned + Into<Fact>>(&mut self, mut object: Value) -> Identity {
+    fn see<T: serde::de::DeserializeOwned + Into<Fact>>(&mut self, object: Value) -> Identity {
+        self.see_in::<T>("ns", object)
+    }
+
+    fn see_in<T: serde::de::DeserializeOwned + Into<Fact>>(
+        &mut self,
+        namespace: &str,
+        mut object: Value,
+    ) -> Identity {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        object["metadata"]["namespace"] = json!("ns");
+        object["metadata"]["namespace"] = json!(namespace);
         let id = Identity::of(&decode(&object["metadata"]).unwrap());
         let fact = decode::<T>(&object).unwrap().into();
         self.machine.seen(Seen { id: id.clone(), fact }, self.now.instant);
@@ -79,7 +88,8 @@ impl World {
             }
             Ticket::For(_, Ask::Compare(object)) => Answer::Done(self.brought(object, Some("somebody"))),
             Ticket::For(_, Ask::Write(Change::Status { object, .. })) => {
-                self.done.push(format!("status {}", place(object)));
+                let state = object_state(object);
+                self.done.push(format!("status {}{state}", place(object)));
                 Answer::Done(self.brought(object, None))
             }
             Ticket::For(_, Ask::Write(Change::Delete(target))) => {
@@ -111,6 +121,7 @@ impl World {
         match object {
             Object::Job(job) => seen::<Job>(&stored(json!(job))),
             Object::JobFlow(flow) => seen::<JobFlow>(&stored(json!(flow))),
+            Object::Queue(queue) => seen::<Queue>(&stored(json!(queue))),
             Object::PodGroup(group) => seen::<phalanx_api::v1beta1::PodGroup>(&stored(json!(group))),
             Object::Service(service) => {
                 let service: Service = decode(&stored(json!(service))).unwrap();
@@ -123,6 +134,13 @@ impl World {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// Of a queue, the state that its status tells.
+fn object_state(object: &Object) -> String {
+    let Object::Queue(queue) = object else { return String::new() };
+    let state = queue.status.as_ref().and_then(|status| status.state.as_ref());
+    state.map(|state| format!(" {state}")).unwrap_or_default()
 }
 
 fn seen<T: serde::de::DeserializeOwned + Into<Fact>>(value: &Value) -> Brought {
@@ -234,4 +252,35 @@ fn a_command_that_came_before_its_job_was_seen_is_carried_out() {
     world.see::<Job>(job(&json!({})));
     let done = world.settle(A_WHILE);
     assert!(has(&done, "Command stop: AbortJob"), "{done:?}");
+}
+
+/// A list is in the order of names.
+#[test]
+fn commands_of_one_list_are_carried_out_in_the_order_of_their_creation() {
+    let mut world = World::new(&[]);
+    let command = |name: &str, action: &str, created: &str| {
+        let target =
+            json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": "q", "uid": "q"});
+        json!({
+            "metadata": {"name": name, "uid": name, "creationTimestamp": created},
+            "action": action,
+            "target": target,
+        })
+    };
+    let queue = json!({
+        "metadata": {"name": "q", "uid": "q", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"weight": 1, "parent": "root"},
+        "status": {"state": "Open"},
+    });
+    world.see_in::<Queue>("", queue);
+    world.settle(A_WHILE);
+    world.machine.listing(Watched::Command);
+    world.see::<Command>(command("a", "OpenQueue", "2026-01-01T00:00:02Z"));
+    let done = world.settle(A_WHILE);
+    assert!(!has(&done, "Command"), "{done:?}");
+    world.see::<Command>(command("b", "CloseQueue", "2026-01-01T00:00:01Z"));
+    world.machine.listed(Watched::Command, world.now.instant);
+    let done = world.settle(A_WHILE);
+    assert!(has(&done, "delete Command a") && has(&done, "delete Command b"), "{done:?}");
+    assert!(!has(&done, "Clos"), "{done:?}");
 }
