@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{Id as _, NodeId};
-use phalanx_cluster::{Cluster, Job, JobKind, Status};
+use phalanx_cluster::{Cluster, HyperNodeId, Job, JobKind, Status, SubGroup};
 use phalanx_core::report::GroupReport;
 use serde::Serialize;
 
@@ -15,6 +15,8 @@ use crate::view::{Seen, State};
 pub const GANGS_MAX: usize = 10_000;
 /// The most nodes that are named for a gang.
 pub const NODES_OF_GANG_MAX: usize = 64;
+/// The most sub-groups that are listed of a gang.
+pub const SUB_GROUPS_OF_GANG_MAX: usize = 64;
 
 /// The gangs of a cluster. Counts are of all, listed or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -83,6 +85,23 @@ pub struct Gang {
     /// The lowest HyperNode that holds all its nodes: a place in the list of HyperNodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<u32>,
+    /// Some of its sub-groups whose pods with nodes are in one HyperNode.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sub_groups: Vec<SubGroupRow>,
+    /// How many more such sub-groups it has.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_sub_groups: u32,
+}
+
+/// A sub-group whose pods with nodes are in one HyperNode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SubGroupRow {
+    /// Name of the entry of `subGroupPolicy`, `/`, and the values of its labels.
+    pub name: String,
+    /// Its pods with nodes.
+    pub placed: u32,
+    /// The lowest HyperNode that holds their nodes: a place in the list of HyperNodes.
+    pub domain: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -204,6 +223,7 @@ fn gang(seen: Seen<'_>, of: &State, reasons: &mut Reasons, found: &Found<'_>) ->
     let nodes: Vec<NodeId> = pods.keys().copied().collect();
     let domain = seen.cluster.domain_of_nodes(&nodes).and_then(|id| of.hyper_nodes.place(id));
     let (places, more_nodes) = places(&pods, &of.nodes);
+    let (sub_groups, more_sub_groups) = sub_groups(seen.cluster, report, of);
     Gang {
         name: report.key.to_string(),
         solo: report.solo,
@@ -226,7 +246,29 @@ fn gang(seen: Seen<'_>, of: &State, reasons: &mut Reasons, found: &Found<'_>) ->
         nodes: places,
         more_nodes,
         domain,
+        sub_groups,
+        more_sub_groups,
     }
+}
+
+/// The sub-groups of a gang that are listed, and how many more there are.
+fn sub_groups(cluster: &Cluster, report: &GroupReport, of: &State) -> (Vec<SubGroupRow>, u32) {
+    let job = if report.solo { None } else { cluster.job_named(JobKind::Group, &report.key) };
+    let Some(job) = job else { return (Vec::new(), 0) };
+    let placed = |(group, id): (SubGroup, HyperNodeId)| {
+        let policy = &cluster.jobs[job].sub_groups[group.policy].name;
+        let with_node = group.tasks.iter().filter(|task| cluster.tasks[**task].node.is_some());
+        Some(SubGroupRow {
+            name: format!("{policy}/{}", group.name()),
+            placed: with_node.count() as u32,
+            domain: of.hyper_nodes.place(id)?,
+        })
+    };
+    let mut listed: Vec<SubGroupRow> =
+        cluster.domains_of_sub_groups(job).into_iter().filter_map(placed).collect();
+    let more = listed.len().saturating_sub(SUB_GROUPS_OF_GANG_MAX);
+    listed.truncate(SUB_GROUPS_OF_GANG_MAX);
+    (listed, more as u32)
 }
 
 fn pods_by_node(cluster: &Cluster, job: &Job) -> BTreeMap<NodeId, u32> {

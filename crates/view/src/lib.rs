@@ -11,7 +11,9 @@ mod queues;
 mod reasons;
 mod view;
 
-pub use gangs::{GANGS_MAX, Gang, GangState, Gangs, NODES_OF_GANG_MAX, Times};
+pub use gangs::{
+    GANGS_MAX, Gang, GangState, Gangs, NODES_OF_GANG_MAX, SUB_GROUPS_OF_GANG_MAX, SubGroupRow, Times,
+};
 pub use history::{Event, Evicted, EvictedPod, History};
 pub use hyper_nodes::{HYPER_NODES_MAX, HyperNode, HyperNodes};
 pub use nodes::{Hole, Holes, NODES_MAX, Node, NodeKind, NodeState, Nodes};

@@ -143,9 +143,14 @@ function detail(view, gang) {
   const domain = gang.domain === undefined ? null : view.state.hyperNodes.list[gang.domain];
   const near = domain ? [link('hypernode', domain.name), ` (tier ${domain.tier})`]
     : gang.nodes && view.state.hyperNodes.list.length > 0 ? ['in no common one'] : [];
+  const subGroups = (gang.subGroups || []).map(({ name, placed, domain }) => {
+    const { name: of, tier } = view.state.hyperNodes.list[domain];
+    return el('div', {}, `${name} (${counted(placed, 'pod')}) in `, link('hypernode', of), ` (tier ${tier})`);
+  });
+  const moreSubGroups = gang.moreSubGroups > 0 ? [el('div', {}, `and ${gang.moreSubGroups} more`)] : [];
   const further = whyMore(gang).map(([name, lines]) => term(name, lines.map((line) => el('div', {}, line))));
   return el('dl', {}, term('Phase', gang.phase), term('Pods', pods), term('Annotations', gang.problem ? [gang.problem] : []), term('Why it waits', reasons), term('Nearest node', lack),
-    further, term('Times', moments), term('HyperNode', near), term('Nodes', nodes.flat(), more), term('Evicted', evicted));
+    further, term('Times', moments), term('HyperNode', near), term('Sub-groups', subGroups, moreSubGroups), term('Nodes', nodes.flat(), more), term('Evicted', evicted));
 }
 
 /** A button that shows the rest of a list. */

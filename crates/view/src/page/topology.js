@@ -10,7 +10,7 @@ const GANGS_HERE = 12;
 function domains(view) {
   const { list } = view.state.hyperNodes;
   const byName = (a, b) => list[a].name.localeCompare(list[b].name, 'en', { numeric: true });
-  const [top, below, depth, here, levels] = [[], list.map(() => []), [], list.map(() => []), []];
+  const [top, below, depth, here, parts, levels] = [[], list.map(() => []), [], list.map(() => []), list.map(() => []), []];
   list.forEach(({ parent }, at) => {
     depth[at] = parent === undefined ? 0 : depth[parent] + 1;
     levels[depth[at]] = (levels[depth[at]] || 0) + 1;
@@ -19,6 +19,7 @@ function domains(view) {
   [top, ...below].forEach((places) => places.sort(byName));
   for (const gang of view.gangs.list) {
     if (gang.domain !== undefined) here[gang.domain]?.push(gang);
+    for (const group of gang.subGroups || []) parts[group.domain]?.push({ gang, ...group });
   }
   // Parents stand before their members.
   const within = here.map((gangs) => gangs.length);
@@ -32,7 +33,7 @@ function domains(view) {
     open += 1;
   }
   // A single root is open in any case: its members are drawn in part.
-  return { list, top, below, depth, here, within, open: top.length === 1 ? Math.max(open, 1) : open };
+  return { list, top, below, depth, here, parts, within, open: top.length === 1 ? Math.max(open, 1) : open };
 }
 
 function drawTopology(view, ui, redraw) {
@@ -88,7 +89,7 @@ function branch(view, ui, redraw, tree, at) {
   const gangs = tree.here[at];
   const lower = tree.within[at] - gangs.length;
   const names = [gangs.length > 2 ? counted(gangs.length, 'gang') : gangs.map((gang) => gang.name).join(', '),
-    lower > 0 ? counted(lower, 'gang') + ' in lower ones' : ''].filter(Boolean).join('; ');
+    tree.parts[at].length > 0 ? counted(tree.parts[at].length, 'sub-group') : '', lower > 0 ? counted(lower, 'gang') + ' in lower ones' : ''].filter(Boolean).join('; ');
   const line = el('summary', { 'data-key': key },
     el('b', {}, it.name), el('small', {}, `tier ${it.tier}${it.tierName ? ` (${it.tierName})` : ''}, ${counted(it.nodes, 'node')}`),
     bar(used, all), el('span', { class: 'use' }, all > 0 ? `${amount(unit, used)} of ${amount(unit, all)}` : 'none'),
@@ -112,6 +113,11 @@ function inside(view, ui, redraw, tree, at) {
     const [shown, button] = firstOf(ui, redraw, tree.here[at], 'gangs' + it.name, GANGS_HERE);
     const each = shown.map((gang, index) => [index > 0 ? ', ' : '', link(gang.solo ? 'pod' : 'podgroup', gang.name), ` (${gang.placed})`]);
     parts.push(el('p', {}, 'Gangs, with their pods: ', each, ' ', button));
+  }
+  if (tree.parts[at].length > 0) {
+    const [shown, button] = firstOf(ui, redraw, tree.parts[at], 'sub-groups' + it.name, GANGS_HERE);
+    const each = shown.map(({ gang, name, placed }, index) => [index > 0 ? ', ' : '', `${name} of `, link('podgroup', gang.name), ` (${placed})`]);
+    parts.push(el('p', {}, 'Sub-groups, with their pods: ', each, ' ', button));
   }
   const { list, kinds } = view.state.nodes;
   const { unit } = view.state.resources[ui.resource];

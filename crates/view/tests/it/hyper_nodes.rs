@@ -66,6 +66,25 @@ fn a_tree_of_many_hyper_nodes_is_drawn_in_part() {
 }
 
 #[test]
+fn sub_groups_are_shown_in_their_hyper_nodes() {
+    let view = Racks::of(2, 8).sub_groups("moe", 2, 12).view();
+    let places: Vec<(&str, u32, &str)> = view.gangs.list[0]
+        .sub_groups
+        .iter()
+        .map(|it| (&*it.name, it.placed, &*view.state.hyper_nodes.list[it.domain as usize].name))
+        .collect();
+    assert_eq!(places, [("replica/0", 12, "rack-0"), ("replica/1", 12, "rack-1")]);
+    let Some(mut browser) = Browser::start() else { return };
+    let _page = browser.show(&page(&view), "#hypernode=rack-1");
+    browser.wait("document.getElementById('topology').innerText.includes('replica/1 of ns/moe (12)')");
+    assert!(browser.seen("topology").contains("1 sub-group"));
+    browser.eval("location.hash = '#podgroup=ns/moe'");
+    let detail = "document.querySelector('tr.detail')?.innerText";
+    browser.wait(&format!("{detail}.includes('replica/0 (12 pods) in rack-0 (tier 1)')"));
+    assert_eq!(browser.errors, [""; 0]);
+}
+
+#[test]
 fn a_cluster_without_hyper_nodes_has_no_tree() {
     let Some(mut browser) = Browser::start() else { return };
     let _page = browser.show(&page(&crate::samples::view(2, 3)), "");

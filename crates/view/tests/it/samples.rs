@@ -1,8 +1,9 @@
 //! Views for tests of the page.
 use phalanx_cluster::event::{
-    HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, TierLimit, Time,
+    HyperNodeInfo, HyperNodeMember, NetworkTopology, PodGroupInfo, PodInfo, SubGroupPolicy, TierLimit, Time,
 };
-use phalanx_cluster::testing::{group, node, queue};
+use phalanx_cluster::label::Labels;
+use phalanx_cluster::testing::{group, member, node, queue};
 use phalanx_testkit::{TestCluster, helm, one_tier};
 use phalanx_view::{EvictedPod, History, JobRow, Seen, View};
 
@@ -88,6 +89,26 @@ impl Racks {
             self.test.start(pod, node);
         }
         self
+    }
+
+    /// A gang of sub-groups, each of which is in one rack; pods have 4 GPUs each.
+    pub(crate) fn sub_groups(mut self, name: &str, count: u32, size: u32) -> Self {
+        let policy = SubGroupPolicy {
+            name: "replica".into(),
+            keys: vec!["replica".into()],
+            size,
+            min: count,
+            topology: Some(NetworkTopology::Hard(TierLimit::Number(1))),
+            ..SubGroupPolicy::default()
+        };
+        self.test.add(PodGroupInfo { sub_groups: vec![policy], ..group(name, count * size) });
+        for index in 0..count * size {
+            let replica = (index / size).to_string();
+            let labels = Labels::from_iter([("replica".into(), replica.into())]);
+            let pod = member(name, index, "cpu=16 memory=100Gi nvidia.com/gpu=4");
+            self.test.add(PodInfo { labels, ..pod });
+        }
+        self.gangs(&[])
     }
 
     /// What a live page shows of them.
