@@ -8,7 +8,7 @@ use crate::diagnosis::EmptyPolicy;
 use crate::event::SubGroupPolicy;
 use crate::id::{JobId, TaskId};
 use crate::label::Labels;
-use crate::{Cluster, HyperNodeId, Job};
+use crate::{Cluster, HyperNodeId, Job, Status};
 
 /// Pods of a job that are placed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,21 @@ impl Cluster {
         let mut groups: Vec<SubGroup> = groups.into_iter().map(of).collect();
         groups.sort_unstable_by(|a, b| (a.policy, &a.values).cmp(&(b.policy, &b.values)));
         groups
+    }
+
+    /// How many sub-groups each entry of a job's `subGroupPolicy` has with `subGroupSize` tasks that count.
+    pub fn whole_sub_groups(&self, job: JobId, counts: impl Fn(Status) -> bool) -> Vec<u32> {
+        let it = &self.jobs[job];
+        let mut whole = vec![0; it.sub_groups.len()];
+        let mut found: FxHashMap<SubGroupKey<'_>, u32> = FxHashMap::default();
+        for task in it.tasks.iter().copied().filter(|task| counts(self.tasks[*task].status)) {
+            let Some(key) = self.sub_group_key(it, task) else { continue };
+            let policy = key.0;
+            let found = found.entry(key).or_default();
+            *found += 1;
+            whole[policy] += u32::from(*found == it.sub_groups[policy].size);
+        }
+        whole
     }
 
     /// The sub-groups of a job whose pods with nodes are in one HyperNode, and the lowest such HyperNode.

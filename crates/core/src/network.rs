@@ -194,6 +194,7 @@ pub(crate) fn domains(
         (None, None) => return Ok(vec![whole]),
     };
     let fits = fits(cluster, room, together.whole, together.wanted);
+    let score = order.scorer(cluster, &room.request);
     let mut most = 0;
     let mut too_small: Vec<(u64, HyperNodeId)> = Vec::new();
     let mut found: Vec<(u32, f64, HyperNodeId)> = Vec::new();
@@ -203,7 +204,7 @@ pub(crate) fn domains(
         }
         let fits = fits(id);
         if fits >= together.wanted {
-            let score = order.score(cluster, cluster.hyper_nodes.sums(id), &room.request);
+            let score = score(cluster.hyper_nodes.sums(id));
             found.push((cluster.hyper_nodes.get(id).tier, score, id));
         } else if fits >= most {
             most = fits;

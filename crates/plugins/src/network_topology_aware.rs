@@ -6,7 +6,7 @@
 //! of equal HyperNodes the first by name is taken; pods without a network topology are not packed by HyperNode: with each
 //! pod that is placed, the score of all nodes of its HyperNodes would change, for each class of pods. So
 //! `hypernode.binpack.normal-pod.*` have no effect.
-use phalanx_resource::Amounts;
+use phalanx_resource::{Amounts, DimId};
 
 use phalanx_cluster::{Cluster, NodeSums};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
@@ -94,19 +94,25 @@ impl Plugin for NetworkTopologyAware {
 }
 
 impl NetworkOrder for NetworkTopologyAware {
-    fn score(&self, cluster: &Cluster, sums: &NodeSums, request: &Amounts) -> f64 {
-        let (mut parts, mut total) = (0.0, 0.0);
-        for (name, weight) in self.resources.iter().filter(|(_, weight)| *weight > 0) {
-            let dim = cluster.dims.get(name).filter(|dim| request.get(*dim) > 0);
-            let Some(dim) = dim else { continue };
-            let (allocatable, used) = (sums.allocatable.get(dim), sums.used.get(dim) + request.get(dim));
-            if used > allocatable || allocatable <= 0 {
-                return 0.0;
+    fn scorer(&self, cluster: &Cluster, request: &Amounts) -> Box<dyn Fn(&NodeSums) -> f64> {
+        let requested = |(name, weight): &(String, i64)| {
+            let dim = cluster.dims.get(name).filter(|_| *weight > 0)?;
+            Some((dim, request.get(dim), *weight as f64)).filter(|(_, request, _)| *request > 0)
+        };
+        let requested: Vec<(DimId, i64, f64)> = self.resources.iter().filter_map(requested).collect();
+        let total: f64 = requested.iter().map(|(.., weight)| weight).sum();
+        let weight = self.weight as f64;
+        Box::new(move |sums| {
+            let mut parts = 0.0;
+            for (dim, request, weight) in &requested {
+                let (allocatable, used) = (sums.allocatable.get(*dim), sums.used.get(*dim) + request);
+                if used > allocatable || allocatable <= 0 {
+                    return 0.0;
+                }
+                parts += weight * (used as f64 / allocatable as f64);
             }
-            parts += *weight as f64 * (used as f64 / allocatable as f64);
-            total += *weight as f64;
-        }
-        if total > 0.0 { parts / total * 100.0 * self.weight as f64 } else { 0.0 }
+            if total > 0.0 { parts / total * 100.0 * weight } else { 0.0 }
+        })
     }
 
     fn eviction_domains_max(&self) -> usize {
@@ -120,7 +126,6 @@ mod tests {
     use phalanx_cluster::event::{Event, Time};
     use phalanx_framework::conf::Value;
     use phalanx_framework::testing::{cluster_of, opened};
-    use phalanx_resource::DimId;
 
     #[test]
     fn arguments_out_of_range_count_as_their_defaults() {
@@ -146,7 +151,7 @@ mod tests {
         };
         let sums = NodeSums { allocatable: amounts(8000, 16), used: amounts(3000, 4) };
         let cluster = cluster_of([] as [Event; 0]);
-        let score = |weights, request: &Amounts| plugin(weights).score(&cluster, &sums, request);
+        let score = |weights, request: &Amounts| plugin(weights).scorer(&cluster, request)(&sums);
         assert_eq!(score([1, 1], &amounts(1000, 2)), 43.75);
         assert_eq!(score([1, 0], &amounts(1000, 2)), 50.0);
         assert_eq!(score([1, 1], &amounts(6000, 2)), 0.0);

@@ -383,12 +383,13 @@ fn eviction_domains(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Opt
     gone.retain(|task| potential_victims::may_go(session, preemptor.mode, *task));
     let Preemptor { job, tasks, .. } = preemptor;
     let room = Room::after_evictions(session, tasks, &gone);
-    let domains = if let Ok(domains) = hyper_nodes::domains(session, *job, tasks, &room) {
+    let groups = WaitingSubGroups::new(session.cluster, *job, tasks);
+    let domains = if let Ok(domains) = hyper_nodes::domains(session, *job, tasks, &groups, &room) {
         hyper_nodes::best_of_each_tier(session.cluster, domains, most)
     } else {
         // None can be freed: the search in one that is large enough tells why.
         let room = Room::new(session, tasks, RoomOf::Allocatable);
-        let large = hyper_nodes::domains(session, *job, tasks, &room).unwrap_or_default();
+        let large = hyper_nodes::domains(session, *job, tasks, &groups, &room).unwrap_or_default();
         large.into_iter().take(1).collect()
     };
     domains.into_iter().map(|domain| domain.nodes).collect()

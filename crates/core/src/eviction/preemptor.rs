@@ -11,8 +11,8 @@ use crate::feasibility::TaskDemand;
 use crate::gang::backtracking;
 use crate::gang::domain::Choice;
 use crate::gang::hyper_nodes::{self, Enough, Placing, Shortfall};
-use crate::gang::sub_groups::Part;
-use crate::network::{Domain, RoomOf};
+use crate::gang::sub_groups::{Part, WaitingSubGroups};
+use crate::network::{Domain, Room, RoomOf};
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::steps::Steps;
@@ -322,7 +322,9 @@ impl Preemptor {
         let chosen = session.chosen_nodes.clone();
         let nodes = chosen.as_ref().and_then(|chosen| chosen.nodes.clone());
         let domain = Domain { hyper_node: None, nodes };
-        let placing = Placing { job: self.job, room: RoomOf::FutureIdle, enough: Enough::Whole };
+        let room = Room::for_none(statement.session(), RoomOf::FutureIdle);
+        let groups = WaitingSubGroups::new(statement.session().cluster, self.job, &self.tasks);
+        let placing = Placing { job: self.job, room: &room, groups: &groups, enough: Enough::Whole };
         let rest = hyper_nodes::place_sub_groups(
             statement,
             placing,

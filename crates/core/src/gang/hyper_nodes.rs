@@ -28,10 +28,12 @@ const TRIED_MAX: usize = 16;
 
 /// How the tasks of a job are placed.
 #[derive(Clone, Copy)]
-pub(crate) struct Placing {
+pub(crate) struct Placing<'r> {
     pub(crate) job: JobId,
-    /// What counts as room where domains are compared.
-    pub(crate) room: RoomOf,
+    /// The room for all of them, or for none, before any of them is placed. What counts as room in it counts also
+    /// where domains for some of them are compared.
+    pub(crate) room: &'r Room,
+    pub(crate) groups: &'r WaitingSubGroups,
     /// When the job has enough, so that no more of its sub-groups are placed.
     pub(crate) enough: Enough,
 }
@@ -54,10 +56,9 @@ impl Enough {
     }
 }
 
-impl From<Request> for Placing {
-    fn from(Request { job, goal }: Request) -> Self {
-        let room = if goal == Goal::Start { RoomOf::Idle } else { RoomOf::FutureIdle };
-        Self { job, room, enough: Enough::Ready }
+impl From<Goal> for RoomOf {
+    fn from(goal: Goal) -> Self {
+        if goal == Goal::Start { Self::Idle } else { Self::FutureIdle }
     }
 }
 
@@ -86,14 +87,14 @@ pub(crate) fn domains(
     session: &Session<'_>,
     job: JobId,
     tasks: &[TaskId],
+    groups: &WaitingSubGroups,
     room: &Room,
 ) -> Result<Vec<Domain>, TopologyFault> {
     let (cluster, it) = (&*session.cluster, &session.cluster.jobs[job]);
-    let groups = WaitingSubGroups::new(cluster, job, tasks);
     let together = Together {
         topology: it.topology.as_ref(),
         placed: &cluster.nodes_of(others(cluster, job, tasks).iter()),
-        wanted: wanted(cluster, job, tasks, &groups),
+        wanted: wanted(cluster, job, tasks, groups),
         whole: &groups.whole_required(cluster, job),
         inside: None,
     };
@@ -139,20 +140,21 @@ pub(crate) fn best_of_each_tier(cluster: &Cluster, mut domains: Vec<Domain>, mos
 /// Places tasks of a gang in a domain, in their order, until the job is ready. Returns what it came to.
 pub(super) fn find_in(
     statement: &mut Statement<'_, '_>,
-    request: Request,
+    goal: Goal,
+    placing: Placing<'_>,
     domain: &Domain,
     tasks: &[TaskId],
     shortfall: &mut Shortfall,
 ) -> Option<Goal> {
     statement.unplace_all(tasks);
-    place_in(statement, request.into(), domain, tasks, shortfall);
-    request.reached(statement.session())
+    place_in(statement, placing, domain, tasks, shortfall);
+    Request { job: placing.job, goal }.reached(statement.session())
 }
 
 /// Places tasks in a domain until the job is ready, sub-groups whole.
 fn place_in(
     statement: &mut Statement<'_, '_>,
-    placing: Placing,
+    placing: Placing<'_>,
     domain: &Domain,
     tasks: &[TaskId],
     shortfall: &mut Shortfall,
@@ -164,7 +166,7 @@ fn place_in(
     choose(session, placing.job, domain, false);
     let near = session.cluster.jobs[placing.job].topology.is_some();
     let fill = Fill { job: placing.job, whole: false, near, wanted: rest.len() as u64 };
-    let room = Room::new(session, &rest, RoomOf::FutureIdle);
+    let room = placing.room.clone().next(session, &rest);
     let (all, starts) = (rest.clone(), !statement.session().job_ready(placing.job));
     let is_placed = fill.domain(statement, &room, domain, &mut rest)
         || starts && search(statement, placing, &all, Until::GangIsWhole);
@@ -178,13 +180,15 @@ fn place_in(
 /// unless it has.
 pub(crate) fn place_sub_groups(
     statement: &mut Statement<'_, '_>,
-    placing: Placing,
+    placing: Placing<'_>,
     domain: &Domain,
     tasks: &[TaskId],
     shortfall: &mut Shortfall,
 ) -> Option<Vec<TaskId>> {
-    let mut groups = WaitingSubGroups::new(statement.session().cluster, placing.job, tasks);
-    let mut room = Room::for_none(statement.session(), placing.room);
+    if placing.groups.lacking.is_empty() {
+        return Some(placing.groups.rest(tasks));
+    }
+    let (mut groups, mut room) = (placing.groups.clone(), placing.room.clone());
     for at in 0..groups.lacking.len() {
         let group = &groups.lacking[at];
         let tasks = [&group.members[..], &group.beyond[..]].concat();
@@ -203,7 +207,7 @@ pub(crate) fn place_sub_groups(
 /// where it can start.
 fn place_sub_group(
     statement: &mut Statement<'_, '_>,
-    placing: Placing,
+    placing: Placing<'_>,
     inside: &Domain,
     group: &LackingSubGroup,
     room: &Room,
@@ -247,8 +251,8 @@ fn place_sub_group(
 }
 
 /// Places unlike pods, where filling may have failed though there are places.
-fn search(statement: &mut Statement<'_, '_>, placing: Placing, members: &[TaskId], until: Until) -> bool {
-    let goal = if placing.room == RoomOf::Idle { Goal::Start } else { Goal::Reserve };
+fn search(statement: &mut Statement<'_, '_>, placing: Placing<'_>, members: &[TaskId], until: Until) -> bool {
+    let goal = if placing.room.of == RoomOf::Idle { Goal::Start } else { Goal::Reserve };
     backtracking::greedy_may_fail(statement.session().cluster, members)
         && backtracking::place(statement, Request { job: placing.job, goal }, members, until)
 }
@@ -384,9 +388,11 @@ pub(super) fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue)
     if tasks.is_empty() {
         return Served::Done;
     }
-    let placing = Placing::from(Request { job, goal: Goal::Reserve });
-    let room = Room::new(session, &tasks, placing.room);
-    let domains = domains(session, job, &tasks, &room).map(|domains| tried(session.cluster, domains));
+    let room = Room::new(session, &tasks, RoomOf::from(Goal::Reserve));
+    let groups = WaitingSubGroups::new(session.cluster, job, &tasks);
+    let placing = Placing { job, room: &room, groups: &groups, enough: Enough::Ready };
+    let domains =
+        domains(session, job, &tasks, &groups, &room).map(|domains| tried(session.cluster, domains));
     let (before, mut shortfall) = (count_placed(session, &tasks), Shortfall::default());
     let mut statement = session.statement();
     let grew = domains.as_ref().is_ok_and(|domains| {

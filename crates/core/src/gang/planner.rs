@@ -7,6 +7,8 @@ use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
 
 use super::greedy::{Greedy, GreedyPass};
+use super::hyper_nodes::{Enough, Placing};
+use super::sub_groups::WaitingSubGroups;
 use super::{GREEDY, GangStrategy, Goal, HYPER_NODES, RESERVED, Request, STRATEGIES, Served, TaskQueue};
 use super::{hyper_nodes, repair, reserved, takeover};
 use crate::failed_searches::SearchKey;
@@ -136,8 +138,9 @@ impl<'q> GangPlanner<'q> {
         self.queue.restart(statement.session());
         let tasks: Vec<TaskId> = self.queue.by_ref().collect();
         let session = statement.session();
-        let room = Room::new(session, &tasks, hyper_nodes::Placing::from(request).room);
-        self.domains = match hyper_nodes::domains(session, self.job, &tasks, &room) {
+        let room = Room::new(session, &tasks, request.goal.into());
+        let groups = WaitingSubGroups::new(session.cluster, self.job, &tasks);
+        self.domains = match hyper_nodes::domains(session, self.job, &tasks, &groups, &room) {
             Ok(domains) => hyper_nodes::tried(session.cluster, domains),
             Err(fault) => {
                 self.fault = Some(Refusal::Topology(fault));
@@ -145,9 +148,12 @@ impl<'q> GangPlanner<'q> {
             }
         };
         let mut shortfall = hyper_nodes::Shortfall::default();
+        let Request { job, goal } = request;
+        let placing = Placing { job, room: &room, groups: &groups, enough: Enough::Ready };
         let mut find_in = |domain| {
-            statement
-                .nested(|statement| hyper_nodes::find_in(statement, request, domain, &tasks, &mut shortfall))
+            statement.nested(|statement| {
+                hyper_nodes::find_in(statement, goal, placing, domain, &tasks, &mut shortfall)
+            })
         };
         let found = self.domains.iter().find_map(&mut find_in);
         statement.session().chosen_nodes = None;

@@ -66,7 +66,9 @@ fn reserve(session: &mut Session<'_>, job: JobId) -> Option<Vec<NodeId>> {
     let session = statement.session();
     let domains = if hyper_nodes::applies(session, job) {
         let room = Room::new(session, &tasks, RoomOf::Allocatable);
-        hyper_nodes::tried(session.cluster, hyper_nodes::domains(session, job, &tasks, &room).ok()?)
+        let groups = WaitingSubGroups::new(session.cluster, job, &tasks);
+        let domains = hyper_nodes::domains(session, job, &tasks, &groups, &room).ok()?;
+        hyper_nodes::tried(session.cluster, domains)
     } else {
         vec![Domain { hyper_node: None, nodes: None }]
     };

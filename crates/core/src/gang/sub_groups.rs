@@ -14,6 +14,7 @@ use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, Status, SubGroup};
 
 /// A sub-group that lacks pods, as many of which wait as it lacks.
+#[derive(Clone)]
 pub(crate) struct LackingSubGroup {
     /// Its index among the sub-groups of the job.
     at: usize,
@@ -31,7 +32,7 @@ pub(crate) struct LackingSubGroup {
 }
 
 /// The sub-groups of a job of which tasks wait.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct WaitingSubGroups {
     all: Vec<SubGroup>,
     /// Those that can become whole, in the order in which they are placed.

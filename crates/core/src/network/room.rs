@@ -20,17 +20,19 @@ pub(crate) enum RoomOf {
 }
 
 /// How many tasks of each class fit each node by resources and node filters.
+#[derive(Clone)]
 pub(crate) struct Room {
     pub(super) classes: Vec<ClassRoom>,
     /// What all tasks request together.
     pub(super) request: Amounts,
-    pub(super) of: RoomOf,
+    pub(crate) of: RoomOf,
     /// What becomes free of nodes for these tasks: what they reserve there themselves, and pods that are evicted.
     pub(super) freed: FxHashMap<NodeId, Amounts>,
     /// The length of the session's log when the nodes were counted; 0 outside a session.
     counted_at: usize,
 }
 
+#[derive(Clone)]
 pub(super) struct ClassRoom {
     pub(super) class: ClassId,
     pub(super) tasks: u64,
@@ -152,8 +154,10 @@ impl Room {
     /// How many tasks of a class fit a node.
     fn fitting(&self, cluster: &Cluster, of: &ClassRoom, node: NodeId) -> u32 {
         let (it, freed) = (&cluster.nodes[node], self.freed.get(&node));
-        let fitting = |(dim, amount): &(DimId, i64)| self.of.amount(it, freed, *dim).max(0) / amount;
-        let most = of.request.iter().map(fitting).min().unwrap_or(i64::MAX);
+        let most = match self.of.amounts(it, freed) {
+            Some(amounts) => of.fitting(|dim| amounts.get(dim)),
+            None => of.fitting(|dim| self.of.amount(it, freed, dim)),
+        };
         // Pods with the same host port are on different nodes.
         let ports = &cluster.classes[of.class].constraints.host_ports;
         let most_each = if ports.is_empty() { u32::MAX } else { 1 };
@@ -173,6 +177,12 @@ impl Room {
 }
 
 impl ClassRoom {
+    /// How many tasks fit these amounts.
+    fn fitting(&self, amount: impl Fn(DimId) -> i64) -> i64 {
+        let fitting = |(dim, request): &(DimId, i64)| amount(*dim).max(0) / request;
+        self.request.iter().map(fitting).min().unwrap_or(i64::MAX)
+    }
+
     pub(super) fn on(&self, id: HyperNodeId) -> u64 {
         self.sums[id.index()].min(self.tasks)
     }
@@ -183,6 +193,16 @@ impl ClassRoom {
 }
 
 impl RoomOf {
+    /// The amounts of a node where nothing has to be added or subtracted: `amount` of each dimension.
+    fn amounts<'n>(self, node: &'n Node, freed: Option<&Amounts>) -> Option<&'n Amounts> {
+        let is_plain = freed.is_none() && node.pipelined.is_zero();
+        match self {
+            RoomOf::Idle => is_plain.then_some(&node.idle),
+            RoomOf::FutureIdle => (is_plain && node.releasing.is_zero()).then_some(&node.idle),
+            RoomOf::Allocatable => Some(&node.allocatable),
+        }
+    }
+
     /// The amount of a node, where `freed` becomes free beside.
     pub(super) fn amount(self, node: &Node, freed: Option<&Amounts>, dim: DimId) -> i64 {
         let freed = freed.map_or(0, |freed| freed.get(dim));

@@ -111,9 +111,9 @@ pub trait ExtraNodeScores {
 
 /// The choice among HyperNodes for a gang. Where no plugin has this part, network topologies are not honoured.
 pub trait NetworkOrder {
-    /// How well tasks that request `request` together fit a HyperNode: of the HyperNodes of one tier that have room for
-    /// them, the one with the highest score comes first.
-    fn score(&self, cluster: &Cluster, sums: &NodeSums, request: &Amounts) -> f64;
+    /// How well tasks that request `request` together fit a HyperNode with these sums: of the HyperNodes of one tier that
+    /// have room for them, the one with the highest score comes first.
+    fn scorer(&self, cluster: &Cluster, request: &Amounts) -> Box<dyn Fn(&NodeSums) -> f64>;
     /// How many HyperNodes are tried at most when pods have to be evicted.
     fn eviction_domains_max(&self) -> usize;
 }

@@ -24,7 +24,7 @@ use std::cmp::Ordering;
 use phalanx_cluster::diagnosis::{Refusal, SubGroupFault};
 use phalanx_cluster::event::SubGroupPolicy;
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Cluster, Counts, Status, SubGroup};
+use phalanx_cluster::{Cluster, Counts, Status};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{Eviction, ObjectField, Plugin, PluginDef, Vote};
 pub use surplus::{GangSurplus, within_surplus};
@@ -106,16 +106,8 @@ fn lacking_entry(cluster: &Cluster, job: JobId, counts: impl Fn(Status) -> bool)
     if policies.iter().all(|policy| policy.min == 0) {
         return None;
     }
-    let groups = cluster.sub_groups(job);
-    let found = |(at, policy): (usize, &SubGroupPolicy)| {
-        let has_all = |group: &&SubGroup| {
-            let counted = group.tasks.iter().filter(|task| counts(cluster.tasks[**task].status)).count();
-            group.policy == at && counted >= policy.size as usize
-        };
-        let found = groups.iter().filter(has_all).count() as u32;
-        (found < policy.min).then_some((at, found))
-    };
-    policies.iter().enumerate().find_map(found)
+    let whole = cluster.whole_sub_groups(job, counts).into_iter().enumerate();
+    whole.zip(policies).find_map(|((at, found), policy)| (found < policy.min).then_some((at, found)))
 }
 
 /// Why the pods of a job, if all are placed, are too few sub-groups.
