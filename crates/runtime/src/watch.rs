@@ -230,7 +230,9 @@ impl Watched for Queue {
         let names = status.allocated.keys().map(|name| Arc::from(name.as_str())).collect();
         let name = self.metadata.name.as_deref()?.into();
         let uid = self.metadata.uid.as_deref()?.into();
-        Some(driver::Input::Queue(name, QueueSeen { uid, names, stateless: status.state.is_none() }))
+        let version = self.metadata.resource_version.as_deref().unwrap_or_default();
+        let stateless = status.state.is_none().then(|| version.into());
+        Some(driver::Input::Queue(name, QueueSeen { uid, names, stateless }))
     }
 }
 

@@ -285,7 +285,7 @@ impl Server {
             return conflict(OTHER_UID);
         }
         if resource_version.is_some() && resource_version != group.metadata.resource_version {
-            return conflict("the object has been modified");
+            return conflict(MODIFIED);
         }
         let admitted = phase(group.status.as_ref()) == PodGroupPhase::Pending
             && phase(Some(&patch.status)) == PodGroupPhase::Inqueue;
@@ -297,6 +297,10 @@ impl Server {
 
     fn patch_queue(&mut self, name: &str, body: &Value) -> Result<Answered> {
         let Some(mut queue) = self.queues.get(name).cloned() else { return Ok(missing(name)) };
+        let version = body.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        if version.is_some() && version != queue.metadata.resource_version.as_deref() {
+            return Ok(conflict(MODIFIED));
+        }
         let status = Arc::make_mut(&mut queue).status.get_or_insert_default();
         for (name, amount) in body["status"]["allocated"].as_object().into_iter().flatten() {
             if amount.is_null() {
@@ -368,6 +372,7 @@ struct Patch<S> {
 }
 
 const OTHER_UID: &str = "the UID in the precondition does not match the UID in record";
+const MODIFIED: &str = "the object has been modified";
 
 fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T> {
     serde_json::from_slice(body).context("the body of a request cannot be read")

@@ -215,11 +215,12 @@ fn status(write: &Write, context: &Context, moment: Moment) -> Result<Request<By
 fn queue_status(patch: &QueuePatch) -> Value {
     let allocated: serde_json::Map<String, Value> =
         patch.allocated.iter().map(|(name, amount)| (name.to_string(), json!(amount))).collect();
-    let mut status = json!({"allocated": allocated});
-    if patch.open {
-        status["state"] = json!("Open");
+    match &patch.open {
+        Some(version) => json!({
+            "metadata": {"resourceVersion": version}, "status": {"allocated": allocated, "state": "Open"},
+        }),
+        None => json!({"status": {"allocated": allocated}}),
     }
-    json!({"status": status})
 }
 
 fn pod_status(patch: &PodPatch, moment: Moment) -> Value {

@@ -36,8 +36,8 @@ pub struct PodPatch {
 pub struct QueuePatch {
     /// `allocated` by resource name; `None` takes a name out.
     pub allocated: Vec<(Arc<str>, Option<String>)>,
-    /// The queue has no state yet: it is Open.
-    pub open: bool,
+    /// The queue has no state in this version: it is Open. Whoever writes a state meanwhile is not overwritten.
+    pub open: Option<Arc<str>>,
 }
 
 /// A queue's status as read.
@@ -47,8 +47,8 @@ pub struct QueueSeen {
     pub uid: Arc<str>,
     /// Names in `allocated`.
     pub names: Vec<Arc<str>>,
-    /// It has no `state`.
-    pub stateless: bool,
+    /// Its version, if it has no `state`.
+    pub stateless: Option<Arc<str>>,
 }
 
 impl PodPatch {
@@ -76,7 +76,7 @@ impl QueueSeen {
         let unused = self.names.iter().filter(|name| !allocated.iter().any(|(used, _)| used == *name));
         let unused: Vec<_> = unused.map(|name| (Arc::clone(name), None)).collect();
         let used = allocated.into_iter().map(|(name, amount)| (name, Some(amount)));
-        QueuePatch { allocated: used.chain(unused).collect(), open: self.stateless }
+        QueuePatch { allocated: used.chain(unused).collect(), open: self.stateless.clone() }
     }
 }
 

@@ -464,13 +464,13 @@ fn resources_that_a_queue_no_longer_uses_are_removed_from_its_status() {
     let mut outbox = Outbox::new(options());
     outbox.queue_seen(
         "q".into(),
-        QueueSeen { uid: "u1".into(), names: vec!["cpu".into(), "gpu".into()], stateless: true },
+        QueueSeen { uid: "u1".into(), names: vec!["cpu".into(), "gpu".into()], stateless: Some("1".into()) },
     );
     let allocated = vec![("cpu".into(), "4".to_owned())];
     outbox.decide(vec![Decision::QueueStatus { queue: "q".into(), allocated }], now);
     let job = outbox.next(now + Duration::from_secs(5)).unwrap();
     let allocated = vec![("cpu".into(), Some("4".to_owned())), ("gpu".into(), None)];
-    assert_eq!(job.work, Work::Write(Write::Queue("q".into(), QueuePatch { allocated, open: true })));
+    assert_eq!(job.work, Work::Write(Write::Queue("q".into(), QueuePatch { allocated, open: Some("1".into()) })));
 }
 
 /// The watch of queues may have broken off.
@@ -485,7 +485,7 @@ fn resources_that_a_queue_no_longer_uses_are_removed_though_no_watch_has_brought
     outbox.done(job, Reply::Done, now + Duration::from_secs(5));
     outbox.decide(vec![status(vec![])], now + Duration::from_secs(5));
     let job = outbox.next(now + Duration::from_secs(10)).unwrap();
-    let patch = QueuePatch { allocated: vec![("cpu".into(), None)], open: false };
+    let patch = QueuePatch { allocated: vec![("cpu".into(), None)], open: None };
     assert_eq!(job.work, Work::Write(Write::Queue("q".into(), patch)));
 }
 
@@ -494,12 +494,12 @@ fn resources_that_a_queue_no_longer_uses_are_removed_though_no_watch_has_brought
 fn the_late_end_of_a_queue_does_not_remove_its_successor() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
-    let successor = QueueSeen { uid: "u2".into(), names: vec!["gpu".into()], stateless: true };
+    let successor = QueueSeen { uid: "u2".into(), names: vec!["gpu".into()], stateless: Some("1".into()) };
     outbox.queue_seen("q".into(), successor);
     outbox.gone(&[Event::QueueGone { name: "q".into(), uid: "u1".into() }], now);
     outbox.decide(vec![Decision::QueueStatus { queue: "q".into(), allocated: vec![] }], now);
     let job = outbox.next(now + Duration::from_secs(5)).unwrap();
-    let patch = QueuePatch { allocated: vec![("gpu".into(), None)], open: true };
+    let patch = QueuePatch { allocated: vec![("gpu".into(), None)], open: Some("1".into()) };
     assert_eq!(job.work, Work::Write(Write::Queue("q".into(), patch)));
 }
 
@@ -594,16 +594,16 @@ fn a_status_in_conflict_is_sent_again_with_the_newest_content() {
     let late = later + Duration::from_secs(5);
     outbox.queue_seen(
         "q".into(),
-        QueueSeen { uid: "u1".into(), names: vec!["cpu".into(), "gpu".into()], stateless: true },
+        QueueSeen { uid: "u1".into(), names: vec!["cpu".into(), "gpu".into()], stateless: Some("1".into()) },
     );
     outbox.decide(vec![Decision::QueueStatus { queue: "q".into(), allocated }], later);
     let job = outbox.next(late).unwrap();
     outbox
-        .queue_seen("q".into(), QueueSeen { uid: "u1".into(), names: vec!["cpu".into()], stateless: false });
+        .queue_seen("q".into(), QueueSeen { uid: "u1".into(), names: vec!["cpu".into()], stateless: None });
     outbox.done(job, conflict(), late);
     let job = outbox.next(late + Duration::from_secs(1)).unwrap();
     let allocated = vec![("cpu".into(), Some("4".to_owned()))];
-    assert_eq!(job.work, Work::Write(Write::Queue("q".into(), QueuePatch { allocated, open: false })));
+    assert_eq!(job.work, Work::Write(Write::Queue("q".into(), QueuePatch { allocated, open: None })));
 }
 
 #[test]

@@ -334,7 +334,7 @@ async fn the_outbox_gets_the_resources_in_the_status_of_a_queue() {
     match watching.outbox.recv().await {
         Some(driver::Input::Queue(name, seen)) => {
             assert_eq!(&*name, "q");
-            assert!(seen.stateless);
+            assert!(seen.stateless.is_some());
             assert_eq!(seen.names.iter().map(|name| &**name).collect::<Vec<_>>(), ["cpu", "nvidia.com/gpu"]);
         }
         other => panic!("unexpected {other:?}"),
