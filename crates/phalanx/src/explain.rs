@@ -13,8 +13,9 @@ use crate::inputs::{self, ClusterArgs, ConfArgs};
 use crate::remote::{self, output::Form};
 use crate::scheduler_api::{SchedulerArgs, VIEWER, not_live};
 
-/// The first cycle places all that fits; the second gives the reasons of what still waits.
-const CYCLES: u32 = 2;
+/// The first cycle admits Jobs, whose pods are made then; the second places them, as far as they fit; the third gives the
+/// reasons of what still waits.
+const CYCLES: u32 = 3;
 
 /// The namespace where nothing names another one.
 const DEFAULT_NAMESPACE: &str = "default";

@@ -50,7 +50,7 @@ impl Waiting<'_> {
                 of_deserved.into_iter().filter(|(name, _)| queue.capability.iter().all(|it| it.0 != *name)),
             );
             if !more.is_empty() {
-                fixes.push(larger_queue(&queue.name, &more));
+                fixes.push(larger_queue(&queue, &more));
             }
         }
         fixes
@@ -114,10 +114,10 @@ impl Waiting<'_> {
     }
 }
 
-/// A queue that may hold more.
-pub(super) fn larger_queue<'w>(name: &Arc<str>, more: &Resources) -> Fix<'w> {
+/// A queue with larger limits, of those that it has for these resources.
+pub(super) fn larger_queue<'w>(queue: &QueueInfo, more: &Resources) -> Fix<'w> {
     let with = |more: Resources| {
-        let name = name.clone();
+        let name = queue.name.clone();
         move |cluster: &Cluster| {
             with_queue(cluster, &name, |queue| {
                 add(&mut queue.capability, &more);
@@ -125,7 +125,13 @@ pub(super) fn larger_queue<'w>(name: &Arc<str>, more: &Resources) -> Fix<'w> {
             })
         }
     };
-    let text = format!("if queue {name} might hold {} more", amounts(more));
+    let is_limited = |limits: &Resources| more.iter().any(|(name, _)| amount_of(limits, name).is_some());
+    let fields = match (is_limited(&queue.deserved), is_limited(&queue.capability)) {
+        (true, true) => "deserved and capability",
+        (true, false) => "deserved",
+        (false, _) => "capability",
+    };
+    let text = format!("if queue {} had {} more in its {fields}", queue.name, amounts(more));
     Fix::new(text, with(more.clone())).less(with(a_little_less(more)))
 }
 

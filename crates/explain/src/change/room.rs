@@ -47,7 +47,7 @@ impl Waiting<'_> {
     fn lacking_queue(&self) -> Option<Fix<'_>> {
         let lack = self.job.queue_lack.as_ref()?;
         let queue = self.queue(&lack.queue)?;
-        Some(larger_queue(&queue.name, &parsed(&lack.missing)))
+        Some(larger_queue(&queue, &parsed(&lack.missing)))
     }
 
     /// What runs, that with the fewest pods first.

@@ -53,32 +53,46 @@ impl Waiting<'_> {
 
     /// Whether the job runs with changes. One that does nothing does not help, nor does any once the time is over.
     pub(super) fn helps(&self, fixes: &[Numbered<'_, '_>]) -> bool {
+        self.cycle_with(fixes).is_some()
+    }
+
+    /// How many pods the job evicts when it runs with changes.
+    pub(super) fn evicts(&self, fixes: &[Numbered<'_, '_>]) -> usize {
+        let is_own = |one: &&Decision| match one {
+            Decision::Evict { cause, .. } => cause.by.as_ref() == Some(&self.job.key),
+            _ => false,
+        };
+        self.cycle_with(fixes).map_or(0, |decisions| decisions.iter().filter(is_own).count())
+    }
+
+    fn cycle_with(&self, fixes: &[Numbered<'_, '_>]) -> Option<Vec<Decision>> {
         if self.patience.is_over() {
-            return false;
+            return None;
         }
         let (cluster, change) = self.applied(fixes);
         let mut conf: Conf = self.conf.clone();
         change.conf.iter().for_each(|addition| addition.add_to(&mut conf));
-        change != Change::default() && self.runs_in(cluster, conf)
+        if change == Change::default() { None } else { self.cycle_in(cluster, conf) }
     }
 
     /// Whether the job runs as things are.
     pub(super) fn runs(&self) -> bool {
-        !self.patience.is_over() && self.runs_in(self.cluster.clone(), self.conf.clone())
+        !self.patience.is_over() && self.cycle_in(self.cluster.clone(), self.conf.clone()).is_some()
     }
 
-    /// Whether a pod of the job is bound or nominated. A job without pods, which its controller makes once it is
-    /// admitted, need only be admitted.
-    fn runs_in(&self, mut cluster: Cluster, conf: Conf) -> bool {
+    /// What is decided in the cycle in which a pod of the job is bound or nominated, if there is one. A job without pods,
+    /// which its controller makes once it is admitted, need only be admitted.
+    fn cycle_in(&self, mut cluster: Cluster, conf: Conf) -> Option<Vec<Decision>> {
         let mut scheduler = Scheduler::new(conf, 0);
-        let decisions = scheduler.run(&mut cluster, self.now).decisions;
-        // A job that was admitted after allocate gets its nodes in the next cycle.
-        self.is_served(&cluster, &decisions)
-            || self.is_admitted(&decisions)
-                && (self.job.waiting == 0 || {
-                    let decisions = scheduler.run(&mut cluster, begin(self.now)).decisions;
-                    self.is_served(&cluster, &decisions)
-                })
+        let mut decisions = scheduler.run(&mut cluster, self.now).decisions;
+        if !self.is_served(&cluster, &decisions) && self.is_admitted(&decisions) {
+            if self.job.waiting == 0 {
+                return Some(decisions);
+            }
+            // A job that was admitted after allocate gets its nodes in the next cycle.
+            decisions = scheduler.run(&mut cluster, begin(self.now)).decisions;
+        }
+        self.is_served(&cluster, &decisions).then_some(decisions)
     }
 
     fn is_served(&self, cluster: &Cluster, decisions: &[Decision]) -> bool {

@@ -121,7 +121,7 @@ fn job_without_pods(queue_cpu: u32, pod_cpu: u32) -> String {
 #[test]
 fn a_job_whose_pods_are_not_made_is_told_with_which_changes_they_would_run() {
     for (queue_cpu, pod_cpu, expected) in [
-        (5, 3, "if queue q might hold cpu 1 more"),
+        (5, 3, "if queue q had cpu 1 more in its capability"),
         // More nodes would let it be admitted, and its pods would fit none of them.
         (9, 4, "with 2 nodes like n2 that had cpu 1 more"),
     ] {
@@ -281,7 +281,7 @@ fn the_smallest_changes_that_would_let_a_gang_run_are_named() {
         ),
         (
             node("n1", 8) + &limited(1) + &group_in("g", 2, "q") + &members("g", 2, 2),
-            &["if queue q might hold cpu 3 more"],
+            &["if queue q had cpu 3 more in its capability"],
         ),
         (
             node("n1", 4)
