@@ -107,11 +107,12 @@ fn simulated(args: &Args, change: Change) -> Result<Comparison> {
     };
     let Change { nodes, with, conf: new_conf } = change;
     let [(conf, manifests), (new_conf, mut changed)] = read(args, with, new_conf)?;
+    let added = changed.added_to(&manifests);
     let drain = changed.change(&nodes, (&conf, &manifests), &options);
     let drain = drain.map_err(|missing| BadInput(missing.to_string()))?;
     inputs::tell_unasked(&new_conf, &changed);
     let sides = [(conf, manifests), (new_conf.clone(), changed.clone())];
-    let comparison = Comparison { drain, ..runs::compare(sides, &options, args.run.cycles)? };
+    let comparison = Comparison { added, drain, ..runs::compare(sides, &options, args.run.cycles)? };
     if !changed.has_run_times() {
         return Ok(comparison);
     }

@@ -193,13 +193,15 @@ fn identity(value: &Value) -> [String; 4] {
     [version, kind, namespace, name]
 }
 
-/// An object that is left out becomes an empty list, so that the places of others in messages stay.
+/// An object that is left out becomes a list of an empty list, so that the places of others in messages stay, and its
+/// file does not count as empty.
 fn leave_out(value: &mut Value, replaced: &BTreeSet<[String; 4]>) {
     if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
         for item in items {
             leave_out(item, replaced);
         }
     } else if replaced.contains(&identity(value)) {
-        *value = json!({"apiVersion": "v1", "kind": "List"});
+        let empty = json!({"apiVersion": "v1", "kind": "List"});
+        *value = json!({"apiVersion": "v1", "kind": "List", "items": [empty]});
     }
 }

@@ -88,7 +88,17 @@ pub enum ControlledObject {
 }
 
 impl ControlledObject {
-    fn metadata(&self) -> &ObjectMeta {
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Job(_) => "Job",
+            Self::CronJob(_) => "CronJob",
+            Self::JobFlow(_) => "JobFlow",
+            Self::JobTemplate(_) => "JobTemplate",
+            Self::Command(_) => "Command",
+        }
+    }
+
+    pub(crate) fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Job(object) => &object.metadata,
             Self::CronJob(object) => &object.metadata,

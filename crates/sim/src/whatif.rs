@@ -53,6 +53,7 @@ impl WhatIf {
         let before = Manifests::known(&snapshot.cluster, snapshot.now, names);
         let mut after = before.clone();
         after.put(&self.with)?;
+        let added = after.added_to(&before);
         let default_queue = after.names.default_queue.as_str().into();
         let options = Options { default_queue, seed: self.seed, ..Options::default() };
         let drain = after.change(&self.nodes, (&snapshot.conf, &before), &options);
@@ -62,7 +63,7 @@ impl WhatIf {
         let mut run =
             |conf, manifests| self.run(conf, manifests, &options, clock).map_err(|why| why.to_string());
         let compared = Comparison::of(&run(snapshot.conf.clone(), before)?, &run(conf, after)?);
-        Ok(Comparison { drain, ..compared.with_starts(starts) })
+        Ok(Comparison { added, drain, ..compared.with_starts(starts) })
     }
 
     fn run(
@@ -103,6 +104,17 @@ impl Manifests {
     fn known(cluster: &Cluster, now: Time, names: &ReadOptions) -> Self {
         let objects = cluster.objects().into_iter().filter_map(object).collect();
         Self { objects, end: now, dated_until: now, names: names.clone(), ..Self::default() }
+    }
+
+    /// The objects that others do not have, by kind and name.
+    pub fn added_to(&self, others: &Self) -> Vec<String> {
+        let named = |it: &Self| it.objects.iter().filter_map(identity).collect::<BTreeSet<_>>();
+        let (known, mine) = (named(others), named(self));
+        let text = |(kind, key): &(&str, Key)| match (&*key.namespace, &*key.name) {
+            ("", name) => format!("{kind} {name}"),
+            _ => format!("{kind} {key}"),
+        };
+        mine.difference(&known).map(text).collect()
     }
 
     /// Applies a change that `explain` tells of, except to scheduler.conf. Pods keep what the scheduler does not know
@@ -190,6 +202,11 @@ fn identity(object: &Object) -> Option<(&'static str, Key)> {
         Object::Pvc(it) | Object::UnclassedPvc(it) => Some(("PersistentVolumeClaim", it.key.clone())),
         Object::StorageCapacity(it) => Some(("CSIStorageCapacity", it.key.clone())),
         Object::Claim(it) => Some(("ResourceClaim", it.key.clone())),
+        Object::Controlled(it) => {
+            let metadata = it.metadata();
+            let text = |value: &Option<String>| value.clone().unwrap_or_default();
+            Some((it.kind(), Key::new(&text(&metadata.namespace), &text(&metadata.name))))
+        }
         _ => None,
     }
 }

@@ -40,6 +40,23 @@ fn an_object_takes_the_place_of_that_of_its_name() {
     let compared = phalanx_in(folder.path(), &args, "").json();
     let group = &compared["podGroups"]["default/g"];
     assert_eq!((&group["before"]["placed"], &group["after"]["placed"]), (&json!(0), &json!(2)), "{group:#}");
+    assert_eq!(compared["added"], json!(null));
+}
+
+#[test]
+fn an_added_object_is_named_and_a_replaced_file_is_not_called_empty() {
+    let manifest = node("n1", 8) + &group_in("g", 2, "q") + &members("g", 2, 2);
+    let files = [("m.yaml", manifest), ("q.yaml", queue("q", "weight: 1"))];
+    let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
+    let misspelt = queue("gold", "weight: 2");
+    let whatif =
+        |with: &str| phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "-f", "q.yaml", "--with", "-"], with);
+    let added = whatif(&misspelt);
+    assert!(added.text().starts_with("Added: Queue gold\n"), "{added:?}");
+    assert!(added.text().contains("No difference in what is placed"), "{added:?}");
+    let replaced = whatif(&queue("q", "weight: 2"));
+    assert!(replaced.text().starts_with("No difference"), "{replaced:?}");
+    assert!(!replaced.stderr.contains("found no object"), "{replaced:?}");
 }
 
 #[test]

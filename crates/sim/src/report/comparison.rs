@@ -27,6 +27,9 @@ pub struct Comparison {
     /// The nodes of pods without a PodGroup where they differ; nothing for a pod that waits or does not exist.
     #[serde(default)]
     pub pods: BTreeMap<String, Sides<Option<String>>>,
+    /// Objects of the change that take the place of none: kinds and names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
     /// What the drain of nodes does besides.
     #[serde(default)]
     pub drain: Drain,
@@ -122,6 +125,7 @@ impl Comparison {
             pod_groups,
             elsewhere,
             pods: single_pods(before, after),
+            added: Vec::new(),
             drain: Drain::default(),
             waiting_reasons: waiting_reasons(before, after),
             waiting_pods: Sides::of(before, after, waiting_only),
@@ -140,9 +144,10 @@ impl Comparison {
 
     /// Whether the runs came to the same.
     pub fn is_empty(&self) -> bool {
-        let expected_pod_starts = self.expected_pod_starts.clone();
-        let (expected_starts, summaries) = (self.expected_starts.clone(), self.summaries.clone());
-        *self == Self { expected_starts, expected_pod_starts, summaries, ..Self::default() }
+        let (added, summaries) = (self.added.clone(), self.summaries.clone());
+        let (expected_starts, expected_pod_starts) =
+            (self.expected_starts.clone(), self.expected_pod_starts.clone());
+        *self == Self { added, expected_starts, expected_pod_starts, summaries, ..Self::default() }
     }
 
     /// As tables; `names` are those of the runs.
@@ -165,6 +170,7 @@ impl Comparison {
         let same =
             if self.is_empty() { "No difference in what is placed, waits or is evicted\n" } else { "" };
         let parts = [
+            named("Added", self.added.iter(), most),
             self.group_table(names, detail),
             self.pod_table(names, detail),
             self.queue_table(names, detail),
