@@ -452,7 +452,9 @@ fn formerly(key: &str) -> Option<&'static str> {
 /// The text for an unknown name, or for a name that Volcano has and Phalanx does not support.
 fn unknown(what: &str, name: &str, volcano: &[&str]) -> String {
     if volcano.contains(&name) {
-        format!("Volcano's {what} {} is not in this version", quoted(name))
+        let without = ", without which pods with volcano.sh/vgpu-number get a node and no card,";
+        let effect = if name == "deviceshare" { without } else { "" };
+        format!("Volcano's {what} {}{effect} is not in this version", quoted(name))
     } else {
         format!("unknown {what} {}", quoted(name))
     }
