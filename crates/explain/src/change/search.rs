@@ -108,14 +108,13 @@ impl Waiting<'_> {
     fn told(&self, fixes: &[Numbered<'_, '_>]) -> Remedy {
         let namespaces: std::collections::BTreeSet<&String> =
             fixes.iter().filter_map(|(fix, _)| fix.namespace.as_ref()).collect();
-        let mut text = joined(&fixes.iter().map(|(fix, count)| (fix.text)(*count)).collect::<Vec<_>>());
-        match self.evicts(fixes) {
-            0 => {}
-            1 => text += " (evicts 1 pod)",
-            pods => text += &format!(" (evicts {pods} pods)"),
-        }
+        let evicts = match self.evicts(fixes) {
+            0 => String::new(),
+            1 => " (evicts 1 pod)".to_owned(),
+            pods => format!(" (evicts {pods} pods)"),
+        };
         Remedy {
-            text,
+            text: joined(&fixes.iter().map(|(fix, count)| (fix.text)(*count)).collect::<Vec<_>>()) + &evicts,
             namespaces: namespaces.into_iter().cloned().collect(),
             change: self.applied(fixes).1,
             smaller: self.smaller(fixes),

@@ -49,8 +49,9 @@ fn an_added_object_is_named_and_a_replaced_file_is_not_called_empty() {
     let files = [("m.yaml", manifest), ("q.yaml", queue("q", "weight: 1"))];
     let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
     let misspelt = queue("gold", "weight: 2");
-    let whatif =
-        |with: &str| phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "-f", "q.yaml", "--with", "-"], with);
+    let whatif = |with: &str| {
+        phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "-f", "q.yaml", "--with", "-"], with)
+    };
     let added = whatif(&misspelt);
     assert!(added.text().starts_with("Added: Queue gold\n"), "{added:?}");
     assert!(added.text().contains("No difference in what is placed"), "{added:?}");

@@ -470,7 +470,10 @@ fn resources_that_a_queue_no_longer_uses_are_removed_from_its_status() {
     outbox.decide(vec![Decision::QueueStatus { queue: "q".into(), allocated }], now);
     let job = outbox.next(now + Duration::from_secs(5)).unwrap();
     let allocated = vec![("cpu".into(), Some("4".to_owned())), ("gpu".into(), None)];
-    assert_eq!(job.work, Work::Write(Write::Queue("q".into(), QueuePatch { allocated, open: Some("1".into()) })));
+    assert_eq!(
+        job.work,
+        Work::Write(Write::Queue("q".into(), QueuePatch { allocated, open: Some("1".into()) }))
+    );
 }
 
 /// The watch of queues may have broken off.
@@ -598,8 +601,7 @@ fn a_status_in_conflict_is_sent_again_with_the_newest_content() {
     );
     outbox.decide(vec![Decision::QueueStatus { queue: "q".into(), allocated }], later);
     let job = outbox.next(late).unwrap();
-    outbox
-        .queue_seen("q".into(), QueueSeen { uid: "u1".into(), names: vec!["cpu".into()], stateless: None });
+    outbox.queue_seen("q".into(), QueueSeen { uid: "u1".into(), names: vec!["cpu".into()], stateless: None });
     outbox.done(job, conflict(), late);
     let job = outbox.next(late + Duration::from_secs(1)).unwrap();
     let allocated = vec![("cpu".into(), Some("4".to_owned()))];
