@@ -127,10 +127,15 @@ fn play(seeds: &Range<u64>, bug: Option<Planted>, until_found: bool) -> Result<S
     })
 }
 
+/// A run that panics breaks a promise too.
 fn one(seed: u64, bug: Option<Planted>, sum: &mut Sum) -> Result<()> {
-    let outcome = world::run(&Story::new(seed), world::Options { bug, tell: false })
-        .with_context(|| format!("seed {seed}"))?;
     sum.runs += 1;
+    let run = || world::run(&Story::new(seed), world::Options { bug, tell: false });
+    let Ok(outcome) = std::panic::catch_unwind(run) else {
+        sum.violations.push((seed, "the run panicked, see above".to_owned()));
+        return Ok(());
+    };
+    let outcome = outcome.with_context(|| format!("seed {seed}"))?;
     sum.events += outcome.events;
     sum.fewest = sum.fewest.into_iter().chain([outcome.events]).min();
     sum.violations.extend(outcome.violation.map(|violation| (seed, violation.to_string())));

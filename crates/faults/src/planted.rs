@@ -43,6 +43,8 @@ planted! {
     EvictionOfAnother,
     /// A pod of each gang that runs is evicted once, and nobody waits for its node.
     EvictionInVain,
+    /// Beside each victim, another pod of its gang is evicted.
+    EvictionTooMany,
     /// Changes of the status of PodGroups are not written.
     StatusLost,
     /// The first status of each PodGroup is written and no later one.
@@ -83,6 +85,8 @@ planted! {
     JoinLost,
     /// The controllers do not delete the PodGroup of a Job that has ended.
     PodGroupKept,
+    /// A Job counts as completed once one of its pods has succeeded.
+    JobCompletedEarly,
     /// That a Job is completed is never written.
     JobEndLost,
     /// A restart of a Job counts as a retry in each status that is written after it.

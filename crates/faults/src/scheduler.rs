@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use futures::future::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use phalanx_cluster::event::{BindFailure, BindFault, Event, Phase, PodRef};
-use phalanx_cluster::{Cluster, ClusterOptions, Status};
+use phalanx_cluster::{Cluster, ClusterOptions, Status, Task};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler as Core;
 use phalanx_core::decision::{Binding, Decision};
@@ -222,6 +222,11 @@ impl Scheduler {
                     .map(|pod| Decision::Evict { pod, group: group.clone(), cause: Arc::clone(&cause) })
                     .collect()
             }
+            (victim @ Decision::Evict { .. }, Some(Planted::EvictionTooMany)) => {
+                let another = self.another_victim(&victim);
+                self.preemptors.extend(another.as_ref().and_then(preemptor));
+                std::iter::once(victim).chain(another).collect()
+            }
             (status @ Decision::PodGroupStatus { .. }, Some(Planted::UndoIncomplete)) => {
                 self.keep_a_place(&status);
                 vec![status]
@@ -236,6 +241,16 @@ impl Scheduler {
             }
             (decision, _) => vec![decision],
         }
+    }
+
+    /// Another pod of the same gang that runs.
+    fn another_victim(&self, first: &Decision) -> Option<Decision> {
+        let Decision::Evict { pod: victim, group, cause } = first else { return None };
+        let runs =
+            |task: &&Task| task.status == Status::Running && gang_of(&task.pod.name) == gang_of(&victim.name);
+        let mut tasks = self.engine.cluster.tasks.iter().map(|(_, task)| task);
+        let pod = Arc::clone(&tasks.find(|task| runs(task) && task.pod.uid != victim.uid)?.pod);
+        Some(Decision::Evict { pod, group: group.clone(), cause: Arc::clone(cause) })
     }
 
     /// A pod of a gang that runs, once for each gang.

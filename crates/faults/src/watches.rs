@@ -307,6 +307,9 @@ fn altered(mut object: Object, bug: Option<Planted>) -> Object {
             let group = Arc::make_mut(group);
             group.spec.min_member = (group.spec.min_member - 1).max(1);
         }
+        (Object::Job(job), Some(Planted::JobCompletedEarly)) => {
+            Arc::make_mut(job).spec.min_success = Some(1);
+        }
         (Object::Job(job), Some(Planted::ReplicasOffByOne)) => {
             Arc::make_mut(job).spec.tasks.iter_mut().for_each(|task| task.replicas += 1);
         }

@@ -48,10 +48,11 @@ fn a_seed_has_one_outcome() {
 }
 
 /// Bugs that show in few runs, each with the first seed that finds it, as `phalanx-bench faults --planted` prints it.
-const RARE: [(Planted, u64); 5] = [
+const RARE: [(Planted, u64); 6] = [
     (Planted::SilenceIsRefusal, 6956),
     (Planted::NoFence, 685),
     (Planted::EvictionLost, 1994),
+    (Planted::EvictionTooMany, 8103),
     (Planted::QueueStateLost, 571),
     (Planted::WakeUpLost, 1748),
 ];

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use phalanx_cache::slim;
 
-use super::{Checks, NOTICED, SEEN};
+use super::{Checks, NOTICED, SEEN, TRIED_AGAIN};
 use crate::gangs::{gang_name, gang_of, member, uses_node};
 use crate::server::Server;
-use crate::story::{CALM_AFTER, FaultKind, Gang, Micros, SECOND, time};
+use crate::story::{CALM_AFTER, FaultKind, Gang, Maker, Micros, SECOND, time};
 
 /// How long after an eviction a pod is bound that may have its room.
 const SERVED: Micros = 55 * SECOND;
-/// How long an eviction is tried that is lost or refused.
-const TRIED_AGAIN: Micros = 20 * SECOND;
 
 /// An eviction whose room nobody uses yet.
 #[derive(Clone, Debug)]
@@ -40,9 +38,15 @@ impl Checks {
             let by = gang_name(*by);
             return self.find(now, format!("pod {name} is evicted for {by}, which has no higher priority"));
         }
-        if let Some(by) = preemptors.iter().find(|by| self.needs_no_room(**by, server, now)) {
+        if let Some(by) = preemptors.iter().find(|by| self.needs_no_room(**by, name, server, now)) {
             let by = gang_name(*by);
             return self.find(now, format!("pod {name} is evicted for {by}, which fits without"));
+        }
+        if let Some(left) = self.left_of_broken_gang(victim, name, server, now) {
+            let (of, min) = (gang_name(victim), gang(victim).min);
+            let problem =
+                format!("pod {name} is evicted, which leaves {left} of the {min} pods that {of} needs");
+            return self.find(now, problem);
         }
         let eviction = Eviction { at: now, victim, preemptors };
         if !self.just_bound(&eviction, now) && !self.node_just_gone(now) {
@@ -78,9 +82,30 @@ impl Checks {
         self.gone.values().chain(self.unready.values()).any(|at| now - at < SEEN)
     }
 
+    /// How many pods an eviction leaves of a gang, if these are fewer than `minMember`, and nothing but evictions has
+    /// lately taken pods of the gang.
+    fn left_of_broken_gang(&self, index: usize, victim: &str, server: &Server, now: Micros) -> Option<usize> {
+        let gang = &self.story.gangs[index];
+        let min = if gang.maker == Maker::Owner { 1 } else { gang.min };
+        let pods = || server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
+        let evicted = |pod: &slim::Pod| {
+            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+            is_terminating(pod) && self.preemptors.contains_key(uid)
+        };
+        let hidden = pods().any(|(_, pod)| is_terminating(pod) && !evicted(pod))
+            || now - self.last_loss[index] <= SEEN
+            || !self.is_quiet(now);
+        let stays = |(name, pod): &(&String, &Arc<slim::Pod>)| {
+            let failed = pod.status.phase.as_deref() == Some("Failed");
+            *name != victim && pod.spec.node_name.is_some() && !failed && !is_terminating(pod)
+        };
+        let left = pods().filter(stays).count();
+        (min > 1 && left < min && !hidden).then_some(left)
+    }
+
     /// Whether the preemptor has had room without the eviction for as long as a scheduler needs to see it, and no other
-    /// gang waits for whom the room may be kept.
-    fn needs_no_room(&self, index: usize, server: &Server, now: Micros) -> bool {
+    /// gang waits for whom the room may be kept. What other evicted pods leave is room for all of its pods, or for none.
+    fn needs_no_room(&self, index: usize, victim: &str, server: &Server, now: Micros) -> bool {
         let quiet = now - self.quiet_since(now, |kind| !matches!(kind, FaultKind::QueueCloses(_)));
         let waits = |(name, pod): (&String, &Arc<slim::Pod>)| {
             pod.spec.node_name.is_none() && gang_of(name) != Some(index)
@@ -90,10 +115,15 @@ impl Checks {
         }
         let gang = &self.story.gangs[index];
         let placed = server.pods.iter().filter(|(name, pod)| gang_of(name) == Some(index) && uses_node(pod));
-        let needed = gang.min.saturating_sub(placed.count()).max(1);
-        let held = self.cores(server, |pod| self.is_limited(pod));
-        let queue_has_room = !gang.limited || held + gang.cores * needed as u32 <= self.story.limit;
-        queue_has_room && self.fit(gang, server) >= needed
+        let placed = placed.count();
+        let fits = |pods: usize, stays: &dyn Fn(&slim::Pod) -> bool| {
+            let held = self.cores(server, |pod| self.is_limited(pod) && stays(pod));
+            let queue_has_room = !gang.limited || held + gang.cores * pods as u32 <= self.story.limit;
+            queue_has_room && self.fit(gang, server, stays) >= pods
+        };
+        let stays = |pod: &slim::Pod| !is_terminating(pod) || pod.metadata.name.as_deref() == Some(victim);
+        fits(gang.min.saturating_sub(placed).max(1), &|_| true)
+            || fits(gang.size.saturating_sub(placed).max(1), &stays)
     }
 
     /// An eviction after which nobody was bound.
@@ -103,6 +133,10 @@ impl Checks {
         let (gang, at) = (gang_name(eviction.victim), time(eviction.at));
         Some(format!("a pod of {gang} was evicted in vain at {}", at.trim()))
     }
+}
+
+fn is_terminating(pod: &slim::Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
 }
 
 /// Preemption is for a higher priority in the same queue; a queue reclaims from another one whatever the priority.

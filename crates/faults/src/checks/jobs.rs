@@ -3,7 +3,7 @@ use phalanx_api::batch::{Job, JobPhase, JobStatus};
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase};
 
 use super::Checks;
-use crate::gangs::{gang_name, gang_of};
+use crate::gangs::{self, gang_name, gang_of};
 use crate::server::{Object, Server};
 use crate::story::{Answer, FaultKind, MAX_RETRY, Watched};
 
@@ -89,10 +89,23 @@ impl Checks {
         if (retries == MAX_RETRY) != (phase == JobPhase::Failed) && phase != JobPhase::Terminated {
             return Some(format!("Job {name} is {phase:?} after {retries} retries"));
         }
+        let (pods, ended, failed) = pods_of(index, server);
+        let size = self.story.gangs[index].size;
+        let succeeded = self.succeeded.iter().filter(|name| gang_of(name) == Some(index)).count();
         match phase {
+            JobPhase::Completed if succeeded < size || failed > 0 => {
+                return Some(format!(
+                    "Job {name} is Completed: {succeeded} of {size} pods have succeeded, {failed} failed"
+                ));
+            }
             JobPhase::Completed | JobPhase::Failed => {}
             JobPhase::Terminated if self.requests_are_refused() => {}
             JobPhase::Pending | JobPhase::Running => {
+                if failed > 0 || (pods == size && ended == size) {
+                    return Some(format!(
+                        "Job {name} stays {phase:?}: {ended} of {size} pods have ended, {failed} failed"
+                    ));
+                }
                 if let Some(problem) = self.pods_are_missing(index, server) {
                     return Some(problem);
                 }
@@ -124,6 +137,14 @@ impl Checks {
         let admitted = phase.is_some_and(|phase| phase != PodGroupPhase::Pending);
         (admitted && pods < size).then(|| format!("Job {} has {pods} pods of {size}", gang_name(index)))
     }
+}
+
+/// The pods of a Job: all, those that have ended, and of these those that failed.
+fn pods_of(index: usize, server: &Server) -> (usize, usize, usize) {
+    let of_job = || server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
+    let ended = of_job().filter(|(_, pod)| gangs::has_ended(pod));
+    let failed = of_job().filter(|(_, pod)| pod.status.phase.as_deref() == Some("Failed"));
+    (of_job().count(), ended.count(), failed.count())
 }
 
 /// The counts of a Job are those of its pods.

@@ -23,6 +23,8 @@ use crate::story::{CALM_AFTER, FaultKind, Gang, Maker, Micros, SECOND, Story, ti
 const BELOW_MIN: Micros = 55 * SECOND;
 /// By then a deletion of a node has been seen, and binds to it that were on their way have been answered.
 const SEEN: Micros = 20 * SECOND;
+/// How long an eviction is tried that is lost or refused.
+const TRIED_AGAIN: Micros = 20 * SECOND;
 /// By then a process that nothing hinders has seen a change and acts on it.
 const NOTICED: Micros = 3 * SECOND;
 
@@ -58,12 +60,16 @@ pub struct Checks {
     started: Vec<bool>,
     /// Since when a gang has fewer pods with nodes than it needs, but some.
     below: BTreeMap<usize, Micros>,
-    /// UIDs of pods of which an eviction or a deletion was sent.
-    leaving: BTreeSet<String>,
+    /// When an eviction or a deletion was sent, by the UID of the pod.
+    eviction_sent: BTreeMap<String, Micros>,
     /// UIDs of pods that the controllers deleted.
     discarded: BTreeSet<String>,
+    /// Names of pods that succeeded: they may be deleted later.
+    succeeded: BTreeSet<String>,
     /// How many pods of a gang were lost that the controllers had not deleted, by gang.
     losses: Vec<usize>,
+    /// When a pod of a gang was lost last, by gang.
+    last_loss: Vec<Micros>,
     /// The gangs for which a scheduler has decided to evict a pod, by the UID of the pod.
     preemptors: BTreeMap<String, BTreeSet<usize>>,
     /// When a pod was bound last, by gang.
@@ -93,9 +99,11 @@ impl Checks {
             evictions: Vec::new(),
             started: vec![false; story.gangs.len()],
             below: BTreeMap::new(),
-            leaving: BTreeSet::new(),
+            eviction_sent: BTreeMap::new(),
             discarded: BTreeSet::new(),
+            succeeded: BTreeSet::new(),
             losses: vec![0; story.gangs.len()],
+            last_loss: vec![0; story.gangs.len()],
             preemptors: BTreeMap::new(),
             last_bound: Vec::new(),
             in_use: 0,
@@ -122,7 +130,7 @@ impl Checks {
         if request.uri().path().ends_with("/eviction") {
             let body: serde_json::Value = serde_json::from_slice(request.body()).unwrap_or_default();
             let uid = body["deleteOptions"]["preconditions"]["uid"].as_str();
-            self.leaving.extend(uid.map(str::to_owned));
+            self.eviction_sent.extend(uid.map(|uid| (uid.to_owned(), now)));
         }
     }
 
@@ -137,7 +145,7 @@ impl Checks {
             Effect::Deleted(pod) => {
                 let uid = server.pods.get(pod).and_then(|pod| pod.metadata.uid.clone());
                 self.discarded.extend(uid.clone());
-                self.leaving.extend(uid);
+                self.eviction_sent.extend(uid.map(|uid| (uid, now)));
             }
             Effect::Admitted(group) => self.admitted(group, server, now),
             Effect::Queue(queue) if is_open(server, queue) => drop(self.closed.remove(queue)),
@@ -185,7 +193,7 @@ impl Checks {
         if !server.nodes.contains_key(&node) && self.must_be_known(&node, now) {
             self.find(now, format!("pod {pod} is bound to {node}, which was deleted long ago"));
         }
-        let used = self.used_of_limited(server);
+        let used = self.used_of_limited(server, now);
         if self.story.gangs[gang].limited && used > self.story.limit {
             let limit = self.story.limit;
             self.find(
@@ -217,12 +225,13 @@ impl Checks {
         using.filter_map(|(name, _)| Some(self.story.gangs[member(name)?.0].cores)).sum()
     }
 
-    fn used_of_limited(&self, server: &Server) -> u32 {
-        self.cores(server, |pod| {
-            // As in Volcano, a pod that is being evicted holds its node and not its queue.
-            let counts = !self.leaving.contains(pod.metadata.uid.as_deref().unwrap_or_default());
-            counts && self.is_limited(pod)
-        })
+    /// As in Volcano, a pod that is being evicted holds its node and not its queue.
+    fn used_of_limited(&self, server: &Server, now: Micros) -> u32 {
+        let is_leaving = |pod: &slim::Pod| {
+            let sent = self.eviction_sent.get(pod.metadata.uid.as_deref().unwrap_or_default());
+            sent.is_some_and(|at| pod.metadata.deletion_timestamp.is_some() || now - at < TRIED_AGAIN)
+        };
+        self.cores(server, |pod| self.is_limited(pod) && !is_leaving(pod))
     }
 
     /// Whether a pod is in queue `limited`.
@@ -232,8 +241,9 @@ impl Checks {
     }
 
     /// A pod was lost by a fault or an eviction: its gang may be below `minMember` for that.
-    pub fn lost(&mut self, pod: &str, uid: &str) {
+    pub fn lost(&mut self, pod: &str, uid: &str, now: Micros) {
         if let Some((gang, _)) = member(pod) {
+            self.last_loss[gang] = now;
             self.started[gang] = true;
             self.below.remove(&gang);
             self.losses[gang] += usize::from(!self.discarded.contains(uid));
@@ -275,6 +285,9 @@ impl Checks {
             {
                 placed[gang] += 1;
             }
+            if pod.status.phase.as_deref() == Some("Succeeded") && !self.succeeded.contains(name) {
+                self.succeeded.insert(name.clone());
+            }
         }
         for (gang, placed) in placed.into_iter().enumerate() {
             let min = self.story.gangs[gang].min;
@@ -297,7 +310,7 @@ impl Checks {
         processes: impl Iterator<Item = &'a Process>,
     ) -> Option<Violation> {
         let gangs = (0..self.story.gangs.len()).find_map(|gang| {
-            self.waits_though_it_fits(gang, server)
+            self.waits_though_it_fits(gang, server, now)
                 .or_else(|| self.status_is_wrong(gang, server))
                 .or_else(|| self.job_is_wrong(gang, server))
                 .or_else(|| statuses::has_joined_nothing(gang, server))
@@ -311,7 +324,7 @@ impl Checks {
     }
 
     /// All pods of a gang request the same, so what fits is a sum over nodes.
-    fn waits_though_it_fits(&self, index: usize, server: &Server) -> Option<String> {
+    fn waits_though_it_fits(&self, index: usize, server: &Server, now: Micros) -> Option<String> {
         let gang = &self.story.gangs[index];
         if jobs::has_ended(index, server) || jobs::awaits_admission(index, server) {
             return None;
@@ -329,22 +342,22 @@ impl Checks {
         if nodes.map(|node| self.story.nodes[node]).sum::<u32>() < gang.cores * gang.min as u32 {
             return None;
         }
-        let used = self.used_of_limited(server);
+        let used = self.used_of_limited(server, now);
         if waiting < needed || (gang.limited && used + gang.cores * needed as u32 > self.story.limit) {
             return None;
         }
-        let (name, fit) = (gang_name(index), self.fit(gang, server));
+        let (name, fit) = (gang_name(index), self.fit(gang, server, |_| true));
         (fit >= needed).then(|| {
             format!("{name} waits though it fits: {waiting} pods wait, {needed} are needed, {fit} fit")
         })
     }
 
-    /// How many pods of a gang fit beside what uses the nodes.
-    fn fit(&self, gang: &Gang, server: &Server) -> usize {
+    /// How many pods of a gang fit beside what uses the nodes, and stays.
+    fn fit(&self, gang: &Gang, server: &Server, stays: impl Fn(&slim::Pod) -> bool) -> usize {
         let free = |(node, cores): (usize, &u32)| {
             let name = node_name(node);
             let has = if is_ready(server, &name) { *cores } else { 0 };
-            let used = self.cores(server, |pod| pod.spec.node_name.as_deref() == Some(&name));
+            let used = self.cores(server, |pod| pod.spec.node_name.as_deref() == Some(&name) && stays(pod));
             (has.saturating_sub(used) / gang.cores) as usize
         };
         self.story.nodes.iter().enumerate().map(free).sum()

@@ -81,7 +81,8 @@ impl World<'_> {
     fn fails(&mut self, name: &str) {
         self.set_phase(name, "Failed");
         let uid = self.uid(name).unwrap_or_default();
-        self.checks.lost(name, &uid);
+        let now = self.now();
+        self.checks.lost(name, &uid, now);
         self.make_again(name);
     }
 
@@ -118,7 +119,8 @@ impl World<'_> {
         if self.is(name, uid) {
             self.tell(|| format!("pod {name} is gone"));
             self.server.delete_pod(name);
-            self.checks.lost(name, uid);
+            let now = self.now();
+            self.checks.lost(name, uid, now);
             self.make_again(name);
         }
     }
