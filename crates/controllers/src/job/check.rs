@@ -13,13 +13,13 @@ const POD_NAME_MAX: usize = 63;
 const PODS_MAX: i64 = 100_000;
 
 /// Whether a Job has more pods than can be looked at.
-pub(super) fn too_many_pods(job: &Job) -> Option<String> {
+pub(crate) fn too_many_pods(job: &Job) -> Option<String> {
     let total = total(job);
     (total > PODS_MAX).then(|| format!("spec.tasks: {total} pods in all, expected at most {PODS_MAX}"))
 }
 
 fn total(job: &Job) -> i64 {
-    job.spec.tasks.iter().map(|task| i64::from(task.replicas)).sum()
+    job.spec.tasks.iter().map(|task| i64::from(task.replicas.max(0))).sum()
 }
 
 /// The first problem, with the path of the field. The Job has its defaults.

@@ -29,6 +29,7 @@ use phalanx_api::batch::{Job, JobPhase, JobStatus};
 use crate::change::{Change, Kind, Note, Object, Outcome, Target};
 
 pub use check::check;
+pub(crate) use check::too_many_pods;
 pub use defaults::with_defaults;
 pub(crate) use name::{hosts, index_of, partition, pod_name, task_host};
 pub use observed::{Observed, SshKey};

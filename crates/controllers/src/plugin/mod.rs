@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use phalanx_api::batch::{Job, JobPhase, JobStatus, TaskSpec};
 
 use crate::change::{Change, Kind, Object, Outcome};
-use crate::job::{JobView, SshKey, is_finished, with_defaults};
+use crate::job::{JobView, SshKey, is_finished, too_many_pods, with_defaults};
 use crate::meta::controller_of;
 use arguments::Arguments;
 
@@ -155,6 +155,10 @@ pub fn left(job: &Job) -> Vec<(Kind, String)> {
         return Vec::new();
     }
     let (job, key) = (with_defaults(job, ""), SshKey { private: String::new(), public: String::new() });
+    // Each pod has a name in what plugins make.
+    if too_many_pods(&job).is_some() {
+        return Vec::new();
+    }
     let objects = of(&job).flat_map(|(plugin, arguments)| (plugin.objects)(&job, &arguments, Some(&key)));
     objects.map(|object| (object.kind(), object.name().to_owned())).collect()
 }
