@@ -3,6 +3,7 @@
 //! the same functions, and both begin with the files of `fuzz/corpus`.
 mod cel;
 mod conf;
+mod controllers;
 mod extender;
 mod objects;
 mod quantity;
@@ -11,6 +12,7 @@ mod world;
 
 pub use cel::cel;
 pub use conf::scheduler_conf;
+pub use controllers::controller_object;
 pub use extender::extender_reply;
 pub use objects::{json_object, protobuf};
 pub use quantity::quantity;
@@ -33,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cel", run: cel },
     Target { name: "protobuf", run: protobuf },
     Target { name: "json_object", run: json_object },
+    Target { name: "controller_object", run: controller_object },
     Target { name: "extender_reply", run: extender_reply },
 ];
 

@@ -108,6 +108,11 @@ fn json_objects_are_read_whatever_they_hold() {
 }
 
 #[test]
+fn objects_of_the_controllers_are_read_whatever_they_hold() {
+    holds("controller_object");
+}
+
+#[test]
 fn extender_replies_are_read_whatever_they_hold() {
     holds("extender_reply");
 }
