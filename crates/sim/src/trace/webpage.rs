@@ -29,7 +29,7 @@ impl TraceReport {
             ("waiting", "Waiting", self.waiting_plot() + &self.waits_html()),
             ("queues", "Queues: what they have and deserve", self.queues_html() + &self.queue_plots()),
             ("fragments", "Fragments", self.fragments_plot()),
-            ("evictions", "Evictions and work lost", self.evictions_html()),
+            ("evictions", "Evictions", self.evictions_html()),
         ];
         let sections = parts.into_iter().filter(|(_, _, body)| !body.is_empty());
         let sections = sections.map(|(id, title, body)| Section { id, title: title.to_owned(), body });
@@ -71,15 +71,16 @@ impl TraceReport {
 
     fn evictions_html(&self) -> String {
         let rows = self.runs.iter().flat_map(|run| {
-            run.evictions.by_action.iter().map(|(action, pods)| {
-                vec![run.conf.clone(), (*action).to_owned(), pods.to_string(), self.lost(run)]
-            })
+            run.evictions
+                .by_action
+                .iter()
+                .map(|(action, pods)| vec![run.conf.clone(), (*action).to_owned(), pods.to_string()])
         });
         let rows: Vec<Vec<String>> = rows.collect();
         if rows.is_empty() {
             return "<p>No pod was evicted.</p>\n".to_owned();
         }
-        let heads = ["Configuration", "Action", "Evicted pods", "Work lost by all evictions"];
+        let heads = ["Configuration", "Action", "Evicted pods"];
         table(&heads, rows.into_iter()) + &self.evictions_plot()
     }
 
@@ -108,7 +109,7 @@ impl TraceReport {
         });
         let heads = [
             "Configuration",
-            "Mean use",
+            "Mean use while jobs arrived",
             "Peak",
             "In fragments",
             "Started",
@@ -124,13 +125,13 @@ impl TraceReport {
     }
 
     fn waits_html(&self) -> String {
-        let heads = ["", "Configuration", "Started", "Never", "p50", "p90", "p99", "Max"];
-        let kinds: [(&str, WaitsOf); 2] = [
-            ("Waiting by size of the job", |run| run.waits_by_size.clone()),
-            ("Waiting by queue", |run| run.waits_by_queue.clone()),
+        let kinds: [(&str, &str, WaitsOf); 2] = [
+            ("Waiting by size of the job", "Pods", |run| run.waits_by_size.clone()),
+            ("Waiting by queue", "Queue", |run| run.waits_by_queue.clone()),
         ];
         let mut html = String::new();
-        for (title, of) in kinds {
+        for (title, key, of) in kinds {
+            let heads = [key, "Configuration", "Started", "Never", "p50", "p90", "p99", "Max"];
             let keys: Vec<String> =
                 self.runs.first().map(of).unwrap_or_default().into_iter().map(|(key, _)| key).collect();
             let cells = keys.iter().enumerate().flat_map(|(place, key)| {
