@@ -1,6 +1,6 @@
 //! Which object a Command is for, and Commands that are for none.
 
-use jiff::{Timestamp, ToSpan as _};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::bus::Command;
 use phalanx_api::{batch, v1beta1};
@@ -37,7 +37,7 @@ pub fn is_for(command: &Command, object: &ObjectMeta) -> bool {
 pub fn drop_stale(stale: &[Command], now: Timestamp, outcome: &mut Outcome) {
     for command in stale {
         let created = command.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
-        let due = created.saturating_add(GRACE_SECONDS.seconds()).unwrap_or(Timestamp::MAX);
+        let due = created.saturating_add(SignedDuration::from_secs(GRACE_SECONDS)).unwrap_or(Timestamp::MAX);
         if due > now {
             outcome.requeue_at(due);
             continue;

@@ -8,7 +8,7 @@ mod schedule;
 use std::cmp::Reverse;
 
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use phalanx_api::batch::{API_VERSION, ConcurrencyPolicy, CronJob, CronJobStatus, Job, JobPhase};
@@ -142,8 +142,9 @@ fn start(
     let schedule = Schedule::parse(&spec.schedule)?;
     let created = seen.cron.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let begin = status.last_schedule_time.as_ref().map_or(created, |time| time.0);
-    let earliest =
-        spec.starting_deadline_seconds.and_then(|seconds| now.saturating_sub(seconds.seconds()).ok());
+    let earliest = spec
+        .starting_deadline_seconds
+        .and_then(|seconds| now.saturating_sub(SignedDuration::from_secs(seconds)).ok());
     if let Some(next) = schedule.next(begin, now, &zone) {
         outcome.requeue_at(next);
     }

@@ -22,8 +22,8 @@ mod volumes;
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use jiff::Timestamp;
-use jiff::ToSpan as _;
 use phalanx_api::batch::{Job, JobPhase, JobStatus};
 
 use crate::change::{Change, Kind, Note, Object, Outcome, Target};
@@ -120,7 +120,7 @@ fn expire(view: &JobView<'_>, outcome: &mut Outcome) -> bool {
     let (Some(ended), Some(ttl), true) = (ended, ttl, status::is_finished(view.phase())) else {
         return false;
     };
-    let due = ended.saturating_add(i64::from(ttl).seconds()).unwrap_or(Timestamp::MAX);
+    let due = ended.saturating_add(SignedDuration::from_secs(ttl.into())).unwrap_or(Timestamp::MAX);
     if due <= view.now {
         outcome.changes.push(Change::Delete(Target { foreground: true, ..view.target() }));
         return true;

@@ -1,6 +1,6 @@
 //! A pod of a Job, as far as the controller reads it.
 
-use jiff::{Timestamp, ToSpan as _};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use phalanx_api::names;
 
@@ -137,7 +137,7 @@ impl From<&Pod> for JobPod {
 fn deletion(pod: &Pod) -> Option<Timestamp> {
     let gone = pod.metadata.deletion_timestamp.as_ref()?.0;
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
-    Some(gone.saturating_sub(grace.seconds()).unwrap_or(gone))
+    Some(gone.saturating_sub(SignedDuration::from_secs(grace)).unwrap_or(gone))
 }
 
 fn all(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
