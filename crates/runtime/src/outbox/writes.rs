@@ -380,6 +380,8 @@ impl Writes {
         let wait = backoff::wait_for(RETRY.0, RETRY.1, entry.failures, &mut self.chance)
             .max(after.unwrap_or_default());
         entry.failures += 1;
+        // It is not refused any more: what is tried again for other reasons does not lengthen the wait after a refusal.
+        entry.rests_until = None;
         let urgency = if matches!(write, Write::Queue(..)) { Urgency::Lazy } else { Urgency::Prompt };
         self.pending += usize::from(entry.put_back(write, now, now + wait, urgency));
     }

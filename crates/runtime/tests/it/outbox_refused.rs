@@ -94,6 +94,17 @@ fn a_write_that_is_always_refused_is_sent_at_growing_intervals() {
 }
 
 #[test]
+fn conflicts_do_not_lengthen_the_wait_after_a_refusal() {
+    let mut play = Play::new(vec![allocated("4")]);
+    play.until(Duration::from_secs(10), &refusal());
+    play.until(Duration::from_secs(90), &Reply::Conflict("another writer".into()));
+    let before = play.sent.len();
+    play.until(Duration::from_secs(200), &refusal());
+    let [first, second] = [0, 1].map(|at| play.sent[before + at].0);
+    assert!(second - first < Duration::from_secs(3), "{:?}", second - first);
+}
+
+#[test]
 fn newer_content_of_a_refused_write_waits_for_its_back_off() {
     let mut play = Play::new(vec![status(0)]);
     for step in 1..=600 {
