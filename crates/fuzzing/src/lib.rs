@@ -25,18 +25,25 @@ pub struct Target {
     pub name: &'static str,
     /// What is run on bytes.
     pub run: fn(&[u8]),
+    /// How many bytes it may hold at once, besides a multiple of those that it is run on.
+    pub holds: usize,
+}
+
+const fn target(name: &'static str, run: fn(&[u8])) -> Target {
+    Target { name, run, holds: 4 << 20 }
 }
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
-    Target { name: "scheduler_conf", run: scheduler_conf },
-    Target { name: "quantity", run: quantity },
-    Target { name: "selector", run: selector },
-    Target { name: "cel", run: cel },
-    Target { name: "protobuf", run: protobuf },
-    Target { name: "json_object", run: json_object },
-    Target { name: "controller_object", run: controller_object },
-    Target { name: "extender_reply", run: extender_reply },
+    target("scheduler_conf", scheduler_conf),
+    target("quantity", quantity),
+    target("selector", selector),
+    target("cel", cel),
+    target("protobuf", protobuf),
+    target("json_object", json_object),
+    // A Job may have 100,000 pods, each with a name in what plugins make.
+    Target { holds: 64 << 20, ..target("controller_object", controller_object) },
+    target("extender_reply", extender_reply),
 ];
 
 /// The first byte, which chooses among forms of the rest.

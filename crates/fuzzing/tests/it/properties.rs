@@ -17,9 +17,8 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 const STACK: usize = 512 << 10;
 /// What an input may take: far more than any does, so that a busy machine fails no test.
 const LONGEST: Duration = Duration::from_secs(20);
-/// What a target may hold at once: so many bytes for each of the input, besides what an empty input needs.
+/// What a target may hold at once for each byte of its input.
 const BYTES_EACH: usize = 400;
-const BYTES_BESIDES: usize = 4 << 20;
 
 /// One target at a time: memory is counted for the process.
 static TURN: Mutex<()> = Mutex::new(());
@@ -41,7 +40,7 @@ fn run(target: &Target, input: &[u8]) {
     let took = begun.elapsed();
     let held = ALLOCATOR.peak_usage().saturating_sub(before);
     assert!(took < LONGEST, "{}: {took:?}", target.name);
-    let most = BYTES_BESIDES + BYTES_EACH * input.len();
+    let most = target.holds + BYTES_EACH * input.len();
     assert!(held <= most, "{}: held {held} bytes for {} of input", target.name, input.len());
 }
 
