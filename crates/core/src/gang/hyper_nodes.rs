@@ -93,7 +93,7 @@ pub(crate) fn domains(
     let (cluster, it) = (&*session.cluster, &session.cluster.jobs[job]);
     let together = Together {
         topology: it.topology.as_ref(),
-        placed: &cluster.nodes_of(others(cluster, job, tasks).iter()),
+        placed: &cluster.nodes_of(others_with_nodes(cluster, job, tasks).iter()),
         wanted: wanted(cluster, job, tasks, groups),
         whole: &groups.whole_required(cluster, job),
         inside: None,
@@ -101,19 +101,23 @@ pub(crate) fn domains(
     network::domains(session, room, &together)
 }
 
-/// The tasks of a job beside these.
-fn others(cluster: &Cluster, job: JobId, tasks: &[TaskId]) -> Vec<TaskId> {
-    let waiting: FxHashSet<&TaskId> = tasks.iter().collect();
-    cluster.jobs[job].tasks.iter().filter(|task| !waiting.contains(task)).copied().collect()
+/// The tasks of a job beside these that have nodes.
+fn others_with_nodes(cluster: &Cluster, job: JobId, tasks: &[TaskId]) -> Vec<TaskId> {
+    let with_node = |task: &TaskId| cluster.tasks[*task].node.is_some();
+    let mut placed: Vec<TaskId> = cluster.jobs[job].tasks.iter().copied().filter(with_node).collect();
+    if !placed.is_empty() {
+        let tasks: FxHashSet<&TaskId> = tasks.iter().collect();
+        placed.retain(|task| !tasks.contains(task));
+    }
+    placed
 }
 
 /// How many of these waiting tasks of a job need nodes together: as many as it lacks of `minMember`, of its required
 /// sub-groups or of its roles, whichever is most.
 pub(crate) fn wanted(cluster: &Cluster, job: JobId, tasks: &[TaskId], groups: &WaitingSubGroups) -> u64 {
-    let others = others(cluster, job, tasks);
     let it = &cluster.jobs[job];
-    let reserved =
-        others.iter().filter(|task| cluster.tasks[**task].status == Status::Pipelined).count() as u64;
+    let own = tasks.iter().filter(|task| cluster.tasks[**task].status == Status::Pipelined).count() as u64;
+    let reserved = u64::from(it.counts.of(Status::Pipelined)).saturating_sub(own);
     let lacking = u64::from(it.min_member).saturating_sub(u64::from(it.counts.ready()) + reserved);
     let of_role = |role: &Role| u64::from(role.min.saturating_sub(role.counts.ready()));
     let of_roles = if it.asks_roles() { it.roles.iter().map(of_role).sum() } else { 0 };
