@@ -76,7 +76,9 @@ fn told<const N: usize>(all: [Seen; N]) {
     for kind in Watched::ALL {
         machine.listed(kind, now.instant);
     }
-    all.into_iter().for_each(|seen| machine.seen(seen, now.instant));
+    for seen in all {
+        machine.seen(seen, now.instant);
+    }
     for _ in 0..REQUESTS {
         let Some(ticket) = machine.next(now) else { break };
         drop(format!("{ticket:?}"));
