@@ -101,7 +101,7 @@ fn conflicts_do_not_lengthen_the_wait_after_a_refusal() {
     let before = play.sent.len();
     play.until(Duration::from_secs(200), &refusal());
     let [first, second] = [0, 1].map(|at| play.sent[before + at].0);
-    assert!(second - first < Duration::from_secs(3), "{:?}", second - first);
+    assert!(second < first + Duration::from_secs(3), "{first:?}, {second:?}");
 }
 
 #[test]
