@@ -1,6 +1,25 @@
 //! Decoding that does not fail on what other versions of the API wrote.
 
+use kube_core::Duration;
+use phalanx_cluster::duration::parse_duration;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+
+/// A duration as Go writes it. The type panics on what Go does not have: more than 292 years, or signs within.
+///
+/// # Errors
+/// It is no such duration.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || format!("found duration {text:?}, expected one such as 1h30m, of at most 292 years");
+    parse_duration(text).ok_or_else(expected)?;
+    text.parse().map_err(|_| expected())
+}
+
+/// The same, where there is one.
+pub(crate) fn optional_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    text.map(|text| duration(&text).map_err(D::Error::custom)).transpose()
+}
 
 /// A string with known values: others are kept, not refused, and written back as they came.
 macro_rules! open_enum {

@@ -17,3 +17,4 @@ pub mod topology;
 pub mod v1beta1;
 
 pub use crd::crds;
+pub use lenient::duration;

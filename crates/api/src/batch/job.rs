@@ -57,7 +57,7 @@ pub struct JobSpec {
     #[schemars(schema_with = "rules::plugins")]
     pub plugins: BTreeMap<String, Vec<String>>,
     /// How long the job is thought to run. Nothing reads it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "crate::lenient::optional_duration", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub running_estimate: Option<Duration>,
     /// The queue whose share the job uses.
@@ -166,7 +166,7 @@ pub struct LifecyclePolicy {
     #[schemars(with = "i32")]
     pub exit_code: Option<i32>,
     /// How long after the event it is done; a pod that runs by then ends the wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "crate::lenient::optional_duration", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub timeout: Option<Duration>,
 }

@@ -57,7 +57,7 @@ pub struct JobStatus {
     #[schemars(range(min = 0))]
     pub retry_count: i32,
     /// From the creation of the job to its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "crate::lenient::optional_duration", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub running_duration: Option<Duration>,
     /// What plugins made for the job, its claims, and what the controller has to remember.

@@ -132,7 +132,7 @@ pub struct FlowCondition {
     #[schemars(with = "Time")]
     pub create_timestamp: Option<Time>,
     /// From its creation to its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "crate::lenient::optional_duration", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub running_duration: Option<Duration>,
     /// The number of pods of each task, by phase.

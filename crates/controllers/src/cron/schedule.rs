@@ -1,7 +1,5 @@
 //! Schedules: cron's five fields, nicknames, `@every DURATION`.
 
-use std::str::FromStr as _;
-
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
@@ -17,7 +15,7 @@ impl Schedule {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &dyn std::fmt::Display| format!("spec.schedule: {text:?}: {why}");
         if let Some(every) = text.strip_prefix("@every ") {
-            let duration = kube_core::Duration::from_str(every).map_err(|error| wrong(&error))?;
+            let duration = phalanx_api::duration(every).map_err(|error| wrong(&error))?;
             let duration = SignedDuration::try_from(std::time::Duration::from(duration)).ok();
             let duration = duration.filter(|one| *one >= SignedDuration::from_secs(60));
             return duration.map(Self::Every).ok_or_else(|| wrong(&"expected a minute or more"));
