@@ -5,7 +5,7 @@ use std::sync::Arc;
 use phalanx_cache::slim;
 
 use super::{Checks, NOTICED, SEEN, TRIED_AGAIN};
-use crate::gangs::{gang_name, gang_of, member, uses_node};
+use crate::gangs::{gang_name, gang_of, member};
 use crate::server::Server;
 use crate::story::{CALM_AFTER, FaultKind, Gang, Maker, Micros, SECOND, time};
 
@@ -104,7 +104,7 @@ impl Checks {
     }
 
     /// Whether the preemptor has had room without the eviction for as long as a scheduler needs to see it, and no other
-    /// gang waits for whom the room may be kept. What other evicted pods leave is room for all of its pods, or for none.
+    /// gang waits for whom the room may be kept. What other evicted pods leave is room too.
     fn needs_no_room(&self, index: usize, victim: &str, server: &Server, now: Micros) -> bool {
         let quiet = now - self.quiet_since(now, |kind| !matches!(kind, FaultKind::QueueCloses(_)));
         let waits = |(name, pod): (&String, &Arc<slim::Pod>)| {
@@ -114,16 +114,12 @@ impl Checks {
             return false;
         }
         let gang = &self.story.gangs[index];
-        let placed = server.pods.iter().filter(|(name, pod)| gang_of(name) == Some(index) && uses_node(pod));
-        let placed = placed.count();
-        let fits = |pods: usize, stays: &dyn Fn(&slim::Pod) -> bool| {
-            let held = self.cores(server, |pod| self.is_limited(pod) && stays(pod));
-            let queue_has_room = !gang.limited || held + gang.cores * pods as u32 <= self.story.limit;
-            queue_has_room && self.fit(gang, server, stays) >= pods
-        };
+        let of_gang = server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
+        let waiting = of_gang.filter(|(_, pod)| pod.spec.node_name.is_none()).count().max(1);
         let stays = |pod: &slim::Pod| !is_terminating(pod) || pod.metadata.name.as_deref() == Some(victim);
-        fits(gang.min.saturating_sub(placed).max(1), &|_| true)
-            || fits(gang.size.saturating_sub(placed).max(1), &stays)
+        let held = self.cores(server, |pod| self.is_limited(pod) && stays(pod));
+        let queue_has_room = !gang.limited || held + gang.cores * waiting as u32 <= self.story.limit;
+        queue_has_room && self.fit(gang, server, stays) >= waiting
     }
 
     /// An eviction after which nobody was bound.
