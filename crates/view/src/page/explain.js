@@ -50,9 +50,18 @@ const GATES = {
   backOff: 'back-off', configuration: 'the configuration',
 };
 
+/** Node names that are shown of those that a gang cannot use for one reason. */
+const NAMES = 5;
+
+/** What is said where not all changes were tried, or none helps. */
+function unfound({ found, unfinished, tried }) {
+  if (unfinished) return [['Not all changes that might help were tried: the time for that was over']];
+  return tried && found.length === 0 ? [['No change was found: no single one, and no two or three together']] : [];
+}
+
 function ofJob({ place, queue, domain, why, remedies, admission, members }) {
   const [first, rest] = [(at) => `number ${at.at} of ${at.of}`, (count) => count > 0 ? ` and ${count} more` : ''];
-  const would = (what, of) => [what + (of.alone ? ', if no other job waited' : ''), of.found.map((remedy) => [remedy.text])];
+  const would = (what, of) => [what + (of.alone ? ', if no other job waited' : ''), [...of.found.map((remedy) => [remedy.text]), ...unfound(of)]];
   const within = (held) => held.withinQueue ? ' in queue ' + held.withinQueue : '';
   const each = (list, resource, before = '') => list.map((it) => `${before}${it.name} ${people(resource, it.amount)}`);
   const foreign = (held) => held.foreign ? ['pods of other schedulers ' + people(held.resource, held.foreign)] : [];
@@ -65,7 +74,7 @@ function ofJob({ place, queue, domain, why, remedies, admission, members }) {
       held.jobs.length > 0 ? el('small', {}, ' (', each(held.jobs, held.resource).join(', '), rest(held.others), ')') : ''])],
     ['HyperNodes', (why.domains || []).slice(0, 5).map((it) => [link('hypernode', it.hyperNode), ` (tier ${it.tier}): room for ${it.fits} of ${it.wanted}` +
       (Object.keys(it.missing).length > 0 ? ', lacks ' + Object.entries(it.missing).map(([name, of]) => `${name} ${people(name, of)}`).join(', ') : '')])],
-    ['Cannot use', why.constraints.map((of) => [of.names.join(', ') + rest(of.nodes - of.names.length) + ': ' + of.text +
+    ['Cannot use', why.constraints.map((of) => [of.names.slice(0, NAMES).join(', ') + rest(of.nodes - Math.min(of.names.length, NAMES)) + ': ' + of.text +
       (of.fragments && of.fragments.nodes > 1 ? ` (${people(of.fragments.resource, of.fragments.free)} free in fragments, at most ` +
         `${people(of.fragments.resource, of.fragments.largest)} on one)` : '')])],
   ];

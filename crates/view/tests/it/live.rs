@@ -133,3 +133,23 @@ fn an_open_gang_says_what_explain_says_of_it() {
     let detail = browser.text("document.querySelector('tr.detail').innerText");
     assert!(detail.contains("phalanx explain podgroup vision -n ns -f FILES"), "{detail}");
 }
+
+#[test]
+fn a_search_that_was_not_finished_is_told_and_of_many_nodes_a_few_are_named() {
+    let Some(mut browser) = Browser::start() else { return };
+    let racks = samples::racks();
+    let mut answer: serde_json::Value = serde_json::from_str(&explain(&racks.test, "vision")).unwrap();
+    let job = &mut answer["jobs"][0];
+    job["remedies"] = serde_json::json!({"found": [], "alone": false, "unfinished": true, "tried": true});
+    let names: Vec<String> = (0..5_000).map(|at| format!("node-{at}")).collect();
+    let constraint = serde_json::json!({"text": "Insufficient cpu", "nodes": 5_000, "names": names});
+    job["why"]["constraints"] = serde_json::json!([constraint]);
+    let answers = Answers { token: "secret", view: racks.view(), explain: answer.to_string() };
+    open_with_token(&mut browser, &serve(&Arc::new(Mutex::new(answers))));
+    browser.eval("location.hash = '#podgroup=ns/vision'");
+    browser
+        .wait("document.querySelector('tr.detail')?.innerText.includes('Not all changes that might help')");
+    let detail = browser.text("document.querySelector('tr.detail').innerText");
+    assert!(detail.contains("node-4 and 4995 more: Insufficient cpu"), "{detail}");
+    assert_eq!(browser.errors, [""; 0]);
+}
