@@ -147,7 +147,8 @@ fn topology(spec: &NetworkTopologySpec) -> Option<NetworkTopology> {
     if spec.mode == NetworkTopologyMode::Soft {
         return Some(NetworkTopology::Soft);
     }
-    let number = spec.highest_tier_allowed.map(|tier| TierLimit::Number(u32::try_from(tier).unwrap_or(0)));
+    let number = |tier: i64| TierLimit::Number(tier.clamp(0, i64::from(u32::MAX)) as u32);
+    let number = spec.highest_tier_allowed.map(number);
     let name = || spec.highest_tier_name.as_deref().map(|name| TierLimit::Name(name.into()));
     number.or_else(name).map(NetworkTopology::Hard)
 }

@@ -37,9 +37,9 @@ impl ChosenNodes {
 }
 
 /// A domain in which tasks may be placed together.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Domain {
-    /// The HyperNode; `None` for all nodes, or for all that the domain of the gang leaves to a sub-group.
+    /// The HyperNode; `None` for all nodes.
     pub(crate) hyper_node: Option<HyperNodeId>,
     /// Its nodes; `None` for all.
     pub(crate) nodes: Option<NodeSet>,
@@ -48,6 +48,10 @@ pub(crate) struct Domain {
 impl Domain {
     pub(crate) fn of(cluster: &Cluster, id: HyperNodeId) -> Self {
         Self { hyper_node: Some(id), nodes: Some(cluster.hyper_nodes.get(id).nodes.clone()) }
+    }
+
+    fn name(&self, cluster: &Cluster) -> Option<Arc<str>> {
+        self.hyper_node.map(|id| cluster.hyper_nodes.get(id).name.clone())
     }
 
     /// Whether all nodes of a HyperNode are in it.
@@ -169,7 +173,7 @@ impl WholeSubGroups {
         if too_small.iter().any(|(fits, _)| *fits >= self.size) {
             return None;
         }
-        let fault = Box::new(no_room(cluster, room, &too_small, self.size));
+        let fault = Box::new(no_room(cluster, room, &too_small, self.size, false));
         Some(TopologyFault::SubGroup { policy: self.policy.clone(), group: self.first.clone(), fault })
     }
 }
@@ -185,13 +189,13 @@ pub(crate) fn domains(
     together: &Together<'_>,
 ) -> Result<Vec<Domain>, TopologyFault> {
     let cluster = &*session.cluster;
-    let whole = Domain { hyper_node: None, nodes: together.inside.and_then(|it| it.nodes.clone()) };
-    let Some(order) = session.network_order() else { return Ok(vec![whole]) };
+    let around = together.inside.cloned().unwrap_or_default();
+    let Some(order) = session.network_order() else { return Ok(vec![around]) };
     let allowed = cluster.domains_of(together.topology, together.placed)?;
     let (allowed, last) = match (allowed, together.topology) {
         (Some(allowed), _) => (allowed, None),
-        (None, Some(_)) => (cluster.domains_around(together.placed, None), Some(whole)),
-        (None, None) => return Ok(vec![whole]),
+        (None, Some(_)) => (cluster.domains_around(together.placed, None), Some(around)),
+        (None, None) => return Ok(vec![around]),
     };
     let fits = fits(cluster, room, together.whole, together.wanted);
     let score = order.scorer(cluster, &room.request);
@@ -218,7 +222,10 @@ pub(crate) fn domains(
         if let Some(fault) = together.whole.iter().find_map(|it| it.no_room(cluster, room)) {
             return Err(fault);
         }
-        return Err(no_room(cluster, room, &too_small, together.wanted));
+        if too_small.is_empty() {
+            return Err(TopologyFault::NoneInside(together.inside.and_then(|it| it.name(cluster))));
+        }
+        return Err(no_room(cluster, room, &too_small, together.wanted, !together.placed.is_empty()));
     }
     Ok(domains)
 }
@@ -240,7 +247,13 @@ pub(crate) fn fits(
 }
 
 /// The domain with room for the most tasks; of several, the one that lacks the least.
-fn no_room(cluster: &Cluster, room: &Room, too_small: &[(u64, HyperNodeId)], wanted: u64) -> TopologyFault {
+fn no_room(
+    cluster: &Cluster,
+    room: &Room,
+    too_small: &[(u64, HyperNodeId)],
+    wanted: u64,
+    beside: bool,
+) -> TopologyFault {
     let most = too_small.iter().map(|(fits, _)| *fits).max().unwrap_or_default();
     let of = |(_, id): &(u64, HyperNodeId)| (room.lack(cluster, *id, wanted), *id);
     let nearest = too_small.iter().filter(|(fits, _)| *fits == most).map(of);
@@ -249,7 +262,7 @@ fn no_room(cluster: &Cluster, room: &Room, too_small: &[(u64, HyperNodeId)], wan
         || (Amounts::new(), "".into()),
         |(lack, id)| (lack.missing, cluster.hyper_nodes.get(id).name.clone()),
     );
-    TopologyFault::NoRoom { best, fits: most as u32, wanted: wanted as u32, missing }
+    TopologyFault::NoRoom { beside, best, fits: most as u32, wanted: wanted as u32, missing }
 }
 
 /// Whether all of these nodes are among the others; `None` is all nodes.

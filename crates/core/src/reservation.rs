@@ -195,10 +195,10 @@ pub(crate) fn begin(session: &mut Session<'_>) {
 
 /// Whether a job has this reservation still, or its repair pauses.
 fn is_current(session: &Session<'_>, job: JobId, row: &Reservation) -> bool {
-    let job = session.cluster.jobs.get(job).filter(|job| job.object.uid == row.uid);
-    job.is_some_and(|job| match row.kind {
-        ReservationKind::PausedRepair => job.is_broken() && row.ends() > session.now,
-        _ => job.counts.of(Status::Pipelined) > 0,
+    let it = session.cluster.jobs.get(job).filter(|it| it.object.uid == row.uid);
+    it.is_some_and(|it| match row.kind {
+        ReservationKind::PausedRepair => session.lost_members(job) && row.ends() > session.now,
+        _ => it.counts.of(Status::Pipelined) > 0,
     })
 }
 

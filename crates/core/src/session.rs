@@ -239,6 +239,12 @@ impl<'w> Session<'w> {
         self.tiers.with(Flag::JobReady).all(|plugin| plugin.job_ready(self.cluster, job))
     }
 
+    /// Whether a gang that runs lacks members, of required sub-groups too.
+    pub fn lost_members(&self, job: JobId) -> bool {
+        let it = &self.cluster.jobs[job];
+        it.is_broken() || (it.counts.ready() > 0 && !self.job_ready(job))
+    }
+
     /// Why a job is not ready, by the plugin that says so.
     pub fn not_ready(&self, job: JobId) -> Option<Refusal> {
         self.tiers.any(Flag::JobReady, |plugin| plugin.remote()?.not_ready(self.cluster, job))

@@ -22,8 +22,10 @@ pub enum TopologyFault {
     NoTier(u32),
     /// No HyperNode of this tier or a lower one holds all pods that have nodes already.
     Apart(TierLimit),
-    /// No HyperNode has room for all.
+    /// No HyperNode has room for all; of those with the pods that have nodes, where there are any.
     NoRoom {
+        /// Pods of the gang or sub-group have nodes already.
+        beside: bool,
         /// The HyperNode with room for the most pods; of several, the one that lacks the least.
         best: Arc<str>,
         /// For so many.
@@ -33,6 +35,8 @@ pub enum TopologyFault {
         /// What its nodes lack for the others; nothing where node filters refuse the pods.
         missing: Amounts,
     },
+    /// No HyperNode that the topology allows is inside the one in which the gang is tried, if that is one.
+    NoneInside(Option<Arc<str>>),
     /// The network topology of a sub-group is not met.
     SubGroup {
         /// `name` of the entry of `subGroupPolicy`.
@@ -48,7 +52,7 @@ impl TopologyFault {
     /// Whether more capacity may lift it.
     pub fn is_of_room(&self) -> bool {
         match self {
-            TopologyFault::NoRoom { .. } => true,
+            TopologyFault::NoRoom { .. } | TopologyFault::NoneInside(_) => true,
             TopologyFault::SubGroup { fault, .. } => fault.is_of_room(),
             _ => false,
         }
@@ -57,7 +61,7 @@ impl TopologyFault {
     pub(super) fn text(&self, dims: &Dims) -> String {
         match self {
             TopologyFault::NoPlugin => {
-                "networkTopology of mode hard needs plugin network-topology-aware in scheduler.conf"
+                "networkTopology of mode hard needs plugin network-topology-aware in scheduler.conf, with its enabledHyperNodeGradient"
                     .to_owned()
             }
             TopologyFault::NoTierName { name, known } if known.is_empty() => {
@@ -79,16 +83,23 @@ impl TopologyFault {
                     "networkTopology: no HyperNode of {tier} or a lower one holds the nodes of all its pods"
                 )
             }
-            TopologyFault::NoRoom { best, fits, wanted, missing } => {
+            TopologyFault::NoRoom { beside, best, fits, wanted, missing } => {
+                let which = if *beside { "HyperNode of its other pods" } else { "HyperNode" };
                 let lacks = if missing.is_zero() {
-                    "node filters refuse them on its other nodes".to_owned()
+                    "and node filters leave no other node of it".to_owned()
                 } else {
                     format!("lacks {}", named(missing, dims))
                 };
                 format!(
-                    "networkTopology: no HyperNode has room for {wanted} pod(s): HyperNode {best} has room for {fits}, \
+                    "networkTopology: no {which} has room for {wanted} pod(s): HyperNode {best} has room for {fits}, \
                      {lacks}"
                 )
+            }
+            TopologyFault::NoneInside(Some(name)) => {
+                format!("networkTopology: no HyperNode that it allows is inside HyperNode {name}")
+            }
+            TopologyFault::NoneInside(None) => {
+                "networkTopology: no HyperNode that it allows is inside that of its gang".to_owned()
             }
             TopologyFault::SubGroup { policy, group, fault } if group.is_empty() => {
                 format!("sub-group of subGroupPolicy {policy}: {}", fault.text(dims))

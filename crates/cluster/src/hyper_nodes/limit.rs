@@ -22,7 +22,7 @@ impl Cluster {
     /// already, which the HyperNode has to hold.
     ///
     /// # Errors
-    /// There are none, whatever is free.
+    /// No HyperNode is allowed, whatever is free on it.
     pub fn domains_of(
         &self,
         topology: Option<&NetworkTopology>,

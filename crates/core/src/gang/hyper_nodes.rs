@@ -25,6 +25,8 @@ use crate::statement::Statement;
 
 /// HyperNodes of each tier that are tried for a gang or a sub-group at most.
 const TRIED_MAX: usize = 16;
+/// How often a sub-group that finds no place beside those before it gets the first turn.
+const FIRST_TURNS_MAX: usize = 3;
 
 /// How the tasks of a job are placed.
 #[derive(Clone, Copy)]
@@ -113,7 +115,7 @@ fn others_with_nodes(cluster: &Cluster, job: JobId, tasks: &[TaskId]) -> Vec<Tas
 }
 
 /// How many of these waiting tasks of a job need nodes together: as many as it lacks of `minMember`, of its required
-/// sub-groups or of its roles, whichever is most.
+/// sub-groups or of its roles, whichever is most; of a job that lacks nothing, as many as it grows by.
 pub(crate) fn wanted(cluster: &Cluster, job: JobId, tasks: &[TaskId], groups: &WaitingSubGroups) -> u64 {
     let it = &cluster.jobs[job];
     let own = tasks.iter().filter(|task| cluster.tasks[**task].status == Status::Pipelined).count() as u64;
@@ -121,7 +123,8 @@ pub(crate) fn wanted(cluster: &Cluster, job: JobId, tasks: &[TaskId], groups: &W
     let lacking = u64::from(it.min_member).saturating_sub(u64::from(it.counts.ready()) + reserved);
     let of_role = |role: &Role| u64::from(role.min.saturating_sub(role.counts.ready()));
     let of_roles = if it.asks_roles() { it.roles.iter().map(of_role).sum() } else { 0 };
-    lacking.max(groups.pods_required()).max(of_roles.saturating_sub(reserved)).max(1)
+    let lacking = lacking.max(groups.pods_required()).max(of_roles.saturating_sub(reserved));
+    if lacking == 0 { groups.least(tasks) } else { lacking }
 }
 
 /// Those of the domains that are tried: the best of each tier.
@@ -165,7 +168,7 @@ fn place_in(
 ) {
     let Some(mut rest) = place_sub_groups(statement, placing, domain, tasks, shortfall) else { return };
     let session = statement.session();
-    // A task that has a reserved node already would be placed again and end the search for the next.
+    // Tasks with reserved nodes come last: placing stops once the job is ready, and they count for that already.
     rest.sort_by_key(|task| session.cluster.tasks[*task].status == Status::Pipelined);
     choose(session, placing.job, domain, false);
     let near = session.cluster.jobs[placing.job].topology.is_some();
@@ -180,8 +183,9 @@ fn place_in(
     }
 }
 
-/// Places sub-groups whole in a domain, until the job has enough. Returns the tasks that are to be placed one by one,
-/// unless it has.
+/// Places sub-groups whole in a domain, until the job has enough. Where entries of `subGroupPolicy` ask for different
+/// things, one that finds no place gets the first turn, and all are placed anew; if that does not help, they are placed
+/// as far as they find places. Returns the tasks that are to be placed one by one, unless the job has enough.
 pub(crate) fn place_sub_groups(
     statement: &mut Statement<'_, '_>,
     placing: Placing<'_>,
@@ -189,22 +193,61 @@ pub(crate) fn place_sub_groups(
     tasks: &[TaskId],
     shortfall: &mut Shortfall,
 ) -> Option<Vec<TaskId>> {
-    if placing.groups.lacking.is_empty() {
-        return Some(placing.groups.rest(tasks));
+    let mut order = placing.groups.clone();
+    let turns = if order.are_unlike() { FIRST_TURNS_MAX } else { 0 };
+    for _ in 0..turns {
+        let (mut groups, mut failed) = (order.clone(), 0);
+        let placed = statement.nested(|statement| {
+            let placed = place_each(statement, placing, domain, &mut groups, shortfall);
+            placed.inspect_err(|at| failed = *at).ok()
+        });
+        match placed {
+            Some(Placed::Enough) => return None,
+            Some(Placed::All) => return Some(groups.rest(tasks)),
+            None => order.move_to_front(failed),
+        }
     }
-    let (mut groups, mut room) = (placing.groups.clone(), placing.room.clone());
+    let mut groups = placing.groups.clone();
+    match place_each(statement, placing, domain, &mut groups, shortfall) {
+        Ok(Placed::Enough) => None,
+        Ok(Placed::All) | Err(_) => Some(groups.rest(tasks)),
+    }
+}
+
+/// How far sub-groups are placed.
+enum Placed {
+    /// The job has enough.
+    Enough,
+    /// Each of them.
+    All,
+}
+
+/// Places each sub-group whole that finds a place, until the job has enough.
+///
+/// # Errors
+/// The first that found none.
+fn place_each(
+    statement: &mut Statement<'_, '_>,
+    placing: Placing<'_>,
+    domain: &Domain,
+    groups: &mut WaitingSubGroups,
+    shortfall: &mut Shortfall,
+) -> Result<Placed, usize> {
+    let (mut room, mut failed) = (placing.room.clone(), None);
     for at in 0..groups.lacking.len() {
         let group = &groups.lacking[at];
         let tasks = [&group.members[..], &group.beyond[..]].concat();
         room = room.next(statement.session(), &tasks);
-        if place_sub_group(statement, placing, domain, group, &room, shortfall) {
-            groups.note_whole(at);
-            if placing.enough.is_reached(statement.session(), placing.job) {
-                return None;
-            }
+        if !place_sub_group(statement, placing, domain, group, &room, shortfall) {
+            failed = failed.or(Some(at));
+            continue;
+        }
+        groups.note_whole(at);
+        if placing.enough.is_reached(statement.session(), placing.job) {
+            return Ok(Placed::Enough);
         }
     }
-    Some(groups.rest(tasks))
+    failed.map_or(Ok(Placed::All), Err)
 }
 
 /// Places the pods that a sub-group lacks, or none. Returns whether it has them. One that has reserved nodes gets others
@@ -289,7 +332,7 @@ pub(super) fn sub_group_domains(
         return Ok(enough);
     }
     let mut domains = domains_for(group.members.len() + group.beyond.len()).unwrap_or_default();
-    domains.retain(|domain| domain.hyper_node.is_some());
+    domains.retain(|domain| domain.hyper_node != inside.hyper_node);
     domains = tried(session.cluster, domains);
     domains.extend(enough);
     Ok(domains)
@@ -376,7 +419,12 @@ fn below(session: &Session<'_>, room: &Room, domain: &Domain) -> Vec<(u64, Hyper
     let hyper_nodes = &session.cluster.hyper_nodes;
     let below: Vec<HyperNodeId> = match domain.hyper_node {
         Some(id) => hyper_nodes.get(id).children.clone(),
-        None => hyper_nodes.iter().filter(|(_, it)| it.parent.is_none()).map(|(id, _)| id).collect(),
+        None => {
+            let is_in = |id: HyperNodeId| domain.holds(session.cluster, id);
+            let is_top = |parent: Option<HyperNodeId>| parent.is_none_or(|parent| !is_in(parent));
+            let top = hyper_nodes.iter().filter(|(id, it)| is_top(it.parent) && is_in(*id));
+            top.map(|(id, _)| id).collect()
+        }
     };
     let with_room = |id: HyperNodeId| {
         let fits = if domain.holds(session.cluster, id) { room.on(id) } else { 0 };

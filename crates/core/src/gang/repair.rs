@@ -46,8 +46,7 @@ pub(super) fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
     if session.state.reservations.is_paused(job) {
         return false;
     }
-    let is_broken = session.cluster.jobs[job].is_broken();
-    let Some(nodes) = is_broken.then(|| reserve(session, job)).flatten() else {
+    let Some(nodes) = session.lost_members(job).then(|| reserve(session, job)).flatten() else {
         end(session, job);
         return false;
     };

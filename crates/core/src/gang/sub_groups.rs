@@ -1,8 +1,10 @@
 //! What the sub-groups of a gang lack, and which of them come first.
 //!
 //! The pods that a sub-group lacks get nodes together or not at all. Sub-groups that `minSubGroups` requires come
-//! first, of those of an entry the ones that lack the fewest pods. Pods beyond `subGroupSize` are placed like pods of no
+//! first: of those of an entry the ones that lack the fewest pods. They are placed by size: those that have pods with
+//! nodes, which leave them no choice of a HyperNode, then the larger before the smaller. Pods beyond `subGroupSize` are placed like pods of no
 //! sub-group, once their sub-group is whole.
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -111,7 +113,7 @@ impl WaitingSubGroups {
         }
     }
 
-    /// Required ones first, then by entry, by what they lack, by their values.
+    /// Required ones first, then those with pods that have nodes, then by size, by entry, by their values.
     fn order(&mut self, cluster: &Cluster, job: JobId) {
         self.lacking.sort_by_key(|group| (group.policy, group.members.len()));
         let mut required: Vec<u32> = cluster.jobs[job].sub_groups.iter().map(|policy| policy.min).collect();
@@ -124,7 +126,21 @@ impl WaitingSubGroups {
             group.required = *required > 0;
             *required = required.saturating_sub(1);
         }
-        self.lacking.sort_by_key(|group| !group.required);
+        let size = |group: &LackingSubGroup| cluster.jobs[job].sub_groups[group.policy].size as usize;
+        self.lacking.sort_by_key(|group| {
+            let lacks = group.members.len();
+            (!group.required, lacks == size(group), Reverse(lacks))
+        });
+    }
+
+    /// Whether they are of several entries, so that the order in which they are placed matters.
+    pub(crate) fn are_unlike(&self) -> bool {
+        self.lacking.iter().any(|group| group.policy != self.lacking[0].policy)
+    }
+
+    /// A sub-group is placed before all others.
+    pub(crate) fn move_to_front(&mut self, at: usize) {
+        self.lacking[..=at].rotate_right(1);
     }
 
     /// A sub-group has got the pods that it lacked.
@@ -151,6 +167,12 @@ impl WaitingSubGroups {
         let beyond = self.lacking.iter().flat_map(|group| group.beyond.iter().copied());
         let single = self.rest(tasks).into_iter().chain(beyond).map(one);
         self.lacking.iter().map(whole).chain(single).collect()
+    }
+
+    /// How many of these tasks get nodes together at the least.
+    pub(crate) fn least(&self, tasks: &[TaskId]) -> u64 {
+        let smallest = self.lacking.iter().map(|group| group.members.len() as u64).min();
+        smallest.filter(|_| self.rest(tasks).is_empty()).unwrap_or(1)
     }
 
     /// How many pods the sub-groups lack that `minSubGroups` requires.

@@ -181,8 +181,8 @@ fn the_reason_says_that_node_filters_refuse_the_pods_of_a_hyper_node() {
     test.cycle();
     assert_eq!(
         test.reasons("g")[0],
-        "networkTopology: no HyperNode has room for 1 pod(s): HyperNode s0 has room for 0, node filters refuse them on \
-         its other nodes"
+        "networkTopology: no HyperNode has room for 1 pod(s): HyperNode s0 has room for 0, and node filters leave no \
+         other node of it"
     );
 }
 
@@ -205,7 +205,9 @@ fn a_topology_that_cannot_be_met_is_said() {
     test.cycle();
     assert_eq!(
         test.reasons("g"),
-        ["networkTopology of mode hard needs plugin network-topology-aware in scheduler.conf"]
+        [
+            "networkTopology of mode hard needs plugin network-topology-aware in scheduler.conf, with its enabledHyperNodeGradient"
+        ]
     );
 }
 

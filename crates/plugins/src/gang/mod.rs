@@ -6,7 +6,7 @@
 //!   `ready + pipelined ≥ minMember`, and starving while it is not pipelined. The same holds for each role, unless
 //!   `minMember` is less than the sum of the roles' minimums.
 //! - Of an entry of `subGroupPolicy`, `minSubGroups` sub-groups have to be valid, ready or pipelined, each with
-//!   `subGroupSize` tasks. Victims leave `minMember` and the minimums of roles, not those of sub-groups.
+//!   `subGroupSize` tasks. Victims leave all of these minimums.
 //! - Job order: gangs that started and lost members, since the nodes that they hold are of no use until they are whole;
 //!   then gangs that have not started; then ready gangs that would grow.
 //! - A task is preemptable and reclaimable while its job has a surplus: `minMember` ready tasks without the task and

@@ -38,9 +38,9 @@ pub(super) struct Member {
     pub(super) on: Option<usize>,
 }
 
-/// An entry of `subGroupPolicy` that selects all pods with the label.
+/// An entry of `subGroupPolicy`, which selects pods with the label of their sub-group and its own name.
 #[derive(Clone, Debug)]
-pub(super) struct Parts {
+pub(super) struct Entry {
     pub(super) size: usize,
     pub(super) min: usize,
     pub(super) topology: Option<NetworkTopology>,
@@ -56,7 +56,8 @@ pub(super) struct Case {
     pub(super) members: Vec<Member>,
     pub(super) min: usize,
     pub(super) topology: Option<NetworkTopology>,
-    pub(super) parts: Option<Parts>,
+    /// None, for a gang without sub-groups; one; or one for the first sub-group and one for the others.
+    pub(super) entries: Vec<Entry>,
 }
 
 fn text([cores, bytes]: Figures) -> String {
@@ -68,6 +69,16 @@ impl Case {
     pub(super) fn nodes_of(&self, domain: usize) -> Set {
         let below = (0..self.domains.len()).filter(|at| self.domains[*at].parent == Some(domain));
         below.fold(self.domains[domain].own, |nodes, at| nodes | self.nodes_of(at))
+    }
+
+    /// The place of the entry that makes a sub-group.
+    pub(super) fn entry_of(&self, part: usize) -> usize {
+        part.min(self.entries.len().saturating_sub(1))
+    }
+
+    /// The entry that makes a sub-group.
+    pub(super) fn entry(&self, part: usize) -> &Entry {
+        &self.entries[self.entry_of(part)]
     }
 
     /// What is free on each node.
@@ -102,21 +113,22 @@ impl Case {
         for at in 0..self.domains.len() {
             test.add(self.hyper_node(at));
         }
-        let policy = self.parts.iter().map(|parts| SubGroupPolicy {
-            name: "parts".into(),
-            keys: vec!["part".into()],
-            size: parts.size as u32,
-            min: parts.min as u32,
-            topology: parts.topology.clone(),
+        let policies = self.entries.iter().enumerate().map(|(at, entry)| SubGroupPolicy {
+            name: format!("entry-{at}").into(),
+            keys: vec![format!("entry-{at}").into()],
+            size: entry.size as u32,
+            min: entry.min as u32,
+            topology: entry.topology.clone(),
             ..SubGroupPolicy::default()
         });
         test.add(PodGroupInfo {
             topology: self.topology.clone(),
-            sub_groups: policy.collect(),
+            sub_groups: policies.collect(),
             ..group("g", self.min as u32)
         });
         for (at, it) in self.members.iter().enumerate() {
-            let part = it.part.map(|part| ("part".into(), Arc::from(part.to_string())));
+            let label = |part: usize| format!("entry-{}", self.entry_of(part));
+            let part = it.part.map(|part| (label(part).into(), Arc::from(part.to_string())));
             let pod =
                 PodInfo { labels: part.into_iter().collect(), ..member("g", at as u32, &text(it.asks)) };
             test.add(match it.on {
@@ -229,13 +241,13 @@ fn raw_member() -> impl Strategy<Value = RawMember> {
     (0usize..2, other, prop::bool::weighted(0.1), on)
 }
 
-fn parts() -> impl Strategy<Value = Parts> {
-    (1usize..4, 0usize..3, topology()).prop_map(|(size, min, topology)| Parts { size, min, topology })
+fn entry() -> impl Strategy<Value = Entry> {
+    (1usize..4, 0usize..3, topology()).prop_map(|(size, min, topology)| Entry { size, min, topology })
 }
 
 prop_compose! {
     /// A gang whose pods are of one or two classes, in sub-groups or not.
-    pub(super) fn case(classes: usize, in_parts: bool)(
+    pub(super) fn case(classes: usize, count: usize)(
         (nodes, used, domains) in trees(),
         asks in [[1i64..4, 0i64..4], [0i64..5, 1i64..4]],
         raw in prop::collection::vec(raw_member(), 1..7),
@@ -243,16 +255,18 @@ prop_compose! {
         min in any::<prop::sample::Index>(),
         is_whole in prop::bool::weighted(0.6),
         topology in topology(),
-        parts in parts(),
+        entries in prop::collection::vec(entry(), count),
     ) -> Case {
-        let size = parts.size;
-        let mut case = Case { nodes, used, domains, members: Vec::new(), min: 1, topology, parts: in_parts.then_some(parts) };
+        let mut case = Case { nodes, used, domains, members: Vec::new(), min: 1, topology, entries };
+        let size = |part: usize| case.entries.get(case.entry_of(part)).map_or(1, |entry| entry.size);
+        let parts: Vec<usize> = (0..PARTS).flat_map(|part| vec![part; size(part)]).collect();
         for (at, (class, other, in_none, on)) in raw.iter().enumerate() {
             let asks = asks[class % classes];
             let free = case.free();
             let on = on.filter(|_| runs).map(|on| on.index(case.nodes.len()));
             let on = on.filter(|node| (0..2).all(|dim| asks[dim] <= free[*node][dim]));
-            let part = (in_parts && !in_none).then(|| other.unwrap_or(at / size).min(PARTS - 1));
+            let next = parts.get(at).copied().unwrap_or(PARTS - 1);
+            let part = (count > 0 && !in_none).then(|| other.unwrap_or(next));
             case.members.push(Member { asks, part, on });
         }
         case.min = if is_whole { raw.len() } else { 1 + min.index(raw.len()) };

@@ -39,7 +39,7 @@ impl Case {
 
     /// Whether there are HyperNodes for each hard topology; a gang waits without, and says so.
     pub(super) fn has_hyper_nodes(&self) -> bool {
-        let of_parts = self.parts.as_ref().and_then(|parts| parts.topology.as_ref());
+        let of_parts = self.entries.iter().filter_map(|entry| entry.topology.as_ref());
         self.topology.iter().chain(of_parts).all(|topology| !self.allowed(Some(topology), 0).is_empty())
     }
 
@@ -68,9 +68,8 @@ impl Case {
         let Some(part) = parts.get(chosen.len()).copied() else {
             return Search::new(self, inside, min, parts, chosen).place(0);
         };
-        let policy = self.parts.as_ref().expect("pods have the label");
         let held = self.held(|member| member.part == Some(part));
-        let domains = self.allowed(policy.topology.as_ref(), held);
+        let domains = self.allowed(self.entry(part).topology.as_ref(), held);
         let sets = domains.into_iter().map(|domain| self.set(domain) & inside);
         sets.chain([0]).any(|set| {
             chosen.push(set);
@@ -145,11 +144,10 @@ impl<'a> Search<'a> {
     }
 
     fn is_end(&self) -> bool {
-        let Some(policy) = &self.case.parts else { return self.placed[ALL] >= self.min };
-        let is_whole = |part: &&usize| self.placed[**part] >= policy.size;
+        let is_whole = |part: usize| self.placed[part] >= self.case.entry(part).size;
         let has_new = |part: usize| self.placed[part] > self.case.running_of(part);
         self.placed[ALL] >= self.min
-            && self.parts.iter().filter(is_whole).count() >= policy.min
-            && self.parts.iter().all(|part| is_whole(&part) || !has_new(*part))
+            && self.case.has_whole(is_whole)
+            && self.parts.iter().all(|part| is_whole(*part) || !has_new(*part))
     }
 }
