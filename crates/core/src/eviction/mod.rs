@@ -33,7 +33,7 @@ use crate::failed_searches::SearchKey;
 use crate::feasibility::FeasibilityBounds;
 use crate::gang::sub_groups::{Part, WaitingSubGroups};
 use crate::gang::{TaskQueue, hyper_nodes, repair, takeover};
-use crate::network::{ChosenNodes, Room, RoomOf};
+use crate::network::{ChosenNodes, Domain, Room, RoomOf};
 use crate::order::{self, JobsByQueue};
 use crate::plan::{self, Plan};
 use crate::reservation;
@@ -45,7 +45,7 @@ use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
-use phalanx_cluster::{Cluster, NodeSet, Status};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::plugin::{EvictionKind, NetworkOrder};
 use potential_victims::PotentialVictims;
 use preemptor::Preemptor;
@@ -304,6 +304,22 @@ impl EvictionPlanner {
     }
 }
 
+/// What a plan costs. The fields are compared in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PlanCost {
+    /// The priority of the most important victim; `None` without victims.
+    priority: Option<i32>,
+    pods: usize,
+}
+
+impl PlanCost {
+    fn of(cluster: &Cluster, plan: &Plan) -> Self {
+        let jobs = plan.victims.iter().filter_map(|task| cluster.tasks[*task].job);
+        let priority = jobs.map(|job| cluster.jobs[job].priority).max();
+        Self { priority, pods: plan.victims.len() }
+    }
+}
+
 /// Why there is no plan for a preemptor.
 struct PlanFailure {
     why: NoEviction,
@@ -312,17 +328,33 @@ struct PlanFailure {
 }
 
 impl EvictionPlanner {
-    /// Finds victims for a preemptor and places for its tasks, and changes nothing. For a gang with a hard network
-    /// topology one HyperNode after the other is tried.
+    /// Finds victims for a preemptor and places for its tasks, and changes nothing. For a gang with a network
+    /// topology, HyperNodes are tried by tier; of those of a tier, the one counts whose victims matter least.
     fn plan(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<Plan, PlanFailure> {
         let mut failure = None;
-        for domain in eviction_domains(session, preemptor) {
-            session.chosen_nodes = domain.map(|nodes| ChosenNodes::of_job(preemptor.job, nodes));
-            let planned = self.plan_in_domain(session, preemptor);
-            session.chosen_nodes = None;
-            match planned {
-                Ok(plan) => return Ok(plan),
-                Err(why) => failure = failure.or(Some(why)),
+        let domains = eviction_domains(session, preemptor);
+        let tier = |domain: &Domain| domain.hyper_node.map(|id| session.cluster.hyper_nodes.get(id).tier);
+        let tiers: Vec<Vec<Domain>> =
+            domains.chunk_by(|a, b| tier(a) == tier(b)).map(<[Domain]>::to_vec).collect();
+        for domains in tiers {
+            let mut best: Option<(PlanCost, Plan)> = None;
+            for domain in domains {
+                let nodes = domain.nodes;
+                session.chosen_nodes = nodes.map(|nodes| ChosenNodes::of_job(preemptor.job, nodes));
+                let planned = self.plan_in_domain(session, preemptor);
+                session.chosen_nodes = None;
+                match planned {
+                    Ok(plan) => {
+                        let cost = PlanCost::of(session.cluster, &plan);
+                        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                            best = Some((cost, plan));
+                        }
+                    }
+                    Err(why) => failure = failure.or(Some(why)),
+                }
+            }
+            if let Some((_, plan)) = best {
+                return Ok(plan);
             }
         }
         let none = || PlanFailure { why: NoEviction::TooLarge, steps: Some(0) };
@@ -372,27 +404,25 @@ impl EvictionPlanner {
     }
 }
 
-/// The nodes of each HyperNode in which victims are looked for: those with room once all pods that may be evicted are
-/// gone. `None` stands for all nodes.
-fn eviction_domains(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Option<NodeSet>> {
+/// The domains in which victims are looked for, by tier: those with room once all pods that may be evicted are gone.
+fn eviction_domains(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Domain> {
     let has_topology = session.cluster.jobs[preemptor.job].topology.is_some();
     let most = session.network_order().map(NetworkOrder::eviction_domains_max).filter(|_| has_topology);
-    let Some(most) = most else { return vec![None] };
+    let Some(most) = most else { return vec![Domain::default()] };
     let mut gone: Vec<TaskId> =
         potential_victims::each(session, preemptor).into_iter().map(|it| it.0).collect();
     gone.retain(|task| potential_victims::may_go(session, preemptor.mode, *task));
     let Preemptor { job, tasks, .. } = preemptor;
     let room = Room::after_evictions(session, tasks, &gone);
     let groups = WaitingSubGroups::new(session.cluster, *job, tasks);
-    let domains = if let Ok(domains) = hyper_nodes::domains(session, *job, tasks, &groups, &room) {
+    if let Ok(domains) = hyper_nodes::domains(session, *job, tasks, &groups, &room) {
         hyper_nodes::best_of_each_tier(session.cluster, domains, most)
     } else {
         // None can be freed: the search in one that is large enough tells why.
         let room = Room::new(session, tasks, RoomOf::Allocatable);
         let large = hyper_nodes::domains(session, *job, tasks, &groups, &room).unwrap_or_default();
         large.into_iter().take(1).collect()
-    };
-    domains.into_iter().map(|domain| domain.nodes).collect()
+    }
 }
 
 /// Does what a plan says. A plan without victims is left in the statement around it where allocate comes later.
