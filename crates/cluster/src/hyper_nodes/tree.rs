@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use regex::RegexBuilder;
+use regex::{RegexBuilder, RegexSetBuilder};
 use rustc_hash::FxHashMap;
 
 use super::faults::Faults;
@@ -133,11 +133,21 @@ struct NodesByName<'n> {
     nodes: BTreeMap<&'n str, (NodeId, &'n Node)>,
     /// By key and value, for keys by whose values a selector asks.
     labelled: FxHashMap<(&'n str, &'n str), Vec<(NodeId, &'n Node)>>,
+    /// By the pattern that they match.
+    matching: FxHashMap<Arc<str>, Vec<(NodeId, &'n Node)>>,
 }
 
 impl<'n> NodesByName<'n> {
-    fn new<'o>(nodes: &'n Slots<NodeId, Node>, objects: impl Iterator<Item = &'o HyperNodeInfo>) -> Self {
+    fn new<'o>(
+        nodes: &'n Slots<NodeId, Node>,
+        objects: impl Iterator<Item = &'o HyperNodeInfo> + Clone,
+    ) -> Self {
         let members = objects.flat_map(|object| &object.members);
+        let patterns = members.clone().filter_map(|member| match member {
+            HyperNodeMember::NodePattern(pattern) => Some(pattern.clone()),
+            _ => None,
+        });
+        let patterns: BTreeSet<Arc<str>> = patterns.collect();
         let selectors = members.filter_map(|member| match member {
             HyperNodeMember::NodeLabels(selector) => values_of(selector),
             _ => None,
@@ -151,22 +161,18 @@ impl<'n> NodesByName<'n> {
                 labelled.entry((&**key, &**value)).or_default().push((*id, *node));
             }
         }
-        Self { nodes, labelled }
+        let matching = matching(patterns.into_iter().collect(), &nodes);
+        Self { nodes, labelled, matching }
     }
 
     /// The nodes that a member of a HyperNode selects.
     fn of(&self, member: &HyperNodeMember) -> Vec<(NodeId, &'n Node)> {
         match member {
             HyperNodeMember::Node(name) => self.nodes.get(&**name).copied().into_iter().collect(),
-            HyperNodeMember::NodePattern(pattern) => self.matching(pattern),
+            HyperNodeMember::NodePattern(pattern) => self.matching.get(pattern).cloned().unwrap_or_default(),
             HyperNodeMember::NodeLabels(selector) => self.selected(selector),
             HyperNodeMember::HyperNode(_) => Vec::new(),
         }
-    }
-
-    fn matching(&self, pattern: &str) -> Vec<(NodeId, &'n Node)> {
-        let matching = matcher(pattern);
-        self.nodes.iter().filter(|(name, _)| matching(name)).map(|(_, found)| *found).collect()
     }
 
     fn selected(&self, selector: &Selector) -> Vec<(NodeId, &'n Node)> {
@@ -183,6 +189,33 @@ impl<'n> NodesByName<'n> {
 /// The first requirement of a selector that names values: only nodes with one of them can match.
 fn values_of(selector: &Selector) -> Option<&Requirement> {
     selector.0.iter().find(|requirement| requirement.operator == Operator::In)
+}
+
+/// The nodes that each pattern matches. All patterns are asked at once: one after the other, 625 of them take the
+/// fiftyfold time on 10,000 nodes.
+fn matching<'n>(
+    patterns: Vec<Arc<str>>,
+    nodes: &BTreeMap<&'n str, (NodeId, &'n Node)>,
+) -> FxHashMap<Arc<str>, Vec<(NodeId, &'n Node)>> {
+    let size = PATTERN_BYTES_MAX.saturating_mul(patterns.len());
+    let mut all = RegexSetBuilder::new(patterns.iter().map(|pattern| &**pattern));
+    let all = all.size_limit(size).dfa_size_limit(size.max(PATTERN_BYTES_MAX)).build();
+    let mut matching = vec![Vec::new(); patterns.len()];
+    match all {
+        Ok(all) => {
+            for (name, found) in nodes {
+                all.matches(name).into_iter().for_each(|at| matching[at].push(*found));
+            }
+        }
+        // One of them is no regular expression.
+        Err(_) => {
+            for (pattern, matching) in patterns.iter().zip(&mut matching) {
+                let matches = matcher(pattern);
+                matching.extend(nodes.iter().filter(|(name, _)| matches(name)).map(|(_, found)| *found));
+            }
+        }
+    }
+    patterns.into_iter().zip(matching).collect()
 }
 
 /// Matches no name by a pattern that is no regular expression: crate `cache` leaves such members out, and says so.
