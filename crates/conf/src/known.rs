@@ -123,15 +123,16 @@ pub(crate) const VOLCANO_ACTIONS: [&str; 8] =
     ["enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"];
 
 /// Arguments that earlier versions of Volcano read, of a plugin that is known here.
-const VOLCANO_ARGUMENTS: [(&str, &str); 4] = [
+const VOLCANO_ARGUMENTS: [(&str, &str); 5] = [
+    ("plugin network-topology-aware", "hypernode.binpack.normal-pod"),
     ("plugin predicates", "predicate.GPUSharingEnable"),
     ("plugin predicates", "predicate.GPUNumberEnable"),
     ("plugin predicates", "predicate.ProportionalEnable"),
     ("plugin predicates", "predicate.resources"),
 ];
 
-/// Whether Volcano gives this argument of a plugin a meaning, or once did; the names of resources follow
-/// `predicate.resources`.
+/// Whether Volcano gives this argument of a plugin a meaning, or once did; more words may follow, such as the
+/// names of resources that follow `predicate.resources`.
 pub(crate) fn is_volcanos(owner: &str, argument: &str) -> bool {
     VOLCANO_ARGUMENTS.iter().any(|(plugin, name)| {
         *plugin == owner

@@ -5,7 +5,7 @@
 //! the pods, the one with the highest score is taken. Source: Volcano's plugin `network-topology-aware`. Differences:
 //! of equal HyperNodes the first by name is taken; pods without a network topology are not packed by HyperNode: with each
 //! pod that is placed, the score of all nodes of its HyperNodes would change, for each class of pods. So
-//! `hypernode.binpack.normal-pod.*` have no effect.
+//! `hypernode.binpack.normal-pod.*` are not supported.
 use phalanx_resource::{Amounts, DimId};
 
 use phalanx_cluster::{Cluster, NodeSums};
@@ -38,18 +38,6 @@ const ARGS: &[ArgSpec] = &[
         "Names of further resources that count.",
     ),
     arg("hypernode.binpack.resources.*", ArgKind::WEIGHT, "1", "Weight of the resource of this name."),
-    arg(
-        "hypernode.binpack.normal-pod.enable",
-        ArgKind::Bool,
-        "true",
-        "Accepted for Volcano's sake, without effect: pods without a network topology are not packed by HyperNode.",
-    ),
-    arg(
-        "hypernode.binpack.normal-pod.fading",
-        ArgKind::Float(&[Rule::at_least(0)]),
-        "0.8",
-        "Accepted for Volcano's sake, without effect.",
-    ),
     arg(
         "hypernode.gradient.evict.max-hypernodes",
         ArgKind::POSITIVE_WEIGHT,
