@@ -3,8 +3,8 @@
 use phalanx_api::names;
 use phalanx_api::v1beta1::{NetworkTopologyMode, NetworkTopologySpec};
 
-/// As Volcano reads its annotations: an unknown mode counts as `hard`, and a tier that is no number as missing. The
-/// scheduler tells of such values.
+/// As Volcano reads its annotations: an unknown mode counts as `hard`, and a tier that is no number as missing; so does a
+/// negative one, with which no PodGroup can be made. The scheduler tells of such values.
 pub(super) fn volcanos<'a>(read: impl Fn(&str) -> Option<&'a str>) -> Option<NetworkTopologySpec> {
     let mode = read(names::NETWORK_TOPOLOGY_MODE).map(str::to_lowercase);
     let tier = read(names::NETWORK_TOPOLOGY_HIGHEST_TIER);
@@ -14,7 +14,7 @@ pub(super) fn volcanos<'a>(read: impl Fn(&str) -> Option<&'a str>) -> Option<Net
         } else {
             NetworkTopologyMode::Hard
         },
-        highest_tier_allowed: tier.and_then(|tier| tier.parse().ok()),
+        highest_tier_allowed: tier.and_then(|tier| tier.parse().ok()).filter(|tier| *tier >= 0),
         ..NetworkTopologySpec::default()
     })
 }
