@@ -11,7 +11,7 @@ use crate::recorder::Note;
 
 impl Outbox {
     /// A bind was answered, or its pod was read.
-    pub(super) fn bound(&mut self, job: Job, binding: &Binding, reply: Reply, now: Instant) -> Option<Event> {
+    pub(super) fn bound(&mut self, job: Job, binding: &Binding, reply: Reply, now: Instant) -> Vec<Event> {
         let uid = Arc::clone(&binding.pod.uid);
         let failure = match reply {
             Reply::Done => {
@@ -22,19 +22,20 @@ impl Outbox {
                 if self.options.scheduled_events {
                     self.note(Note::scheduled(&binding.pod, &binding.node, now), now);
                 }
-                return Some(Event::Bound(uid));
+                return vec![Event::Bound(uid)];
             }
             Reply::Gone(message) => BindFailure { message: message.into(), fault: BindFault::Gone },
             // The pod is gone: it is not read again.
-            _ if !self.writes.is_binding(&uid) => return None,
+            _ if !self.writes.is_binding(&uid) => return Vec::new(),
             other => {
-                let message = self.not_bound(job, binding, other, now)?;
+                let Some(message) = self.not_bound(job, binding, other, now) else { return Vec::new() };
                 self.note(Note::failed_scheduling(&binding.pod, &message, now), now);
                 BindFailure { message: message.into(), fault: BindFault::Denied }
             }
         };
         self.writes.bind_ended(&uid, false);
-        Some(Event::BindFailed(uid, failure))
+        let others = self.give_up_others(std::iter::once(&*uid));
+        std::iter::once(Event::BindFailed(Arc::clone(&uid), failure)).chain(others).collect()
     }
 
     /// Why a pod is not bound and will not be, once that is known. Until then it keeps its room.

@@ -137,8 +137,8 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
                 Ok(request) => start(job, request),
                 // A name that makes no path cannot have come from an API server.
                 Err(error) => {
-                    let event = self.outbox.done(job, Reply::Gone(error.to_string()), now);
-                    self.tell(event.into_iter().collect());
+                    let events = self.outbox.done(job, Reply::Gone(error.to_string()), now);
+                    self.tell(events);
                 }
             }
         }
@@ -148,7 +148,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
     pub fn finished(&mut self, (job, reply): (Job, Reply)) -> Vec<Event> {
         let now = self.clock.now();
         self.metrics.request(&job, &reply, now);
-        self.outbox.done(job, reply, now.instant).into_iter().collect()
+        self.outbox.done(job, reply, now.instant)
     }
 
     fn tell(&mut self, events: Vec<Event>) {

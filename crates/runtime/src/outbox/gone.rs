@@ -5,7 +5,7 @@ use std::time::Instant;
 use phalanx_cluster::event::{BindFailure, BindFault, Event};
 use rustc_hash::FxHashSet;
 
-use super::{Job, Outbox, Target};
+use super::{Job, Outbox, Target, failed_pods};
 
 impl Outbox {
     /// Objects that are gone: nothing is written about them, no such pod is bound, and none to such a node.
@@ -33,13 +33,19 @@ impl Outbox {
                 _ => {}
             }
         }
+        let mut failed = Vec::new();
         if !pods.is_empty() {
             self.retain(|job| job.work.binding().is_none_or(|binding| !pods.contains(&*binding.pod.uid)));
+            failed = self.give_up_others(pods.into_iter());
         }
-        let mut failed =
-            self.fail(unclaimed, "a PersistentVolumeClaim of it was deleted", BindFault::Place, now);
+        failed.extend(self.fail(
+            unclaimed,
+            "a PersistentVolumeClaim of it was deleted",
+            BindFault::Place,
+            now,
+        ));
         if !nodes.is_empty() {
-            let waiting = self.volumes.nodes_gone(&nodes);
+            let waiting = self.volumes.withdraw(|binding| nodes.contains(&*binding.node));
             failed.extend(self.fail(
                 waiting,
                 "its node was deleted before the pod was bound",
@@ -83,6 +89,8 @@ impl Outbox {
                 self.writes.bind_ended(uid, false);
             }
         }
+        let others = self.give_up_others(failed_pods(&failed));
+        failed.extend(others);
         failed
     }
 }

@@ -29,6 +29,7 @@ pub mod reply;
 pub mod request;
 mod retries;
 mod status;
+mod unstarted;
 mod volumes;
 mod waits;
 mod window;
@@ -55,6 +56,7 @@ use reply::Reply;
 pub use request::SELECTED_NODE;
 use retries::Retries;
 pub use status::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
+use unstarted::Unstarted;
 use volumes::Volumes;
 pub use volumes::{PvcSeen, PvcWrite, VolumeSeen};
 use window::Window;
@@ -86,6 +88,7 @@ pub struct Outbox {
     /// Pods whose bind is repeated after an outage; it is not repeated a second time.
     anew: FxHashSet<Arc<str>>,
     volumes: Volumes,
+    unstarted: Unstarted,
     writes: Writes,
     events: VecDeque<Job>,
     lacking: Lacking,
@@ -114,6 +117,7 @@ impl Outbox {
             anew: FxHashSet::default(),
             retries: Retries::default(),
             volumes: Volumes::default(),
+            unstarted: Unstarted::default(),
             events: VecDeque::new(),
             lacking: Lacking::default(),
             in_flight: [0; 3],
@@ -136,7 +140,10 @@ impl Outbox {
 
     fn take_in(&mut self, decision: Decision, untold: &FxHashSet<Arc<str>>, now: Instant) {
         match decision {
-            Decision::Bind { pods, .. } => pods.into_iter().for_each(|binding| self.bind(binding, now)),
+            Decision::Bind { job, pods } => {
+                self.unstarted.decided(job, &pods);
+                pods.into_iter().for_each(|binding| self.bind(binding, now));
+            }
             Decision::Evict { pod, group, cause } => {
                 self.queue(Work::Evict(Eviction { pod, group, reason: Arc::clone(&cause.reason) }), now);
             }
@@ -195,6 +202,8 @@ impl Outbox {
             let failure = BindFailure { message: why.into(), fault };
             events.push(Event::BindFailed(Arc::clone(&binding.pod.uid), failure));
         }
+        let others = self.give_up_others(failed_pods(&events));
+        events.extend(others);
         events
     }
 
@@ -254,6 +263,9 @@ impl Outbox {
         }
         let job = self.unheld()?;
         self.last_bind = Some(now);
+        if let Work::Bind(binding) | Work::Settle(Settle { binding, .. }) = &job.work {
+            self.unstarted.sent(&binding.pod.uid);
+        }
         Some(if job.attempt == 0 { Job { first: now, ..job } } else { job })
     }
 
@@ -341,8 +353,8 @@ impl Outbox {
         .min()
     }
 
-    /// Takes the outcome of a request; returns the event for the Cluster, if there is one.
-    pub fn done(&mut self, job: Job, reply: Reply, now: Instant) -> Option<Event> {
+    /// Takes the outcome of a request; returns the events for the Cluster.
+    pub fn done(&mut self, job: Job, reply: Reply, now: Instant) -> Vec<Event> {
         self.in_flight[job.work.lane() as usize] -= 1;
         let failed_before = match &job.work {
             Work::Write(write) => self.writes.has_failed(write),
@@ -353,6 +365,7 @@ impl Outbox {
         match &job.work {
             Work::Bind(binding) | Work::Settle(Settle { binding, .. }) => {
                 let binding = binding.clone();
+                self.unstarted.answered(&binding.pod.uid, &reply);
                 self.bound(job, &binding, reply, now)
             }
             Work::Pvc(write) => {
@@ -361,14 +374,14 @@ impl Outbox {
             }
             Work::Evict(eviction) => {
                 let eviction = eviction.clone();
-                self.evicted(job, eviction, reply, now)
+                self.evicted(job, eviction, reply, now).into_iter().collect()
             }
             Work::OpenGate(pod) => {
                 let pod = Arc::clone(pod);
-                let message = self.again(job, reply, now)?;
+                let Some(message) = self.again(job, reply, now) else { return Vec::new() };
                 let why = format!("its scheduling gate cannot be taken off: {message}");
                 self.note(Note::failed_scheduling(&pod, &why, now), now);
-                Some(Event::GateFailed(Arc::clone(&pod.uid)))
+                vec![Event::GateFailed(Arc::clone(&pod.uid))]
             }
             Work::Write(write) => {
                 self.writes.done(write, &reply, now);
@@ -380,7 +393,7 @@ impl Outbox {
                 if reply == Reply::Done {
                     self.tell(write, now);
                 }
-                None
+                Vec::new()
             }
             Work::Post(posting) => {
                 let posting = posting.clone();
@@ -389,7 +402,7 @@ impl Outbox {
                 {
                     self.dropped += u64::from(!self.recorder.lost(posting, now));
                 }
-                None
+                Vec::new()
             }
         }
     }
@@ -491,6 +504,14 @@ impl Outbox {
         self.lacking = Lacking::default();
         self.retries.drop_events();
     }
+}
+
+/// The pods of these events that have no node.
+fn failed_pods(events: &[Event]) -> impl Iterator<Item = &str> {
+    events.iter().filter_map(|event| match event {
+        Event::BindFailed(uid, _) => Some(&**uid),
+        _ => None,
+    })
 }
 
 /// The condition of a PodGroup that says why it waits.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{BindFault, Event, Key};
 use phalanx_core::decision::{Binding, VolumeBinding};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::reply::Reply;
 use super::waits::Waits;
@@ -120,8 +120,9 @@ impl Volumes {
         self.waits.pod_gone(uid);
     }
 
-    pub(super) fn nodes_gone(&mut self, nodes: &FxHashSet<&str>) -> Vec<Binding> {
-        self.waits.take(|binding| nodes.contains(&*binding.node))
+    /// Pods that wait no more.
+    pub(super) fn withdraw(&mut self, which: impl Fn(&Binding) -> bool) -> Vec<Binding> {
+        self.waits.take(which)
     }
 
     /// Pods that waited too long.
@@ -181,33 +182,27 @@ impl Outbox {
     }
 
     /// The outcome of the write of a claim. If its pod is gone, the outcome has no effect.
-    pub(super) fn claimed(
-        &mut self,
-        job: Job,
-        write: &PvcWrite,
-        reply: Reply,
-        now: Instant,
-    ) -> Option<Event> {
+    pub(super) fn claimed(&mut self, job: Job, write: &PvcWrite, reply: Reply, now: Instant) -> Vec<Event> {
         if !self.writes.is_binding(&write.binding.pod.uid) {
-            return None;
+            return Vec::new();
         }
         let (message, fault) = match reply {
             Reply::Done => {
                 self.bind_volumes(write.binding.clone(), write.at + 1, now);
-                return None;
+                return Vec::new();
             }
             // Another claim has the volume, or the claim is another object of this name.
             Reply::Gone(message) | Reply::Conflict(message) => (message, BindFault::Place),
             other => {
                 let then = self.after(&write.binding, &other);
-                let why = self.again(job, other, now)?;
+                let Some(why) = self.again(job, other, now) else { return Vec::new() };
                 if then == Then::Bind {
                     self.settle(&write.binding, why, then, now);
-                    return None;
+                    return Vec::new();
                 }
                 (why, BindFault::Denied)
             }
         };
-        self.fail(vec![write.binding.clone()], &message, fault, now).pop()
+        self.fail(vec![write.binding.clone()], &message, fault, now)
     }
 }

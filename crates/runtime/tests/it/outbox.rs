@@ -89,7 +89,7 @@ fn gangs_are_bound_in_order_and_within_the_window() {
     let first = burst(&mut outbox, now);
     assert_eq!(first.iter().map(name).collect::<Vec<_>>(), ["bind a-0", "bind a-1", "bind a-2", "bind b-0"]);
     for job in first {
-        assert!(matches!(outbox.done(job, Reply::Done, now), Some(Event::Bound(_))));
+        assert!(matches!(outbox.done(job, Reply::Done, now).pop(), Some(Event::Bound(_))));
     }
     let rest = burst(&mut outbox, now);
     assert_eq!(rest.iter().map(name).collect::<Vec<_>>(), ["bind b-1", "bind b-2"]);
@@ -264,7 +264,7 @@ fn a_bind_is_tried_again_until_the_deadline_and_once_more_when_the_pod_was_read(
             _ => Reply::Done,
         };
         attempts += u32::from(matches!(job.work, Work::Bind(_)));
-        if let Some(event) = outbox.done(job, reply, now) {
+        if let Some(event) = outbox.done(job, reply, now).pop() {
             break event;
         }
     };
@@ -300,7 +300,7 @@ fn the_outbox_waits_as_long_as_the_server_asks() {
     let after = Some(Duration::from_secs(2));
     assert_eq!(
         outbox.done(job, Reply::Passing { message: "busy".into(), trouble: Trouble::NotTaken, after }, now),
-        None
+        []
     );
     assert_eq!(outbox.next(now + Duration::from_millis(1999)), None);
     assert!(outbox.next(now + Duration::from_secs(2)).is_some());
@@ -310,21 +310,21 @@ fn the_outbox_waits_as_long_as_the_server_asks() {
 fn a_bind_of_a_gone_pod_fails_at_once_and_a_refused_bind_after_retries() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
-    outbox.decide(vec![gang("a", 2)], now);
+    outbox.decide(vec![gang("a", 1), gang("b", 1)], now);
     let job = outbox.next(now).unwrap();
-    match outbox.done(job, Reply::Gone("pods \"a-0\" not found".into()), now) {
-        Some(Event::BindFailed(_, failure)) => assert_eq!(failure.fault, BindFault::Gone),
+    match &outbox.done(job, Reply::Gone("pods \"a-0\" not found".into()), now)[..] {
+        [Event::BindFailed(_, failure)] => assert_eq!(failure.fault, BindFault::Gone),
         other => panic!("expected a failure, got {other:?}"),
     }
     let mut now = now;
     let refused = loop {
         match outbox.next(now) {
             Some(job) if matches!(job.work, Work::Bind(_)) => {
-                if let Some(event) = outbox.done(job, Reply::Refused("forbidden".into()), now) {
+                if let Some(event) = outbox.done(job, Reply::Refused("forbidden".into()), now).pop() {
                     break event;
                 }
             }
-            Some(job) => assert_eq!(outbox.done(job, Reply::Done, now), None),
+            Some(job) => assert_eq!(outbox.done(job, Reply::Done, now), []),
             None => now = outbox.wake(now).expect("a retry is planned"),
         }
     };
@@ -341,17 +341,17 @@ fn a_refused_eviction_is_reported_unless_the_pod_is_gone() {
     };
     outbox.decide(vec![evict("gone"), evict("protected")], start);
     let gone = outbox.next(start).unwrap();
-    assert_eq!(outbox.done(gone, Reply::Gone("not found".into()), start), None);
+    assert_eq!(outbox.done(gone, Reply::Gone("not found".into()), start), []);
     let mut now = start;
     let failed = loop {
         match outbox.next(now) {
             Some(job) if matches!(job.work, Work::Evict(..)) => {
                 let refused = Reply::Refused("Cannot evict pod as it would violate the budget".into());
-                if let Some(event) = outbox.done(job, refused, now) {
+                if let Some(event) = outbox.done(job, refused, now).pop() {
                     break event;
                 }
             }
-            Some(job) => assert_eq!(outbox.done(job, Reply::Done, now), None),
+            Some(job) => assert_eq!(outbox.done(job, Reply::Done, now), []),
             None => now = outbox.wake(now).expect("a retry is planned"),
         }
     };
@@ -369,7 +369,7 @@ fn the_condition_and_the_event_of_a_victim_name_its_preemptor() {
     let group = Some(GroupRef { key: Key::new("ns", "g"), uid: "g".into() });
     outbox.decide(vec![Decision::Evict { pod: pod("victim"), group, cause: because(reason) }], now);
     let eviction = outbox.next(now).unwrap();
-    assert_eq!(outbox.done(eviction, Reply::Done, now), None);
+    assert_eq!(outbox.done(eviction, Reply::Done, now), []);
     let patch = outbox.next(now).unwrap();
     assert_eq!(name(&patch), "pod victim");
     let context =
@@ -427,7 +427,7 @@ fn binds_to_a_deleted_node_are_not_sent() {
         .collect();
     assert_eq!(uids, ["uid-a-1", "uid-a-2"]);
     assert!(
-        matches!(outbox.done(sent, Reply::Done, now), Some(Event::Bound(_))),
+        matches!(outbox.done(sent, Reply::Done, now).pop(), Some(Event::Bound(_))),
         "it was on its way already"
     );
 }
@@ -655,7 +655,7 @@ fn binds_that_are_refused_again_and_again_delay_no_other_event() {
             let reply = if name(&job).starts_with("bind") { refused.clone() } else { Reply::Done };
             tries.extend(name(&job).starts_with("bind").then_some(step));
             told.extend(name(&job).starts_with("event").then(|| name(&job)));
-            if outbox.done(job, reply, now).is_some() {
+            if !outbox.done(job, reply, now).is_empty() {
                 failures.push(step);
             }
         }

@@ -170,7 +170,7 @@ fn a_webhook_that_fails_for_some_pods_slows_no_others() {
     let answer = read(http::StatusCode::INTERNAL_SERVER_ERROR, &http::HeaderMap::new(), fails);
     let Err(Problem::Other(reply)) = answer else { panic!("{answer:?}") };
     for job in burst(&mut outbox, now) {
-        assert_eq!(outbox.done(job, reply.clone(), now), None, "it is tried again");
+        assert_eq!(outbox.done(job, reply.clone(), now), [], "it is tried again");
     }
     assert_eq!(burst(&mut outbox, now).len(), options().in_flight);
 }

@@ -48,9 +48,9 @@ impl Bind {
             };
             if !name(&job).starts_with(kind) {
                 let again = matches!(job.work, Work::Settle(_)).then(unknown);
-                return (count, self.outbox.done(job, again.unwrap_or(Reply::Done), self.now));
+                return (count, self.outbox.done(job, again.unwrap_or(Reply::Done), self.now).pop());
             }
-            if let Some(event) = self.outbox.done(job, reply.clone(), self.now) {
+            if let Some(event) = self.outbox.done(job, reply.clone(), self.now).pop() {
                 return (count, Some(event));
             }
         }

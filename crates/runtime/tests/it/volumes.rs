@@ -47,7 +47,7 @@ fn claim_written(outbox: &mut Outbox, reply: Reply, now: Instant) -> Option<Even
     let Work::Pvc(write) = &job.work else { panic!("{job:?}") };
     assert_eq!(write.version.as_deref(), write.claim.volume.as_ref().map(|_| "7"));
     assert_eq!(outbox.next(now), None, "the pod waits for its claim");
-    outbox.done(job, reply, now)
+    outbox.done(job, reply, now).pop()
 }
 
 fn binds(outbox: &mut Outbox, now: Instant) -> bool {
@@ -181,9 +181,9 @@ fn an_outage_while_a_claim_is_written_is_no_reason_to_give_the_room_away() {
         if matches!(job.work, Work::Settle(_)) {
             break job;
         }
-        assert_eq!(outbox.done(job, trouble(), now), None);
+        assert_eq!(outbox.done(job, trouble(), now), []);
     };
-    assert_eq!(outbox.done(job, no_node, now), None);
+    assert_eq!(outbox.done(job, no_node, now), []);
     assert_eq!(claim_written(&mut outbox, Reply::Done, now), None);
     outbox.pvc_seen(&Key::new("ns", CLAIM), seen("c1", true, true), now);
     assert!(binds(&mut outbox, now));

@@ -48,8 +48,7 @@ impl Live {
         self.outbox.decide(outcome.decisions, self.now);
         while let Some(job) = self.outbox.next(self.now) {
             self.sent.push(job.work.clone());
-            let told = self.outbox.done(job, Reply::Done, self.now);
-            if let Some(event) = told {
+            for event in self.outbox.done(job, Reply::Done, self.now) {
                 self.cluster.apply(event);
             }
         }
