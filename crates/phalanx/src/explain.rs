@@ -125,7 +125,7 @@ fn simulated(args: &Args) -> Result<Explanation> {
     let namespace = args.namespace.as_deref().or(source.namespace()).unwrap_or(DEFAULT_NAMESPACE);
     let question = args.question(namespace)?;
     let (conf, manifests) = source.read(args.conf.file())?;
-    inputs::tell_unasked(&conf, &manifests);
+    inputs::tell_not_simulated(&conf, &manifests);
     let default_queue = args.cluster.names.default_queue.as_str().into();
     let options = Options { default_queue, ..Options::default() };
     let expected =

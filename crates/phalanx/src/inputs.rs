@@ -309,8 +309,8 @@ impl Source<'_> {
 }
 
 /// Prints notes on extenders, metrics and quotas that a simulation does not ask for.
-pub(crate) fn tell_unasked(conf: &Conf, manifests: &Manifests) {
-    for note in phalanx_sim::unasked(conf, manifests) {
+pub(crate) fn tell_not_simulated(conf: &Conf, manifests: &Manifests) {
+    for note in phalanx_sim::not_simulated(conf, manifests) {
         tell(format_args!("note: {note}"));
     }
 }

@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         tell(format_args!("note: {warning}"));
     }
     let left = phalanx_sim::left_to_others(&manifests.left, args.manifests.names.first());
-    inputs::tell_unasked(&conf, &manifests);
+    inputs::tell_not_simulated(&conf, &manifests);
     if let (Some(first), Some(second)) = (first, second) {
         compare(args, [first, second], conf, manifests)?;
     } else {
@@ -152,7 +152,7 @@ fn play(args: &Args) -> Result<()> {
     }
     let mut plays = Vec::new();
     for (name, conf) in &confs {
-        inputs::tell_unasked(conf, &manifests);
+        inputs::tell_not_simulated(conf, &manifests);
         plays.push(runs_of(args, &traces, (name, conf), &manifests)?);
     }
     let report = TraceReport::of(plays);
@@ -199,7 +199,7 @@ fn confs(files: &[PathBuf]) -> Result<Vec<(String, Conf)>, BadInput> {
 
 fn compare(args: &Args, files: [&Path; 2], conf: Conf, manifests: Manifests) -> Result<()> {
     let other = inputs::conf(Some(files[1]))?;
-    inputs::tell_unasked(&other, &manifests);
+    inputs::tell_not_simulated(&other, &manifests);
     let sides = [(conf, manifests.clone()), (other, manifests)];
     let comparison = runs::compare(sides, &args.options(), args.run.cycles)?;
     let [first, second] = files.map(inputs::shown);

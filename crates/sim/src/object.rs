@@ -295,7 +295,7 @@ impl Converter {
             return Err(invalid("spec.containers", "found no container, expected at least one").into());
         }
         self.remarks = phalanx_cache::remarks_of_pod(&pod);
-        self.remarks.extend(nowhere(&pod));
+        self.remarks.extend(running_without_node(&pod));
         let info = phalanx_cache::pod(&pod, &self.names, &mut self.interner)?;
         self.remarks.extend(ageless(&pod, &info));
         let checks = [pod_check::check, pod_whole_check::check, names_check::pod];
@@ -331,7 +331,7 @@ fn odd_readiness(node: &slim::Node) -> Option<Invalid> {
 }
 
 /// A Running pod without a node is not placed and uses no node.
-fn nowhere(pod: &slim::Pod) -> Option<Invalid> {
+fn running_without_node(pod: &slim::Pod) -> Option<Invalid> {
     let placed = pod.spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
     let running = pod.status.phase.as_deref() == Some("Running");
     let problem = "found Running without spec.nodeName; the pod is not placed and uses no node, expected both or neither";

@@ -14,19 +14,19 @@ use crate::api_server::SimulatedPod;
 use crate::bad_input::{BadInput, Refused};
 use crate::document::Document;
 use crate::gang;
+use crate::idle_amounts;
 use crate::kind::{Controlled, Kind, Sort};
 use crate::list;
 use crate::manifests::{ControlledObject, Entry, Object};
-use crate::mend;
 use crate::names_check;
 use crate::notes::Notes;
-use crate::nowhere;
 use crate::object::{self, Converter, Identity};
 use crate::object_check;
 use crate::place::Place;
 use crate::replacement::Maker;
 use crate::schema::{Checked, Schemas, UnknownField};
 use crate::volcano;
+use crate::without_invalid;
 use crate::workload::{self, Workload};
 
 /// The number of problems after which reading ends: more would scroll the first out of sight.
@@ -219,7 +219,9 @@ impl Reader {
         let (mut pods, more) = workload::pods(workload, &owner);
         let mut wrong: Vec<Invalid> = wrong.into_iter().chain(more).collect();
         let Checked { unknown, invalid } = self.schemas.check_workload(kind, &owner);
-        wrong.extend(invalid.into_iter().filter(|one| !mend::follows(&wrong, one)).collect::<Vec<_>>());
+        wrong.extend(
+            invalid.into_iter().filter(|one| !without_invalid::follows(&wrong, one)).collect::<Vec<_>>(),
+        );
         for unknown in &unknown {
             let key = format!("{kind} {}", unknown.path);
             let problem = format!("unknown field, ignored{}", unknown.hint());
@@ -381,18 +383,21 @@ impl Reader {
         wrong.extend(
             names_check::metadata(&value)
                 .into_iter()
-                .filter(|one| !mend::follows(&wrong, one))
+                .filter(|one| !without_invalid::follows(&wrong, one))
                 .collect::<Vec<_>>(),
         );
         wrong.extend(unknown.iter().filter_map(|unknown| self.unknown_field(place, kind, label, unknown)));
-        for path in nowhere::find(kind, &value) {
-            self.notes.odd(kind, &path, nowhere::problem(kind), |problem| place.fault(label, &path, problem));
+        for path in idle_amounts::find(kind, &value) {
+            self.notes
+                .odd(kind, &path, idle_amounts::problem(kind), |problem| place.fault(label, &path, problem));
         }
         if wrong.is_empty() {
             wrong.extend(self.schemas.broken_topology_rules(kind, &value));
         }
         let checked = object_check::check(kind, &value);
-        wrong.extend(checked.into_iter().filter(|one| !mend::follows(&wrong, one)).collect::<Vec<_>>());
+        wrong.extend(
+            checked.into_iter().filter(|one| !without_invalid::follows(&wrong, one)).collect::<Vec<_>>(),
+        );
         let refused: Vec<String> = wrong.iter().map(|one| one.field.clone()).collect();
         let read = self.converter.read(kind, value, wrong);
         let remarks = std::mem::take(&mut self.converter.remarks);

@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_cluster::event::{Event, PvcInfo, Time};
+use phalanx_cluster::event::{Event, Time};
 use phalanx_cluster::{Cluster, ClusterOptions, JobKind};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::{GroupReport, Report as CoreReport};
@@ -18,13 +18,15 @@ use crate::api_server::ApiServer;
 use crate::arrivals::{self, Arrivals};
 use crate::budget;
 use crate::claims::Claims;
-use crate::manifests::{Manifests, Object};
+use crate::create::{Begin, add};
+use crate::manifests::Manifests;
 use crate::outcome;
 use crate::past::{Busiest, Past};
 use crate::quota;
 use crate::report::{BusiestQueues, Report};
 use crate::run_time::{self, ExpectedStart, ExpectedStarts, Other};
 use crate::volcano::Controllers;
+use crate::watcher::{SoFar, Telling, Unwatched, Watcher};
 
 /// The period of cycles.
 pub const PERIOD_MS: i64 = 1_000;
@@ -333,7 +335,7 @@ impl Simulation {
     }
 
     /// Seconds of virtual time since the begin.
-    fn seconds(&self, at: Time) -> f64 {
+    pub(crate) fn seconds(&self, at: Time) -> f64 {
         (at.0 - self.started.0) as f64 / 1_000.0
     }
 
@@ -384,7 +386,7 @@ impl Simulation {
 
     /// Sends what has happened so far to the scheduler.
     pub(crate) fn deliver(&mut self) {
-        while let Some(event) = self.api_server.next_echo() {
+        while let Some(event) = self.api_server.next_event() {
             self.cluster.apply(event);
         }
     }
@@ -395,7 +397,7 @@ impl Simulation {
     }
 
     fn deliver_watched(&mut self, watcher: &mut dyn Watcher) {
-        while let Some(event) = self.api_server.next_echo() {
+        while let Some(event) = self.api_server.next_event() {
             if watcher.wants_busiest() {
                 self.past.before(&event, &self.scheduler, &self.cluster);
             }
@@ -436,114 +438,6 @@ impl Simulation {
             self.last = describe(last);
         }
         worked || !outcome.decisions.is_empty()
-    }
-}
-
-/// Is told what happens in a run.
-pub(crate) trait Watcher {
-    /// Whether the state in which the most was allocated is kept.
-    fn wants_busiest(&self) -> bool {
-        true
-    }
-    /// The API server sends an event. What the watcher deletes or creates is sent after it.
-    fn sees(&mut self, event: &Event, api_server: &mut ApiServer, now: Time);
-    /// The scheduler has decided; the cluster does not show it yet.
-    fn decided(&mut self, simulation: &Simulation, decisions: &[Decision]);
-    /// Nothing happens until `then`.
-    fn passes(&mut self, simulation: &Simulation, then: Time);
-}
-
-/// Nobody is told.
-struct Unwatched;
-
-impl Watcher for Unwatched {
-    fn sees(&mut self, _: &Event, _: &mut ApiServer, _: Time) {}
-    fn decided(&mut self, _: &Simulation, _: &[Decision]) {}
-    fn passes(&mut self, _: &Simulation, _: Time) {}
-}
-
-/// How far a run has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SoFar {
-    /// Scheduling cycles.
-    pub cycles: u32,
-    /// Pods bound.
-    pub bound: usize,
-    /// Virtual seconds.
-    pub seconds: f64,
-}
-
-impl std::fmt::Display for SoFar {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { cycles, bound, seconds } = self;
-        write!(f, "cycle {cycles}, {bound} pods bound, {seconds:.0} s of virtual time")
-    }
-}
-
-/// Tells how far a run has come.
-struct Telling<'f>(&'f mut dyn FnMut(SoFar));
-
-impl Watcher for Telling<'_> {
-    fn sees(&mut self, _: &Event, _: &mut ApiServer, _: Time) {}
-    fn decided(&mut self, _: &Simulation, _: &[Decision]) {}
-
-    fn passes(&mut self, simulation: &Simulation, then: Time) {
-        let (cycles, bound) = (simulation.cycles, simulation.api_server.binds());
-        (self.0)(SoFar { cycles, bound, seconds: simulation.seconds(then) });
-    }
-}
-
-/// What an object adds besides itself.
-#[derive(Default)]
-struct Begin {
-    /// The number of pods.
-    pods: usize,
-    /// Claims of pods' own volumes.
-    claims: Vec<PvcInfo>,
-    /// Events that come after the objects.
-    last: Vec<Event>,
-}
-
-/// Creates an object.
-fn add(
-    object: Object,
-    api_server: &mut ApiServer,
-    controllers: &mut Controllers,
-    now: Time,
-    begin: &mut Begin,
-) {
-    match object {
-        Object::Node(node) => api_server.add_node(*node),
-        Object::Queue(queue) => api_server.add_queue(*queue),
-        Object::HyperNode(hyper_node) => api_server.announce((*hyper_node).into()),
-        Object::PodGroup(group) => api_server.add_group(*group),
-        Object::PriorityClass { name, value, global_default, .. } => {
-            controllers.add_class(&name, value);
-            api_server.announce(Event::PriorityClass { name, value, global_default });
-        }
-        Object::Volume(volume) => api_server.add_volume(*volume),
-        Object::Pvc(claim) | Object::UnclassedPvc(claim) => api_server.add_pvc(*claim),
-        Object::StorageClass(class) | Object::DefaultStorageClass(class) => {
-            api_server.add_storage_class(class);
-        }
-        Object::CsiNode(node) => api_server.announce(node.into()),
-        Object::Attachment(attachment) => api_server.add_attachment(attachment),
-        Object::CsiDriver(driver) => api_server.announce(driver.into()),
-        Object::StorageCapacity(capacity) => api_server.add_capacity(capacity),
-        Object::Pod(pod) => {
-            begin.pods += 1;
-            begin.claims.extend_from_slice(&pod.pvcs);
-            api_server.add_pod(pod, now);
-        }
-        Object::Quota(quota) => begin.last.push(Event::from(quota)),
-        Object::NodeUsage(usage) => begin.last.push(Event::from(usage)),
-        Object::Pdb(pdb) | Object::Budget(pdb, _) => api_server.add_pdb(pdb),
-        Object::Namespace(namespace) => begin.last.push(Event::from(namespace)),
-        Object::DeviceClass(class) => begin.last.push(class.into()),
-        Object::Slice(slice) => begin.last.push(slice.into()),
-        // Claims from templates are among the claims of the cluster.
-        Object::Controlled(object) => controllers.add(object),
-        Object::Claim(_) | Object::ClaimTemplate(_) | Object::ScopedQuota => {}
     }
 }
 

@@ -60,7 +60,7 @@ impl ApiServer {
             pod.info.life.phase = if pod.exit_code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
         });
         self.plan_detach(uid, at);
-        self.echoes.extend(self.claims.release(uid));
+        self.watch_events.extend(self.claims.release(uid));
         if let Some(next) = self.pods.get(uid).and_then(|pod| self.makers.follow(pod, at)) {
             self.add_pod(next, at);
         }
@@ -74,7 +74,7 @@ impl ApiServer {
             there && pod.info.constraints.volumes.iter().any(|volume| volume.claim == *claim)
         };
         if !self.pods.values().any(|held| has(held)) {
-            self.echoes.extend(self.storage.detach(claim, node));
+            self.watch_events.extend(self.storage.detach(claim, node));
         }
     }
 
@@ -82,11 +82,11 @@ impl ApiServer {
         self.plan_detach(uid, at);
         let gone = self.pods.remove(uid);
         if let Some(held) = &gone {
-            self.echoes.settle(held);
+            self.watch_events.settle(held);
         }
         self.nominated.remove(uid);
-        self.echoes.push(Event::PodGone(uid.clone()));
-        self.echoes.extend(self.claims.release(uid));
+        self.watch_events.push(Event::PodGone(uid.clone()));
+        self.watch_events.extend(self.claims.release(uid));
         if let Some(next) = gone.and_then(|pod| self.makers.replace(&pod, true, at)) {
             self.add_pod(next, at);
         }

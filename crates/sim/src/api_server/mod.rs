@@ -13,11 +13,11 @@ use phalanx_core::decision::{Binding, Cause, Decision};
 
 use crate::agenda::{Agenda, Step};
 use crate::claims::Claims;
-use crate::echoes::{Echoes, Held, Pods};
 use crate::object::GRACE_SECONDS;
 use crate::replacement::{Maker, Makers};
 use crate::run_time::{AssumedEnd, RunTime};
 use crate::storage::Storage;
+use crate::watch_events::{Held, Pods, WatchEvents};
 
 /// The time from a bind to running containers.
 pub const START_DELAY_MS: i64 = 1_000;
@@ -70,7 +70,7 @@ pub(crate) struct ApiServer {
     /// Nodes whose kubelet is alive.
     ready: BTreeSet<Arc<str>>,
     agenda: Agenda,
-    echoes: Echoes,
+    watch_events: WatchEvents,
     /// The number of binds, evictions and kubelet steps so far. Each happens once for a pod.
     pub(crate) steps: u64,
     /// Pods bound in this run and their nodes, in the order of the decisions.
@@ -90,18 +90,18 @@ impl ApiServer {
         if node.ready {
             self.ready.insert(node.name.clone());
         }
-        self.echoes.push(Event::Node(node));
+        self.watch_events.push(Event::Node(node));
     }
 
     /// As `add_node`.
     pub(crate) fn add_queue(&mut self, queue: QueueInfo) {
-        self.echoes.push(Event::Queue(Box::new(queue.clone())));
+        self.watch_events.push(Event::Queue(Box::new(queue.clone())));
         self.queues.insert(queue.name.clone(), queue);
     }
 
     /// As `add_node`.
     pub(crate) fn add_group(&mut self, group: PodGroupInfo) {
-        self.echoes.push(Event::PodGroup(Box::new(group.clone())));
+        self.watch_events.push(Event::PodGroup(Box::new(group.clone())));
         self.groups.insert(group.key.clone(), group);
     }
 
@@ -125,7 +125,7 @@ impl ApiServer {
         } else if pod.info.life.phase == PodPhase::Pending && self.has_kubelet(&pod.info) {
             self.agenda.put(after(now, START_DELAY_MS), Step::Start(uid.clone()));
         }
-        self.pods.insert(uid, Held::sent(pod, &mut self.echoes));
+        self.pods.insert(uid, Held::sent(pod, &mut self.watch_events));
     }
 
     /// As `add_node`.
@@ -161,12 +161,12 @@ impl ApiServer {
 
     /// An event for the watches only.
     pub(crate) fn announce(&mut self, event: Event) {
-        self.echoes.push(event);
+        self.watch_events.push(event);
     }
 
     /// The next event of the watches.
-    pub(crate) fn next_echo(&mut self) -> Option<Event> {
-        self.echoes.deliver(&self.pods)
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        self.watch_events.deliver(&self.pods)
     }
 
     /// Applies the decisions of the scheduler.
@@ -181,13 +181,13 @@ impl ApiServer {
             Decision::PodGroupStatus { group, status, .. } => {
                 if let Some(group) = self.groups.get_mut(group) {
                     group.status = status.clone();
-                    self.echoes.push(Event::PodGroup(Box::new(group.clone())));
+                    self.watch_events.push(Event::PodGroup(Box::new(group.clone())));
                 }
             }
             Decision::QueueStatus { queue, allocated } => {
                 if let Some(queue) = self.queues.get_mut(queue) {
                     queue.allocated = quantities(allocated);
-                    self.echoes.push(Event::Queue(Box::new(queue.clone())));
+                    self.watch_events.push(Event::Queue(Box::new(queue.clone())));
                 }
             }
             Decision::PodUnscheduled { pod, message, .. } => {
@@ -216,7 +216,7 @@ impl ApiServer {
     /// A controller deletes a PodGroup.
     pub(crate) fn delete_group(&mut self, key: &Key) {
         if self.groups.remove(key).is_some() {
-            self.echoes.push(Event::PodGroupGone(key.clone()));
+            self.watch_events.push(Event::PodGroupGone(key.clone()));
         }
     }
 
@@ -249,7 +249,7 @@ impl ApiServer {
     pub(crate) fn set_queue_state(&mut self, name: &str, state: QueueState) {
         if let Some(queue) = self.queues.get_mut(name) {
             queue.state = state;
-            self.echoes.push(Event::Queue(Box::new(queue.clone())));
+            self.watch_events.push(Event::Queue(Box::new(queue.clone())));
         }
     }
 
@@ -276,14 +276,14 @@ impl ApiServer {
         if !free {
             let failure =
                 BindFailure { message: "the pod is gone or bound already".into(), fault: BindFault::Gone };
-            return self.echoes.push(Event::BindFailed(uid.clone(), failure));
+            return self.watch_events.push(Event::BindFailed(uid.clone(), failure));
         }
         self.steps += 1;
-        self.echoes.extend(binding.volumes().flat_map(|(_, claim)| self.storage.bind(claim)));
+        self.watch_events.extend(binding.volumes().flat_map(|(_, claim)| self.storage.bind(claim)));
         self.nominated.remove(uid);
         self.bound.push((binding.pod.clone(), node.clone()));
-        self.echoes.extend(self.claims.prepare(&binding.prepare));
-        self.echoes.push(Event::Bound(uid.clone()));
+        self.watch_events.extend(self.claims.prepare(&binding.prepare));
+        self.watch_events.push(Event::Bound(uid.clone()));
         let started = self.ready.contains(&node);
         self.change(uid, |pod| {
             (pod.info.life.node, pod.info.life.scheduled) = (Some(node), Some(now));
@@ -299,7 +299,7 @@ impl ApiServer {
         let Some(known) = self.pods.get(&pod.uid).filter(|known| !known.info.life.deleting) else { return };
         let grace = if known.info.life.node.is_some() { known.grace_ms } else { 0 };
         if known.info.life.phase == PodPhase::Running {
-            count_off(&mut self.pdbs, &known.info, &mut self.echoes);
+            count_off(&mut self.pdbs, &known.info, &mut self.watch_events);
         }
         self.steps += 1;
         self.evictions.push((pod.to_string(), cause.clone()));
@@ -327,20 +327,20 @@ impl ApiServer {
     /// Changes a pod, if it still exists, and sends it to watches.
     fn change(&mut self, uid: &Arc<str>, how: impl FnOnce(&mut SimulatedPod)) {
         if let Some(pod) = self.pods.get_mut(uid) {
-            self.echoes.settle(pod);
+            self.watch_events.settle(pod);
             how(pod);
-            self.echoes.push_pod(pod);
+            self.watch_events.push_pod(pod);
         }
     }
 }
 
 /// An eviction of a running pod counts against its budgets, as in the eviction API, unless they let unready pods go.
-fn count_off(pdbs: &mut [PdbInfo], pod: &PodInfo, echoes: &mut Echoes) {
+fn count_off(pdbs: &mut [PdbInfo], pod: &PodInfo, watch_events: &mut WatchEvents) {
     let counts = |pdb: &&mut PdbInfo| !(pdb.frees_unready && pod.life.unready);
     for pdb in pdbs.iter_mut().filter(|pdb| pdb.key.namespace == pod.pod.namespace).filter(counts) {
         if pdb.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels)) {
             pdb.allowed = pdb.allowed.saturating_sub(1);
-            echoes.push(pdb.clone().into());
+            watch_events.push(pdb.clone().into());
         }
     }
 }
@@ -443,7 +443,7 @@ mod tests {
         api_server.run_kubelets(Time(32_000));
         assert_eq!(phase(&api_server, "p"), None);
         assert!(
-            matches!(std::iter::from_fn(|| api_server.next_echo()).last(), Some(Event::PodGone(uid)) if *uid == *"p")
+            matches!(std::iter::from_fn(|| api_server.next_event()).last(), Some(Event::PodGone(uid)) if *uid == *"p")
         );
     }
 
@@ -536,7 +536,7 @@ mod tests {
         bind(&mut api_server, "p", "dead");
         assert_eq!(api_server.bindings()["a/p"], "n");
         assert!(
-            matches!(std::iter::from_fn(|| api_server.next_echo()).last(), Some(Event::BindFailed(_, failure)) if failure.fault == BindFault::Gone)
+            matches!(std::iter::from_fn(|| api_server.next_event()).last(), Some(Event::BindFailed(_, failure)) if failure.fault == BindFault::Gone)
         );
     }
 

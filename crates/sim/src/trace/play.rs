@@ -22,7 +22,8 @@ use crate::arrivals::Arrivals;
 use crate::manifests::{Manifests, Object, builtin_queue};
 use crate::outcome;
 use crate::report::{PodOutcome, alike};
-use crate::simulation::{Options, Restless, Simulation, Watcher, counting_clock};
+use crate::simulation::{Options, Restless, Simulation, counting_clock};
+use crate::watcher::Watcher;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

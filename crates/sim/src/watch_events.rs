@@ -10,13 +10,13 @@ use crate::api_server::SimulatedPod;
 
 /// An event; the state of a pod is copied when it is delivered, or before the pod changes again.
 #[derive(Debug)]
-enum Echo {
+enum WatchEvent {
     Event(Box<Event>),
     Bound(Arc<str>),
     Pod(Arc<str>),
 }
 
-impl From<Event> for Echo {
+impl From<Event> for WatchEvent {
     fn from(event: Event) -> Self {
         match event {
             Event::Bound(uid) => Self::Bound(uid),
@@ -27,8 +27,8 @@ impl From<Event> for Echo {
 
 /// Events in order. A million pods that are created or bound at once wait here without a copy of each.
 #[derive(Debug, Default)]
-pub(crate) struct Echoes {
-    queue: VecDeque<Echo>,
+pub(crate) struct WatchEvents {
+    queue: VecDeque<WatchEvent>,
     /// The number of events that were delivered.
     delivered: u64,
 }
@@ -59,9 +59,9 @@ impl DerefMut for Held {
 
 impl Held {
     /// A pod that is sent.
-    pub(crate) fn sent(pod: Box<SimulatedPod>, echoes: &mut Echoes) -> Self {
+    pub(crate) fn sent(pod: Box<SimulatedPod>, watch_events: &mut WatchEvents) -> Self {
         let mut held = Self { pod, echo: 0 };
-        echoes.push_pod(&mut held);
+        watch_events.push_pod(&mut held);
         held
     }
 }
@@ -70,18 +70,18 @@ fn event_of(pod: &SimulatedPod) -> Event {
     Event::Pod(Box::new(pod.info.clone()))
 }
 
-impl Echoes {
+impl WatchEvents {
     pub(crate) fn push(&mut self, event: Event) {
         self.queue.push_back(event.into());
     }
 
     pub(crate) fn extend(&mut self, events: impl IntoIterator<Item = Event>) {
-        self.queue.extend(events.into_iter().map(Echo::from));
+        self.queue.extend(events.into_iter().map(WatchEvent::from));
     }
 
     /// Sends the state of a pod, after `settle` before it changed.
     pub(crate) fn push_pod(&mut self, held: &mut Held) {
-        self.queue.push_back(Echo::Pod(held.pod.info.pod.uid.clone()));
+        self.queue.push_back(WatchEvent::Pod(held.pod.info.pod.uid.clone()));
         held.echo = self.delivered + self.queue.len() as u64;
     }
 
@@ -100,9 +100,9 @@ impl Echoes {
             let echo = self.queue.pop_front()?;
             self.delivered += 1;
             match echo {
-                Echo::Event(event) => return Some(*event),
-                Echo::Bound(uid) => return Some(Event::Bound(uid)),
-                Echo::Pod(uid) => {
+                WatchEvent::Event(event) => return Some(*event),
+                WatchEvent::Bound(uid) => return Some(Event::Bound(uid)),
+                WatchEvent::Pod(uid) => {
                     if let Some(held) = pods.get(&uid) {
                         return Some(event_of(&held.pod));
                     }

@@ -2,13 +2,13 @@
 use phalanx_framework::conf::{Conf, PluginConf};
 
 use crate::manifests::{Manifests, Object};
-use crate::unread::unread;
+use crate::unread_fields::unread;
 
 /// Plugins that read measured usage.
 const READ_USE: [&str; 2] = ["usage", "rescheduling"];
 
 /// A note for each such part.
-pub fn unasked(conf: &Conf, manifests: &Manifests) -> Vec<String> {
+pub fn not_simulated(conf: &Conf, manifests: &Manifests) -> Vec<String> {
     let plugins = || conf.plugins();
     let readers: Vec<&str> =
         READ_USE.into_iter().filter(|name| plugins().any(|plugin| plugin.name == *name)).collect();
