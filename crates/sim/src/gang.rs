@@ -118,6 +118,7 @@ impl Gangs {
             }
             return;
         }
+        let object = &with_uid(object.clone());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let reference = OwnerReference {
             api_version: text(&object["apiVersion"]),
@@ -137,8 +138,11 @@ impl Gangs {
     }
 
     fn add_pod(&mut self, object: &Value, names: &Names) {
-        let pod =
-            if object["kind"] == "Pod" { object.clone() } else { self.model(object).unwrap_or_default() };
+        let pod = if object["kind"] == "Pod" {
+            with_uid(object.clone())
+        } else {
+            self.model(object).unwrap_or_default()
+        };
         if names.is_ours(pod["spec"]["schedulerName"].as_str())
             && let Some(mut plain) = plain(&pod, None)
         {
@@ -229,6 +233,17 @@ fn made(
         }
     }
     made
+}
+
+/// Objects that were written by hand have no UID, by which PodGroups are named.
+fn with_uid(mut object: Value) -> Value {
+    let metadata = object.get("metadata").and_then(Value::as_object);
+    let text = |field: &str| metadata.and_then(|it| it.get(field)?.as_str());
+    let uid = format!("{}-{}", text("namespace").unwrap_or("default"), text("name").unwrap_or_default());
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.entry("uid").or_insert(json!(uid));
+    }
+    object
 }
 
 fn join(object: &mut Value, joins: &Joins) {
