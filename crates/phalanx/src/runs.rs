@@ -1,11 +1,9 @@
 //! Runs of a simulation.
-use std::panic::resume_unwind;
-use std::thread;
 use std::time::Instant;
 
 use anyhow::Result;
 use phalanx_framework::conf::Conf;
-use phalanx_sim::{Comparison, Manifests, Options, Report, Simulation};
+use phalanx_sim::{Comparison, Manifests, Options, Report, Simulation, at_once};
 
 use crate::bar::Bar;
 use crate::flag;
@@ -19,15 +17,6 @@ pub(crate) struct RunArgs {
     /// Decides among nodes of equal score; the same seed gives the same result
     #[arg(long, value_name = "S", default_value_t = 0, allow_negative_numbers = true, value_parser = flag::whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: u64,
-}
-
-/// Both at the same time.
-pub(crate) fn at_once<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
-    thread::scope(|scope| {
-        let a = scope.spawn(a);
-        let b = b();
-        (a.join().unwrap_or_else(|panic| resume_unwind(panic)), b)
-    })
 }
 
 /// How two runs differ, each of so many cycles with no kubelet acting, or until nothing changes.

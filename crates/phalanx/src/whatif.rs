@@ -110,7 +110,7 @@ fn simulated(args: &Args, change: Change) -> Result<Comparison> {
     let added = changed.added_to(&manifests);
     let drain = changed.change(&nodes, (&conf, &manifests), &options);
     let drain = drain.map_err(|missing| BadInput(missing.to_string()))?;
-    inputs::tell_unasked(&new_conf, &changed);
+    inputs::tell_not_simulated(&new_conf, &changed);
     let sides = [(conf, manifests), (new_conf.clone(), changed.clone())];
     let comparison = Comparison { added, drain, ..runs::compare(sides, &options, args.run.cycles)? };
     if !changed.has_run_times() {
@@ -139,7 +139,7 @@ fn read(
         }
         Some(with) => {
             let (old, new) = (source.silent(), changed.with(with));
-            let (old, new) = runs::at_once(|| old.manifests(), || new.read(file));
+            let (old, new) = phalanx_sim::at_once(|| old.manifests(), || new.read(file));
             (new?, old?)
         }
     };

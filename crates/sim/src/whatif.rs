@@ -1,5 +1,7 @@
 //! What if: two runs of a cluster that a scheduler knows, as it is and changed.
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
+use std::thread;
 
 use phalanx_cluster::Cluster;
 use phalanx_cluster::event::{Event, Key, PodInfo, Time};
@@ -37,12 +39,7 @@ pub struct WhatIf {
 
 impl WhatIf {
     /// What it would change, or why it cannot be told, in one line.
-    pub fn answer(
-        &self,
-        snapshot: &Snapshot,
-        names: &ReadOptions,
-        clock: &mut dyn FnMut() -> f64,
-    ) -> Result<Comparison, String> {
+    pub fn answer(&self, snapshot: &Snapshot, names: &ReadOptions) -> Result<Comparison, String> {
         if self.nodes.added.iter().any(|added| added.count > NODES_MAX) {
             return Err(format!("found a larger number of nodes to add, expected at most {NODES_MAX}"));
         }
@@ -60,26 +57,29 @@ impl WhatIf {
         let drain = drain.map_err(|missing| missing.to_string())?;
         let starts = || expected_starts(conf.clone(), after.clone(), &options);
         let starts = if after.has_run_times() { starts() } else { ExpectedStarts::default() };
-        let mut run =
-            |conf, manifests| self.run(conf, manifests, &options, clock).map_err(|why| why.to_string());
-        let compared = Comparison::of(&run(snapshot.conf.clone(), before)?, &run(conf, after)?);
+        let run = |conf, manifests| self.run(conf, manifests, &options).map_err(|why| why.to_string());
+        let (as_it_is, changed) = at_once(|| run(snapshot.conf.clone(), before), || run(conf, after));
+        let compared = Comparison::of(&as_it_is?, &changed?);
         Ok(Comparison { added, drain, ..compared.with_starts(starts) })
     }
 
-    fn run(
-        &self,
-        conf: Conf,
-        manifests: Manifests,
-        options: &Options,
-        clock: &mut dyn FnMut() -> f64,
-    ) -> Result<Report, Restless> {
+    fn run(&self, conf: Conf, manifests: Manifests, options: &Options) -> Result<Report, Restless> {
         let mut simulation = Simulation::new(manifests, conf, options);
         match self.cycles {
-            Some(cycles) => simulation.run_cycles(cycles, clock),
-            None => simulation.run_to_rest(clock)?,
+            Some(cycles) => simulation.run_cycles(cycles, &mut counting_clock()),
+            None => simulation.run_to_rest(&mut counting_clock())?,
         }
         Ok(simulation.report_to_compare())
     }
+}
+
+/// Both at the same time, on threads of their own: a scheduler's cycles use the shared ones.
+pub fn at_once<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
+    thread::scope(|scope| {
+        let a = scope.spawn(a);
+        let b = b();
+        (a.join().unwrap_or_else(|panic| resume_unwind(panic)), b)
+    })
 }
 
 /// When what waits at first would start, if pods run as long as is known or can be assumed. Nothing where such a run

@@ -97,6 +97,17 @@ fn a_change_without_effect_is_said_to_have_none() {
 }
 
 #[test]
+fn a_change_that_is_not_enough_tells_what_stands_in_the_way_next() {
+    let limited = |cpu: u32| queue("q", &format!("capability: {{cpu: {cpu}}}"));
+    let manifest = node("n1", 4) + &limited(1) + &group_in("g", 2, "q") + &members("g", 2, 3);
+    let folder = folder(&[("m.yaml", &manifest), ("queue.yaml", &limited(8))]);
+    let ran = phalanx_in(folder.path(), &["whatif", "-f", "m.yaml", "--with", "queue.yaml"], "");
+    let (head, next) = ("PodGroup default/g waits in AFTER for another reason:\n  ", "Insufficient cpu");
+    let told = ran.text().split_once(head).map(|(_, reason)| reason.lines().next().unwrap().to_owned());
+    assert!(told.is_some_and(|reason| reason.contains(next)), "{ran:?}");
+}
+
+#[test]
 fn what_cannot_be_changed_is_said_in_one_line() {
     let folder = folder(&[("m.yaml", &node("n1", 4))]);
     for (flags, expected) in [

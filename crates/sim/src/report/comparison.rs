@@ -24,6 +24,9 @@ pub struct Comparison {
     pub pod_groups: BTreeMap<String, Sides<GroupEnd>>,
     /// PodGroups that come to the same end on other nodes: members by node.
     pub elsewhere: BTreeMap<String, Sides<BTreeMap<String, u32>>>,
+    /// Why PodGroups wait after the change that wait before it for other reasons: the first by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub other_reasons: BTreeMap<String, Vec<String>>,
     /// The nodes of pods without a PodGroup where they differ; nothing for a pod that waits or does not exist.
     #[serde(default)]
     pub pods: BTreeMap<String, Sides<Option<String>>>,
@@ -98,6 +101,12 @@ impl GroupEnd {
         (&self.phase, self.placed, self.waiting) == (&other.phase, other.placed, other.waiting)
     }
 
+    /// Whether the reasons differ in more than figures.
+    fn waits_otherwise_than(&self, other: &Self) -> bool {
+        let words = |text: &String| text.chars().filter(|it| !it.is_ascii_digit()).collect::<String>();
+        !self.reasons.iter().map(words).eq(other.reasons.iter().map(words))
+    }
+
     pub(super) fn shown(&self) -> String {
         if self.phase.is_empty() {
             return "-".to_owned();
@@ -110,7 +119,8 @@ impl GroupEnd {
 impl Comparison {
     /// The differences of two reports on the same cluster, or on one that was changed.
     pub fn of(before: &Report, after: &Report) -> Self {
-        let (mut pod_groups, mut elsewhere) = (BTreeMap::new(), BTreeMap::new());
+        let (mut pod_groups, mut elsewhere, mut other_reasons) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for name in before.pod_groups.keys().chain(after.pod_groups.keys()).collect::<BTreeSet<_>>() {
             let end = |report: &Report| report.pod_groups.get(name).map(GroupEnd::of).unwrap_or_default();
             let sides = Sides { before: end(before), after: end(after) };
@@ -119,11 +129,14 @@ impl Comparison {
             } else if sides.before.nodes != sides.after.nodes {
                 let Sides { before, after } = sides;
                 elsewhere.insert(name.clone(), Sides { before: before.nodes, after: after.nodes });
+            } else if sides.before.waits_otherwise_than(&sides.after) && other_reasons.len() < NAMES_MAX {
+                other_reasons.insert(name.clone(), sides.after.reasons);
             }
         }
         Self {
             pod_groups,
             elsewhere,
+            other_reasons,
             pods: single_pods(before, after),
             added: Vec::new(),
             drain: Drain::default(),
@@ -144,10 +157,19 @@ impl Comparison {
 
     /// Whether the runs came to the same.
     pub fn is_empty(&self) -> bool {
-        let (added, summaries) = (self.added.clone(), self.summaries.clone());
+        let (added, summaries, other_reasons) =
+            (self.added.clone(), self.summaries.clone(), self.other_reasons.clone());
         let (expected_starts, expected_pod_starts) =
             (self.expected_starts.clone(), self.expected_pod_starts.clone());
-        *self == Self { added, expected_starts, expected_pod_starts, summaries, ..Self::default() }
+        *self
+            == Self {
+                added,
+                other_reasons,
+                expected_starts,
+                expected_pod_starts,
+                summaries,
+                ..Self::default()
+            }
     }
 
     /// As tables; `names` are those of the runs.
@@ -274,13 +296,17 @@ impl Comparison {
             let head = format!("PodGroup {name} waits in {second}:");
             std::iter::once(head).chain(sides.after.reasons.iter().map(|reason| format!("  {reason}")))
         });
+        let others = self.other_reasons.iter().flat_map(|(name, reasons)| {
+            let head = format!("PodGroup {name} waits in {second} for another reason:");
+            std::iter::once(head).chain(reasons.iter().map(|reason| format!("  {reason}")))
+        });
         let outcome = |(pod, reasons): (&String, &Vec<String>)| {
             (pod.clone(), PodOutcome { reasons: reasons.clone(), lack: None })
         };
         let pods = self.waiting_reasons.iter().map(outcome).collect();
         let kinds = alike(&pods);
         let of_pods = kinds.iter().take(REASONS_MAX).map(|kind| format!("In {second} {kind}"));
-        lines.chain(of_pods).map(|line| printable(&line) + "\n").collect()
+        lines.chain(others).chain(of_pods).map(|line| printable(&line) + "\n").collect()
     }
 }
 

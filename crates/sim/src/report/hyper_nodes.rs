@@ -68,7 +68,9 @@ impl Report {
             self.add_rows(name, 0, lowest, wide, &mut rows);
         }
         let left_out = self.hyper_nodes.len() - rows.len();
-        let table = columns(&["HYPERNODE", "TIER", "NODES", "USED", "PODGROUPS"], rows);
+        let ended = self.busiest.is_some() && !rows.is_empty();
+        let when = if ended { "HyperNodes at the end; PodGroups stand where they ran:\n" } else { "" };
+        let table = when.to_owned() + &columns(&["HYPERNODE", "TIER", "NODES", "USED", "PODGROUPS"], rows);
         match left_out {
             0 => table,
             some => format!("{table}... and {some} HyperNodes of lower tiers (-o wide has all)\n"),
