@@ -35,8 +35,9 @@ const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
 /// The memory that the control copies: more than the caches of a processor hold.
 const COPIED: usize = 64 << 20;
-/// Nodes that `whatif` adds.
+/// Nodes that `whatif` adds, and how often it is asked.
 const ADDED_NODES: u32 = 10;
+const COMPARISONS: usize = 5;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -52,6 +53,12 @@ pub(crate) struct Options {
     /// Cycles, in each of which a gang is bound since pods have finished.
     #[arg(long, default_value_t = 200, allow_negative_numbers = true, value_parser = crate::count)]
     cycles: usize,
+    /// Answers that are made while cycles run; more cycles run until there are so many.
+    #[arg(long, default_value_t = 20, allow_negative_numbers = true, value_parser = crate::count)]
+    answers: usize,
+    /// Fail if an answer or a comparison takes longer, in milliseconds.
+    #[arg(long)]
+    max_ms: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -114,16 +121,33 @@ impl Live {
     }
 }
 
-/// The time of each answer, until there are no more snapshots.
-fn answer(snapshots: &Receiver<Arc<Snapshot>>, question: &Question, answered: &Sender<f64>) {
+/// An answer.
+struct Answered {
+    seconds: f64,
+    /// Changes that would let the job run.
+    found: usize,
+    /// The time for finding them was over before all were tried.
+    unfinished: bool,
+}
+
+/// Answers, until there are no more snapshots.
+fn answer(snapshots: &Receiver<Arc<Snapshot>>, question: &Question, answered: &Sender<Answered>) {
     for snapshot in snapshots {
-        let watch = Watch(Instant::now());
-        let patience = Patience { limit: Some((&watch, REMEDIES)) };
-        let answer = question.answer(&snapshot, &[], &patience);
-        if answer.is_none() || answered.send(watch.elapsed().as_secs_f64()).is_err() {
+        let Some(answer) = answer_of(&snapshot, question) else { return };
+        if answered.send(answer).is_err() {
             return;
         }
     }
+}
+
+fn answer_of(snapshot: &Snapshot, question: &Question) -> Option<Answered> {
+    let watch = Watch(Instant::now());
+    let patience = Patience { limit: Some((&watch, REMEDIES)) };
+    let answer = question.answer(snapshot, &[], &patience)?;
+    let seconds = watch.elapsed().as_secs_f64();
+    let remedies = answer.jobs.iter().map(|job| &job.remedies);
+    let found = remedies.clone().map(|of| of.found.len()).sum();
+    Some(Answered { seconds, found, unfinished: remedies.clone().any(|of| of.unfinished) })
 }
 
 /// Copies memory to and fro until it is told to stop.
@@ -135,42 +159,89 @@ fn copy(stop: &AtomicBool) {
     }
 }
 
-/// The seconds of a comparison of the cluster with the same cluster and more nodes, and those of processor time.
-fn compared(snapshot: &Snapshot) -> Result<[f64; 2]> {
+/// Seconds of comparisons of the cluster with the same cluster and more nodes, and the processor time of each.
+fn comparisons(snapshot: &Snapshot) -> Result<Vec<[f64; 2]>> {
     let added = vec![AddedNodes { like: "node-000000".to_owned(), count: ADDED_NODES }];
     let question = WhatIf { nodes: Changes { added, ..Changes::default() }, ..WhatIf::default() };
-    let begin = Instant::now();
-    let mut clock = || begin.elapsed().as_secs_f64();
-    let (used, (seconds, answer)) = machine::used(|| {
-        machine::measured(|| question.answer(snapshot, &ReadOptions::default(), &mut clock))
-    });
-    answer.map_err(|why| anyhow::anyhow!("no comparison: {why}"))?;
-    Ok([seconds, used])
+    let each = |_| {
+        let before = machine::used_by_all();
+        let (seconds, answer) = machine::measured(|| question.answer(snapshot, &ReadOptions::default()));
+        answer.map_err(|why| anyhow::anyhow!("no comparison: {why}"))?;
+        Ok([seconds, machine::used_by_all() - before])
+    };
+    (0..COMPARISONS).map(each).collect()
 }
 
 /// The mean and the longest cycle, and the longest snapshot between cycles where they are taken.
+#[derive(Default)]
 struct Cycles {
-    mean: f64,
+    count: usize,
+    seconds: f64,
     longest: f64,
     snapshot: f64,
 }
 
-fn cycles(live: &mut Live, options: &Options, to: Option<&Sender<Arc<Snapshot>>>) -> Result<Cycles> {
-    let (mut all, mut snapshot, mut last) = (Vec::new(), 0.0_f64, None::<Instant>);
-    for _ in 0..options.cycles {
-        if let Some(to) = to
-            && last.is_none_or(|last| last.elapsed() >= SNAPSHOT_EVERY)
-        {
-            let (seconds, copy) = machine::used(|| live.scheduler.snapshot(&live.cluster));
-            snapshot = snapshot.max(seconds);
-            last = Some(Instant::now());
-            to.send(Arc::new(copy)).context("the other thread ended")?;
-        }
-        all.push(live.cycle(options.size)?);
+impl Cycles {
+    fn one(&mut self, live: &mut Live, options: &Options) -> Result<()> {
+        let seconds = live.cycle(options.size)?;
+        self.count += 1;
+        self.seconds += seconds;
+        self.longest = self.longest.max(seconds);
         std::thread::sleep(PAUSE);
+        Ok(())
     }
-    let longest = all.iter().copied().fold(0.0, f64::max);
-    Ok(Cycles { mean: all.iter().sum::<f64>() / all.len() as f64, longest, snapshot })
+
+    fn mean(&self) -> f64 {
+        self.seconds / self.count as f64
+    }
+}
+
+fn cycles(live: &mut Live, options: &Options) -> Result<Cycles> {
+    let mut cycles = Cycles::default();
+    (0..options.cycles).try_for_each(|_| cycles.one(live, options))?;
+    Ok(cycles)
+}
+
+/// Cycles while another thread copies memory.
+fn cycles_beside_copies(live: &mut Live, options: &Options) -> Result<Cycles> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| copy(&stop));
+        let cycles = cycles(live, options);
+        stop.store(true, Ordering::Relaxed);
+        cycles
+    })
+}
+
+/// Cycles while another thread answers, with a snapshot each second.
+fn cycles_while_asked(
+    live: &mut Live,
+    options: &Options,
+    question: &Question,
+) -> Result<(Cycles, Vec<Answered>)> {
+    let ((send, snapshots), (answered, answers)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        scope.spawn(move || answer(&snapshots, question, &answered));
+        let (mut cycles, mut made, mut last) = (Cycles::default(), Vec::new(), None::<Instant>);
+        while cycles.count < options.cycles || made.len() < options.answers {
+            if last.is_none_or(|last| last.elapsed() >= SNAPSHOT_EVERY) {
+                let (seconds, copy) = machine::used(|| live.scheduler.snapshot(&live.cluster));
+                cycles.snapshot = cycles.snapshot.max(seconds);
+                last = Some(Instant::now());
+                send.send(Arc::new(copy)).context("an answer failed")?;
+            }
+            cycles.one(live, options)?;
+            made.extend(answers.try_iter());
+        }
+        drop(send);
+        made.extend(answers.iter());
+        Ok((cycles, made))
+    })
+}
+
+/// The slowest of some.
+fn slowest(seconds: impl Iterator<Item = f64>) -> f64 {
+    seconds.fold(0.0, f64::max)
 }
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
@@ -182,38 +253,47 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     };
     let snapshot = live.scheduler.snapshot(&live.cluster);
     let (top, _) = machine::measured(|| Top::of(&snapshot, None));
-    let [compared, compared_used] = compared(&snapshot)?;
+    let alone = answer_of(&snapshot, &question).context("the gang is not known")?;
+    let comparisons = comparisons(&snapshot)?;
     drop(snapshot);
-    let quiet = cycles(&mut live, options, None)?;
-    let stop = AtomicBool::new(false);
-    let copying = std::thread::scope(|scope| {
-        scope.spawn(|| copy(&stop));
-        let copying = cycles(&mut live, options, None);
-        stop.store(true, Ordering::Relaxed);
-        copying
-    })?;
-    let ((send, snapshots), (answered, answers)) = (channel(), channel());
-    let thread = std::thread::spawn(move || answer(&snapshots, &question, &answered));
-    let asked = cycles(&mut live, options, Some(&send))?;
-    drop(send);
-    let answers: Vec<f64> = answers.iter().collect();
-    thread.join().map_err(|_| anyhow::anyhow!("an answer failed"))?;
-    let slowest = answers.iter().copied().fold(0.0, f64::max);
+    let quiet = cycles(&mut live, options)?;
+    let copying = cycles_beside_copies(&mut live, options)?;
+    let (asked, answers) = cycles_while_asked(&mut live, options, &question)?;
+    let answer = slowest(answers.iter().map(|answer| answer.seconds));
+    let (found, unfinished) = (
+        answers.iter().filter(|answer| answer.found > 0).count(),
+        answers.iter().filter(|answer| answer.unfinished).count(),
+    );
+    let [whatif, whatif_used] = [0, 1].map(|at| slowest(comparisons.iter().map(|one| one[at])));
     for (what, of) in
         [("nobody asks", &quiet), ("another thread copies memory", &copying), ("somebody asks", &asked)]
     {
-        say!("while {what}: a cycle {:.3} ms, the longest {:.3} ms", of.mean * 1e3, of.longest * 1e3);
+        say!("while {what}: a cycle {:.3} ms, the longest {:.3} ms", of.mean() * 1e3, of.longest * 1e3);
     }
     say!("a snapshot {:.1} ms at most, top {:.1} ms", asked.snapshot * 1e3, top * 1e3);
-    say!("{} answers, the slowest {:.0} ms", answers.len(), slowest * 1e3);
-    say!("whatif {:.0} ms, {:.0} ms of processor time", compared * 1e3, compared_used * 1e3);
+    say!(
+        "{} answers, the slowest {:.0} ms, {:.0} ms with no cycles",
+        answers.len(),
+        answer * 1e3,
+        alone.seconds * 1e3
+    );
+    say!("{found} found a change that helps, {unfinished} had no time to try all");
+    say!(
+        "whatif {COMPARISONS} times, the slowest {:.0} ms, {:.0} ms of processor time",
+        whatif * 1e3,
+        whatif_used * 1e3
+    );
+    if let Some(most) = options.max_ms {
+        ensure!(answer.max(whatif) * 1e3 <= most, "an answer or a comparison took longer than {most} ms");
+    }
     Ok(json!({
         "name": "explain", "nodes": options.nodes, "gangs": options.gangs, "size": options.size,
-        "seconds": slowest, "answers": answers.len(), "snapshotSeconds": asked.snapshot, "topSeconds": top,
-        "whatifSeconds": compared, "whatifProcessorSeconds": compared_used,
-        "cycleWhileCopyingSeconds": copying.mean, "longestCycleWhileCopyingSeconds": copying.longest,
-        "cycleSeconds": quiet.mean, "longestCycleSeconds": quiet.longest,
-        "cycleWhileAskedSeconds": asked.mean, "longestCycleWhileAskedSeconds": asked.longest,
+        "seconds": answer, "answers": answers.len(), "found": found, "unfinished": unfinished,
+        "aloneSeconds": alone.seconds, "snapshotSeconds": asked.snapshot, "topSeconds": top,
+        "whatifSeconds": whatif, "whatifProcessorSeconds": whatif_used,
+        "cycleWhileCopyingSeconds": copying.mean(), "longestCycleWhileCopyingSeconds": copying.longest,
+        "cycleSeconds": quiet.mean(), "longestCycleSeconds": quiet.longest,
+        "cycleWhileAskedSeconds": asked.mean(), "longestCycleWhileAskedSeconds": asked.longest,
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
 }

@@ -27,7 +27,7 @@ pub(crate) fn timed<T>(processor_time: bool, work: impl FnOnce() -> T) -> (f64, 
 }
 
 /// Seconds of processor time of all threads so far.
-#[cfg(feature = "journal")]
+#[cfg(any(feature = "journal", feature = "explain"))]
 pub(crate) fn used_by_all() -> f64 {
     processor(ClockId::ProcessCPUTime)
 }
