@@ -137,10 +137,16 @@ fn job_facts(
 ) -> JobFacts {
     let (job, told) = (&snapshot.cluster.jobs[id], inspection.job(id));
     let lack = told.lack.clone().or_else(|| inspection.lack_beyond_all(id));
-    let found = change::remedies(snapshot, id, &GroupReport { lack, ..told.clone() }, patience);
+    let members = members(&told);
+    let kept = inspection.reservation(id);
+    let found = if members.will_run() && !kept.as_ref().is_some_and(|kept| kept.repair) {
+        Remedies::default()
+    } else {
+        change::remedies(snapshot, id, &GroupReport { lack, ..told.clone() }, patience)
+    };
     let (remedies, admission) =
         if told.waiting == 0 && found.tried { (Remedies::default(), Some(found)) } else { (found, None) };
-    let reservation = inspection.reservation(id).map(|kept| Reservation {
+    let reservation = kept.map(|kept| Reservation {
         repair: kept.repair,
         since: timestamp(kept.since),
         ends: timestamp(kept.ends),
@@ -151,7 +157,7 @@ fn job_facts(
         solo: told.solo,
         phase: told.phase.as_str().to_owned(),
         created: timestamp(job.created),
-        members: members(&told),
+        members,
         priority: told.priority.to_string(),
         queue: queue_facts(&snapshot.cluster, inspection, id),
         place: inspection.place_in_queue(id).map(place),
@@ -242,6 +248,7 @@ fn holders(of: report::Holders) -> Holders {
     Holders {
         resource: of.resource.to_string(),
         within_queue: of.within.map(|queue| queue.to_string()),
+        reserved: of.reserved,
         queues: queues.collect(),
         jobs: jobs.collect(),
         others: of.others,

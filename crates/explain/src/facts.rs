@@ -180,6 +180,11 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl Members {
+    /// All that it lacks has nominated nodes, where room is being freed.
+    pub(crate) fn will_run(&self) -> bool {
+        self.missing > 0 && self.nominated >= self.missing
+    }
+
     /// The gang runs, and more of its pods wait.
     pub(crate) fn grow(&self) -> bool {
         self.placed > 0 && self.missing == 0 && self.waiting > 0
@@ -371,6 +376,9 @@ pub struct Holders {
     pub resource: String,
     /// The queue whose limit is reached; without it, the nodes that the job may use are meant.
     pub within_queue: Option<String>,
+    /// Nodes have enough of it, and nominated pods are about to use that.
+    #[serde(default)]
+    pub reserved: bool,
     /// Queues.
     pub queues: Vec<HeldBy>,
     /// PodGroups, and pods without one.

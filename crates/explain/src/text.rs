@@ -165,6 +165,9 @@ fn job_lines(job: &JobFacts, names: usize) -> Vec<String> {
     lines.extend(sub_groups(&job.sub_groups, names));
     lines.extend(job.reservation.iter().map(reservation));
     lines.extend(job.expected_start.iter().map(|start| format!("  {start}")));
+    if members.will_run() && !job.reservation.as_ref().is_some_and(|kept| kept.repair) {
+        lines.push("It will run once that room is free: no change is needed".to_owned());
+    }
     let grows = members.grow();
     let who = if grows { format!("{} of its pods wait", members.waiting) } else { "It waits".to_owned() };
     lines.extend(why(&who, &job.why, names));
@@ -352,10 +355,11 @@ fn holders(of: &Holders) -> Vec<String> {
     let foreign =
         foreign.map(|amount| format!("pods of other schedulers {}", for_people(&of.resource, amount)));
     let within = of.within_queue.as_ref().map(|queue| format!(" in queue {queue}")).unwrap_or_default();
+    let how = if of.reserved { ", reserved for nominated pods" } else { "" };
     let queues: Vec<String> = each("queue ", &of.queues).into_iter().chain(foreign).collect();
     let more = (of.others > 0).then(|| format!("{} more", of.others));
     let jobs: Vec<String> = each("", &of.jobs).into_iter().chain(more).collect();
-    let line = format!("  {}{within}: {}", of.resource, queues.join(", "));
+    let line = format!("  {}{within}{how}: {}", of.resource, queues.join(", "));
     let jobs = (!jobs.is_empty()).then(|| format!("    {}", jobs.join(", ")));
     std::iter::once(line).chain(jobs).collect()
 }

@@ -3,7 +3,7 @@
 use phalanx_cluster::event::NetworkTopology;
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Cluster, Job};
-use phalanx_framework::conf::Conf;
+use phalanx_framework::conf::{Conf, Flag};
 
 /// The plugin that honours network topologies.
 pub(crate) const NETWORK_TOPOLOGY_AWARE: &str = "network-topology-aware";
@@ -14,8 +14,11 @@ const FAULTS_MAX: usize = 5;
 pub(crate) fn of(cluster: &Cluster, conf: &Conf, id: JobId) -> Vec<String> {
     let job = &cluster.jobs[id];
     let asks = job.asks_topology();
-    let plugin = (asks_softly(job) && !conf.has_plugin(NETWORK_TOPOLOGY_AWARE)).then(|| {
-        format!("networkTopology of mode soft has no effect without plugin {NETWORK_TOPOLOGY_AWARE} in scheduler.conf")
+    let plugin = (asks_softly(job) && !honours(conf)).then(|| {
+        format!(
+            "networkTopology of mode soft has no effect without plugin {NETWORK_TOPOLOGY_AWARE} in scheduler.conf, with its \
+             enabledHyperNodeGradient"
+        )
     });
     // Where minSubGroups requires some, the job waits with that as the reason.
     let optional = job.sub_groups.iter().enumerate().filter(|(_, policy)| policy.min == 0);
@@ -25,6 +28,11 @@ pub(crate) fn of(cluster: &Cluster, conf: &Conf, id: JobId) -> Vec<String> {
     });
     let faults = cluster.hyper_nodes.faults().filter(|_| asks).take(FAULTS_MAX);
     plugin.into_iter().chain(empty).chain(faults.map(|fault| fault.to_string())).collect()
+}
+
+fn honours(conf: &Conf) -> bool {
+    let mut plugins = conf.tiers.iter().flat_map(|tier| &tier.plugins);
+    plugins.any(|plugin| plugin.name == NETWORK_TOPOLOGY_AWARE && plugin.flags.on(Flag::HyperNodeGradient))
 }
 
 fn asks_softly(job: &Job) -> bool {

@@ -11,6 +11,7 @@ use phalanx_framework::placement::NodeRanking;
 use phalanx_resource::DimId;
 
 use super::Inspection;
+use crate::network::near_peers;
 
 /// How many resources, queues and jobs are named.
 const NAMED_MAX: usize = 5;
@@ -32,6 +33,8 @@ pub struct Holders {
     /// The queue whose limit is reached; `None` where nodes lack the resource: then the nodes count that the job may
     /// use.
     pub within: Option<Arc<str>>,
+    /// Nodes have enough of it, and nominated pods are about to use that.
+    pub reserved: bool,
     /// Queues of these jobs, the one that holds the most first.
     pub queues: Vec<Held<Arc<str>>>,
     /// Jobs: PodGroups, or pods without one.
@@ -47,6 +50,8 @@ pub struct Holders {
 enum Within {
     Queue(QueueId),
     Nodes,
+    /// Nodes have it, for nominated pods.
+    Nominated,
 }
 
 /// Amounts of one resource by who holds them.
@@ -70,22 +75,14 @@ impl Inspection<'_> {
         let dims = |missing: &[(DimId, i64)]| missing.iter().map(|(dim, _)| *dim).collect::<Vec<_>>();
         let (within, dims) = match refusal {
             Refusal::Nodes { error, .. } => {
-                let short = error.reasons.keys().filter_map(|unfit| match unfit {
-                    Unfit::Insufficient(dim) => Some(*dim),
-                    Unfit::TooManyPods => Some(DimId::PODS),
-                    _ => None,
-                });
-                (None, short.collect())
+                return error.reasons.keys().flat_map(|unfit| self.lacks_on_nodes(job, unfit)).collect();
             }
             Refusal::Enqueue { missing, .. } => (None, dims(missing)),
             Refusal::InqueueLimit { queue, limit, missing, .. } => (of_limit(queue, limit), dims(missing)),
             Refusal::Quota { queue, limit, over, gang, .. } => {
                 (of_limit(queue, limit), dims(if gang.is_empty() { over } else { gang }))
             }
-            Refusal::Overused { queue, .. } => {
-                let pending = &self.cluster().jobs[job].sums.pending;
-                (Some(queue), pending.iter().filter(|(_, amount)| *amount > 0).map(|(dim, _)| dim).collect())
-            }
+            Refusal::Overused { queue, .. } => (Some(queue), self.requested(job)),
             Refusal::Topology(TopologyFault::NoRoom { missing, .. }) => {
                 (None, missing.iter().map(|(dim, _)| dim).collect())
             }
@@ -99,11 +96,27 @@ impl Inspection<'_> {
         within.map(|within| dims.into_iter().map(|dim| (within, dim)).collect()).unwrap_or_default()
     }
 
+    fn lacks_on_nodes(&self, job: JobId, unfit: &Unfit) -> Vec<(Within, DimId)> {
+        match unfit {
+            Unfit::Insufficient(dim) => vec![(Within::Nodes, *dim)],
+            Unfit::TooManyPods => vec![(Within::Nodes, DimId::PODS)],
+            Unfit::Reserved => self.requested(job).into_iter().map(|dim| (Within::Nominated, dim)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The resources that the waiting pods of a job request.
+    fn requested(&self, job: JobId) -> Vec<DimId> {
+        let pending = &self.cluster().jobs[job].sums.pending;
+        pending.iter().filter(|(_, amount)| *amount > 0).map(|(dim, _)| dim).collect()
+    }
+
     fn told(&self, job: JobId, within: Within, dim: DimId) -> Option<Holders> {
         let cluster = self.cluster();
         let mut tally = match within {
             Within::Queue(queue) => in_queue(cluster, queue, dim),
-            Within::Nodes => self.on_nodes(job, dim),
+            Within::Nodes => self.on_nodes(job, dim, |hold| hold != Hold::Nothing),
+            Within::Nominated => self.on_nodes(job, dim, |hold| hold == Hold::Pipelined),
         };
         tally.jobs.retain(|id, amount| *id != job && *amount > 0);
         if tally.jobs.is_empty() && tally.foreign == 0 {
@@ -121,8 +134,9 @@ impl Inspection<'_> {
             resource: cluster.dims_told(job).name(dim).into(),
             within: match within {
                 Within::Queue(queue) => Some(name(&queue)),
-                Within::Nodes => None,
+                Within::Nodes | Within::Nominated => None,
             },
+            reserved: within == Within::Nominated,
             queues: most(&queues, name, format),
             jobs: most(&tally.jobs, key, format),
             others,
@@ -130,14 +144,14 @@ impl Inspection<'_> {
         })
     }
 
-    /// What pods hold of the nodes that the waiting pods of a job may use, nominated pods included.
-    fn on_nodes(&self, job: JobId, dim: DimId) -> Tally {
+    /// What pods hold in one of these ways of the nodes that the waiting pods of a job may use.
+    fn on_nodes(&self, job: JobId, dim: DimId, holds: impl Fn(Hold) -> bool) -> Tally {
         let cluster = self.cluster();
         let mut tally = Tally::default();
         for node in self.nodes_for(job) {
             for id in &cluster.nodes[node].tasks {
                 let task = &cluster.tasks[*id];
-                if task.status.hold() == Hold::Nothing {
+                if !holds(task.status.hold()) {
                     continue;
                 }
                 let amount = cluster.request_of(*id).get(dim);
@@ -150,14 +164,16 @@ impl Inspection<'_> {
         tally
     }
 
-    /// The nodes whose attributes let a waiting pod of the job on them.
+    /// The nodes whose attributes let a waiting pod of the job on them, and its network topology beside its other pods.
     fn nodes_for(&self, job: JobId) -> Vec<NodeId> {
         let cluster = self.cluster();
         let waits = |id: &&TaskId| cluster.tasks[**id].status.hold() == Hold::Nothing;
         let Some(task) = cluster.jobs[job].tasks.iter().find(waits) else { return Vec::new() };
         let mut ranking = NodeRanking::new(0);
         let admits = ranking.admits(cluster, &self.tiers, self.tiers.scoped_class(cluster, *task));
-        cluster.nodes.ids().filter(|node| admits(*node)).collect()
+        let near = near_peers(cluster, job, *task);
+        let is_near = |node: &NodeId| near.as_ref().is_none_or(|near| near.binary_search(node).is_ok());
+        cluster.nodes.ids().filter(is_near).filter(|node| admits(*node)).collect()
     }
 }
 

@@ -4,7 +4,7 @@
 const EXPLAIN_EVERY_MS = 10000;
 
 /** The last answer. */
-const told = { key: '', at: 0, facts: null, failed: '' };
+const answered = { key: '', at: 0, facts: null, failed: '' };
 
 /** The headers of a request. Not Authorization, which the API server takes off what it proxies. */
 function headers() {
@@ -14,20 +14,20 @@ function headers() {
 
 /** Asks about the open gang, unless the last answer is fresh; draws the page anew when the answer comes. */
 async function askWhy(key) {
-  const fresh = told.key === key && performance.now() - told.at < EXPLAIN_EVERY_MS;
+  const fresh = answered.key === key && performance.now() - answered.at < EXPLAIN_EVERY_MS;
   if (!key || fresh) return;
-  if (told.key !== key) Object.assign(told, { key, facts: null, failed: '' });
-  told.at = performance.now();
+  if (answered.key !== key) Object.assign(answered, { key, facts: null, failed: '' });
+  answered.at = performance.now();
   const { kind, name } = object(key);
   try {
     const answer = await fetch('api/v1/explain/' + kind + '/' + name, { headers: headers(), cache: 'no-store' });
-    if (told.key !== key) return;
-    if (answer.ok) Object.assign(told, { facts: await answer.json(), failed: '' });
-    else told.failed = await reason(answer);
+    if (answered.key !== key) return;
+    if (answer.ok) Object.assign(answered, { facts: await answer.json(), failed: '' });
+    else answered.failed = await reason(answer);
   } catch (error) {
-    told.failed = error.message;
+    answered.failed = error.message;
   }
-  if (told.key === key && ui.gang === key) draw();
+  if (answered.key === key && ui.gang === key) draw();
 }
 
 /** The terms and texts of the answer on a gang; a page on a file says which command tells the same. */
@@ -38,9 +38,9 @@ function whyMore(gang) {
     const command = `phalanx explain ${gang.solo ? 'pod' : 'podgroup'} ${name} -n ${namespace} -f FILES`;
     return gang.waiting > 0 || gang.state === 'waiting' ? [['More', [['who holds what it lacks, and what would let it run: ', el('code', {}, command)]]]] : [];
   }
-  if (told.key !== key || (!told.facts && !told.failed)) return [['More', [['asking the scheduler …']]]];
-  if (told.failed) return [['More', [['not known: ' + told.failed]]]];
-  const { pod, jobs } = told.facts;
+  if (answered.key !== key || (!answered.facts && !answered.failed)) return [['More', [['asking the scheduler …']]]];
+  if (answered.failed) return [['More', [['not known: ' + answered.failed]]]];
+  const { pod, jobs } = answered.facts;
   return [...jobs.flatMap((job) => ofJob(job)), ...(pod && pod.chosen ? [['Why this node', chosenLines(pod.chosen)]] : [])]
     .filter(([, lines]) => lines.length > 0);
 }
@@ -62,7 +62,7 @@ function unfound({ found, unfinished, tried }) {
 function ofJob({ place, queue, domain, why, remedies, admission, members }) {
   const [first, rest] = [(at) => `number ${at.at} of ${at.of}`, (count) => count > 0 ? ` and ${count} more` : ''];
   const would = (what, of) => [what + (of.alone ? ', if no other job waited' : ''), [...of.found.map((remedy) => [remedy.text]), ...unfound(of)]];
-  const within = (held) => held.withinQueue ? ' in queue ' + held.withinQueue : '';
+  const within = (held) => (held.withinQueue ? ' in queue ' + held.withinQueue : '') + (held.reserved ? ', reserved for nominated pods' : '');
   const each = (list, resource, before = '') => list.map((it) => `${before}${it.name} ${people(resource, it.amount)}`);
   const foreign = (held) => held.foreign ? ['pods of other schedulers ' + people(held.resource, held.foreign)] : [];
   return [
