@@ -112,7 +112,7 @@ impl Browser {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("page.html"), page).unwrap();
         self.open(&format!("file://{}/page.html{fragment}", folder.path().display()));
-        self.wait("document.getElementById('summary-title').textContent !== 'Loading'");
+        self.wait("document.getElementById('summary-title')?.textContent !== 'Loading'");
         folder
     }
 

@@ -33,7 +33,7 @@ pub fn live_page() -> String {
 
 /// A page of finished sections in the look of the others, without a script. `style` is added to the common one.
 pub fn plain_page(title: &str, style: &str, sections: &[Section]) -> String {
-    let style = format!("{STYLE}{style}");
+    let style = format!("{STYLE}{PLAIN_STYLE}{style}");
     let links = sections.iter().map(|of| format!("<a href=\"#{}\">{}</a>\n", of.id, escape(&of.title)));
     let bodies = sections.iter().map(|Section { id, title, body }| {
         let title = escape(title);
@@ -56,6 +56,9 @@ pub fn plain_page(title: &str, style: &str, sections: &[Section]) -> String {
          </html>\n"
     )
 }
+
+/// Heads of wide tables take several lines.
+const PLAIN_STYLE: &str = "th { white-space: normal; vertical-align: bottom; }\n";
 
 /// A part of a [`plain_page`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

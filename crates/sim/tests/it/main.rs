@@ -1,3 +1,4 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 //! Clusters in virtual time.
 mod hostile;
+mod plain_pages;
