@@ -31,6 +31,8 @@ enum Format {
     Text,
     /// A line for each cycle, as in the journal
     Json,
+    /// A document for each cycle
+    Yaml,
 }
 
 /// What was replayed so far.
@@ -99,11 +101,16 @@ fn tell_version(start: &Start) {
 }
 
 fn shown(output: Format, cycle: &Cycle<Value>) -> Result<String> {
-    if output == Format::Json {
-        return Ok(serde_json::to_string(&Line::Cycle(cycle.clone()))? + "\n");
-    }
     let line = |decision| format!("{}  cycle {}  {}\n", cycle.time, cycle.number, words(decision));
-    Ok(cycle.decisions.iter().map(line).collect())
+    match output {
+        Format::Text => Ok(cycle.decisions.iter().map(line).collect()),
+        Format::Json => Ok(serde_json::to_string(&Line::Cycle(cycle.clone()))? + "\n"),
+        Format::Yaml => {
+            // By way of JSON, so that both have the same fields.
+            let value = serde_json::to_value(Line::Cycle(cycle.clone()))?;
+            Ok("---\n".to_owned() + &serde_yaml::to_string(&value)?)
+        }
+    }
 }
 
 fn differs(cycle: &Cycle<Value>, difference: &Difference) -> String {

@@ -130,6 +130,10 @@ fn cycles_that_decide_as_recorded_are_printed() {
     assert!(table.stderr.ends_with(" decisions replayed, all as recorded\n"), "{table:?}");
     let json = run(&journal, &["replay", "journal", "-o", "json"]);
     assert_eq!(json.text(), text(&[cycle(decided())]), "the cycles of the journal");
+    let yaml = run(&journal, &["replay", "journal", "-o", "yaml"]);
+    assert!(yaml.text().starts_with("---\n"), "{yaml:?}");
+    let document: Value = serde_yaml::from_str(yaml.text()).unwrap();
+    assert_eq!(document, serde_json::from_str::<Value>(json.text()).unwrap(), "a document for each cycle");
 }
 
 #[test]
