@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result};
 use phalanx_runtime::objects::Listed;
 use serde_json::Value;
 
-use crate::exit::tell;
+use crate::bar::Bar;
+use crate::exit::{counted, tell};
 use crate::remote::{self, Connection, Remote};
 use crate::scheduler_api::SchedulerArgs;
 use names::Names;
@@ -75,7 +76,11 @@ fn write(objects: &[Value]) -> Result<()> {
 /// those that the user may not list are told on stderr.
 pub(crate) async fn copy(remote: &Remote, mut take: impl FnMut(Vec<Value>) -> Result<()>) -> Result<()> {
     for (version, kind) in phalanx_sim::kinds_of_a_copy() {
-        match remote.objects.list_any(version, kind).await? {
+        let mut bar = Bar::new();
+        let mut read = |count| bar.show(|| format!("{} of kind {kind} read", counted(count, "object")));
+        let listed = remote.objects.list_any(version, kind, &mut read).await?;
+        drop(bar);
+        match listed {
             Listed::Items(mut items) => {
                 items.iter_mut().for_each(strip);
                 take(items)?;

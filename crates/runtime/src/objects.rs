@@ -64,8 +64,9 @@ impl Objects {
     }
 
     /// All objects of a kind that is named when the program runs, page by page. Where a page has expired meanwhile, as
-    /// objects changed, all are listed anew without pages, as client-go's pager does.
-    pub async fn list_any(&self, version: &str, kind: &str) -> Result<Listed> {
+    /// objects changed, all are listed anew without pages, as client-go's pager does. `read` is told after each page how
+    /// many there are so far.
+    pub async fn list_any(&self, version: &str, kind: &str, read: &mut dyn FnMut(usize)) -> Result<Listed> {
         let requests = Requests::new(DynamicObject::url_path(&resource(version, kind), None));
         let (mut items, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
         loop {
@@ -85,6 +86,7 @@ impl Objects {
             let mut page: Value = serde_json::from_str(&text)?;
             if let Value::Array(found) = page["items"].take() {
                 items.extend(found.into_iter().map(|item| with_type(item, version, kind)));
+                read(items.len());
             }
             match page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(token),
