@@ -124,6 +124,8 @@ fn of(command: Command, path: &str) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
     use super::*;
     use clap::CommandFactory;
 
@@ -153,5 +155,48 @@ mod tests {
             }
         }
         assert_eq!(commands.len(), EXAMPLES.len(), "no examples of commands that do not exist");
+    }
+
+    /// All Markdown files of a folder and those below, but for what is built there.
+    fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in folder.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !["target", ".git"].iter().any(|name| path.ends_with(name)) {
+                pages(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+
+    /// The calls of `phalanx` in the blocks of commands of a page, with their words.
+    fn calls(page: &str) -> Vec<Vec<String>> {
+        let blocks = page.split("\n```").skip(1).step_by(2);
+        let blocks = blocks.filter(|block| block.starts_with("sh\n") || block.starts_with("console\n"));
+        let text: String = blocks.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
+        let lines = text.lines().flat_map(|line| line.trim_start_matches("$ ").split(" | "));
+        let lines =
+            lines.flat_map(|line| line.split(" && ")).filter(|line| line.trim().starts_with("phalanx "));
+        let words = |line: &str| shlex::split(line).unwrap_or_else(|| panic!("{line}"));
+        let up_to_redirection = |words: Vec<String>| {
+            words.into_iter().take_while(|word| ![">", "2>", "<", "&"].contains(&word.as_str()))
+        };
+        lines.map(|line| up_to_redirection(words(line)).collect()).collect()
+    }
+
+    #[test]
+    fn commands_in_the_documentation_are_ones_that_there_are() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let (top, mut found, mut count) = (added(crate::Cli::command()), Vec::new(), 0);
+        pages(&repository, &mut found);
+        for page in found {
+            for call in calls(&std::fs::read_to_string(&page).unwrap()) {
+                let parsed = top.clone().try_get_matches_from(&call);
+                let said = parsed.err().filter(|error| error.exit_code() != 0);
+                assert!(said.is_none(), "{}: {}: {}", page.display(), call.join(" "), said.unwrap());
+                count += 1;
+            }
+        }
+        assert!(count >= 100, "{count} commands");
     }
 }
