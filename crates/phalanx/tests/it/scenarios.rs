@@ -28,6 +28,11 @@ struct Expected {
     bindings: BTreeMap<String, OneOf>,
     /// How many pods `NAME-0`, `NAME-1`, ... are bound, in all or by node, where it does not matter which.
     bound: BTreeMap<String, Count>,
+    /// HyperNodes, with the names of their nodes; only for `together`.
+    #[serde(rename = "hyperNodes")]
+    hyper_nodes: BTreeMap<String, BTreeSet<String>>,
+    /// Pods of each of which all nodes are in one of `hyperNodes`.
+    together: Vec<BTreeSet<String>>,
     /// Pods that are evicted.
     evictions: BTreeSet<String>,
     /// Texts in the causes of evictions, by pod: "ACTION: REASON".
@@ -183,6 +188,20 @@ impl Diff {
         }
         for (pod, node) in found {
             self.note(&format!("{what} {pod}"), "none", node);
+        }
+    }
+
+    /// Pods that are in one HyperNode, those with a reserved node too.
+    fn together(&mut self, expected: &Expected, report: &Value) {
+        let mut node_of = texts(report, "bindings");
+        node_of.extend(texts(report, "nominations"));
+        for pods in &expected.together {
+            let nodes: Vec<Option<&String>> = pods.iter().map(|pod| node_of.get(&full(pod))).collect();
+            let holds =
+                |all: &BTreeSet<String>| nodes.iter().all(|node| node.is_some_and(|it| all.contains(it)));
+            if !expected.hyper_nodes.values().any(holds) {
+                self.note(&format!("nodes of {pods:?}"), "one HyperNode", format!("{nodes:?}"));
+            }
         }
     }
 
@@ -343,6 +362,7 @@ fn differences(case: &Path) -> Vec<String> {
     }
     diff.placed("node of", &expected.bindings, &expected.bound, texts(&report, "bindings"));
     diff.placed("nomination of", &expected.nominations, &expected.nominated, texts(&report, "nominations"));
+    diff.together(&expected, &report);
     diff.evicted(&expected, &report);
     diff.reasons(&expected, &report);
     diff.lacks(&expected, &report);
