@@ -109,6 +109,8 @@ fn nanos(time: SystemTime) -> u128 {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::TcpListener;
 
     use phalanx_framework::trace::Stage;
 
@@ -132,5 +134,40 @@ mod tests {
         assert_eq!(field("parentSpanId"), ["", cycle, cycle]);
         assert_eq!(spans[2]["attributes"], json!([number("phalanx.plugin.gang.microseconds", 3000)]));
         assert!(spans.iter().all(|span| span["traceId"] == "000000000000000000000000000000ab"));
+    }
+
+    /// Takes one request and answers it; its head and its body.
+    fn collector() -> (String, std::thread::JoinHandle<(String, Value)>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}/", listener.local_addr().unwrap());
+        let serving = std::thread::spawn(move || {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                assert!(stream.read_line(&mut head).unwrap() > 0, "{head}");
+            }
+            let head = head.to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            let mut body = vec![0; length.parse().unwrap()];
+            stream.read_exact(&mut body).unwrap();
+            stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+            (head, serde_json::from_slice(&body).unwrap())
+        });
+        (endpoint, serving)
+    }
+
+    #[tokio::test]
+    async fn a_slow_cycle_is_posted_to_the_collector() {
+        let (endpoint, serving) = collector();
+        let spans = Spans::to(&endpoint, Clients::default());
+        let steps = vec![Step::new(Stage::Begun, Duration::from_secs(1))];
+        let (ended, took) = (UNIX_EPOCH + Duration::from_secs(10), Duration::from_secs(1));
+        spans.send(SlowCycle { cycle: 7, ended, took, pods: 3, steps });
+        let (head, body) = tokio::task::spawn_blocking(|| serving.join().unwrap()).await.unwrap();
+        assert!(head.starts_with("post /v1/traces http/1.1\r\n"), "{head}");
+        assert!(head.contains("\r\ncontent-type: application/json\r\n"), "{head}");
+        let spans = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        assert_eq!((&spans[0]["name"], &spans[1]["name"]), (&json!("cycle"), &json!("begin")));
+        assert_eq!(spans[0]["attributes"][1], number("phalanx.pods_bound", 3));
     }
 }
