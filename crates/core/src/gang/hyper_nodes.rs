@@ -1,25 +1,20 @@
 //! Gangs with a network topology, and gangs of sub-groups: one HyperNode after the other is tried for the whole gang.
 //!
 //! HyperNodes come by tier, and within a tier the tightest fit first (`network::domains`). In a HyperNode the members
-//! fill one of its own HyperNodes after the other, so that neighbours in the order of tasks are neighbours in the
-//! network: the tightest one with room for all that are left, else the one with the most room. A sub-group is placed
-//! whole, in a HyperNode of its own topology inside that of the gang, or not at all.
+//! fill one of its own HyperNodes after the other (`fill`). A sub-group is placed whole, in a HyperNode of its own
+//! topology inside that of the gang, or not at all.
 //!
 //! Guarantees: members that are equal and carry no rules about other pods get the lowest tier that has room for them.
-use std::cmp::Reverse;
-use std::sync::Arc;
-
 use phalanx_cluster::diagnosis::{Refusal, TopologyFault};
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Cluster, HyperNodeId, Role, Status};
+use phalanx_cluster::{Cluster, Role, Status};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::backtracking::{self, Until};
-use super::greedy::Greedy;
+use super::fill::Fill;
 use super::sub_groups::{LackingSubGroup, WaitingSubGroups};
-use super::{Goal, Request, Served, TaskQueue};
+use super::{Goal, Request};
 use crate::network::{self, ChosenNodes, Domain, Room, RoomOf, Together};
-use crate::plan;
 use crate::session::Session;
 use crate::statement::Statement;
 
@@ -159,7 +154,7 @@ pub(super) fn find_in(
 }
 
 /// Places tasks in a domain until the job is ready, sub-groups whole.
-fn place_in(
+pub(super) fn place_in(
     statement: &mut Statement<'_, '_>,
     placing: Placing<'_>,
     domain: &Domain,
@@ -172,10 +167,10 @@ fn place_in(
     rest.sort_by_key(|task| session.cluster.tasks[*task].status == Status::Pipelined);
     choose(session, placing.job, domain, false);
     let near = session.cluster.jobs[placing.job].topology.is_some();
-    let fill = Fill { job: placing.job, whole: false, near, wanted: rest.len() as u64 };
+    let fill = Fill { job: placing.job, all: false, near, wanted: rest.len() as u64 };
     let room = placing.room.clone().next(session, &rest);
     let (all, starts) = (rest.clone(), !statement.session().job_ready(placing.job));
-    let is_placed = fill.domain(statement, &room, domain, &mut rest)
+    let is_placed = fill.fill(statement, &room, domain, &mut rest)
         || starts && search(statement, placing, &all, Until::GangIsWhole);
     if let (false, Some(first)) = (is_placed, rest.first()) {
         let session = statement.session();
@@ -284,9 +279,9 @@ fn place_sub_group(
         statement.nested(|statement| {
             statement.unplace_all(members);
             choose(statement.session(), job, &domain, own);
-            let fill = Fill { job, whole: true, near, wanted: members.len() as u64 };
+            let fill = Fill { job, all: true, near, wanted: members.len() as u64 };
             let mut left = members.clone();
-            let is_placed = fill.domain(statement, room, &domain, &mut left)
+            let is_placed = fill.fill(statement, room, &domain, &mut left)
                 || search(statement, placing, members, Until::AllArePlaced);
             let session = statement.session();
             if let (false, Some(first)) = (is_placed, left.first()) {
@@ -346,136 +341,6 @@ fn not_placed(session: &mut Session<'_>, task: TaskId) -> Refusal {
 /// Leaves the nodes of a domain to the job.
 pub(super) fn choose(session: &mut Session<'_>, job: JobId, domain: &Domain, for_sub_group: bool) {
     session.chosen_nodes = Some(ChosenNodes { job, nodes: domain.nodes.clone(), for_sub_group });
-}
-
-/// How the HyperNodes of a domain are filled.
-struct Fill {
-    job: JobId,
-    /// All tasks are placed, else tasks until the job is ready.
-    whole: bool,
-    /// They have a network topology, so that one HyperNode is filled after the other.
-    near: bool,
-    /// How many tasks need nodes.
-    wanted: u64,
-}
-
-impl Fill {
-    /// Places tasks in one HyperNode of the domain after the other, then in what is left of the domain. What is left of
-    /// the tasks stays in the list. Returns whether enough are placed.
-    fn domain(
-        &self,
-        statement: &mut Statement<'_, '_>,
-        room: &Room,
-        domain: &Domain,
-        tasks: &mut Vec<TaskId>,
-    ) -> bool {
-        let mut below = if self.near { below(statement.session(), room, domain) } else { Vec::new() };
-        while let Some(at) = self.next(&below, tasks.len() as u64) {
-            let (_, lower) = below.swap_remove(at);
-            let lower = Domain::of(statement.session().cluster, lower);
-            if self.domain(statement, room, &lower, tasks) {
-                return true;
-            }
-        }
-        let chosen = statement.session().chosen_nodes.clone();
-        if let (Some(chosen), Some(nodes)) = (&mut statement.session().chosen_nodes, &domain.nodes) {
-            chosen.nodes = Some(nodes.clone());
-        }
-        let enough = self.place(statement, tasks);
-        statement.session().chosen_nodes = chosen;
-        enough
-    }
-
-    /// The tightest with room for all that are left, else the one with the most room.
-    fn next(&self, below: &[(u64, HyperNodeId)], left: u64) -> Option<usize> {
-        let left = left.min(self.wanted);
-        let fitting = (0..below.len()).filter(|at| below[*at].0 >= left).min_by_key(|at| below[*at]);
-        let largest = || (0..below.len()).max_by_key(|at| (below[*at].0, Reverse(below[*at].1)));
-        if left == 0 { None } else { fitting.or_else(largest) }
-    }
-
-    fn place(&self, statement: &mut Statement<'_, '_>, tasks: &mut Vec<TaskId>) -> bool {
-        loop {
-            let before = tasks.len();
-            Greedy::default().place_tasks(statement, self.job, tasks.iter().copied());
-            let session = statement.session();
-            tasks.retain(|task| session.cluster.tasks[*task].status == Status::Pending);
-            if !self.whole && tasks.len() < before && session.job_ready(self.job) {
-                return true;
-            }
-            // Placing stops where the job becomes ready, which is too early for a sub-group.
-            if tasks.is_empty() || tasks.len() == before || !self.whole {
-                return tasks.is_empty();
-            }
-        }
-    }
-}
-
-/// The HyperNodes directly below a domain that have room, and for how many tasks.
-fn below(session: &Session<'_>, room: &Room, domain: &Domain) -> Vec<(u64, HyperNodeId)> {
-    if session.network_order().is_none() {
-        return Vec::new();
-    }
-    let hyper_nodes = &session.cluster.hyper_nodes;
-    let below: Vec<HyperNodeId> = match domain.hyper_node {
-        Some(id) => hyper_nodes.get(id).children.clone(),
-        None => {
-            let is_in = |id: HyperNodeId| domain.holds(session.cluster, id);
-            let is_top = |parent: Option<HyperNodeId>| parent.is_none_or(|parent| !is_in(parent));
-            let top = hyper_nodes.iter().filter(|(id, it)| is_top(it.parent) && is_in(*id));
-            top.map(|(id, _)| id).collect()
-        }
-    };
-    let with_room = |id: HyperNodeId| {
-        let fits = if domain.holds(session.cluster, id) { room.on(id) } else { 0 };
-        (fits > 0).then_some((fits, id))
-    };
-    below.into_iter().filter_map(with_room).collect()
-}
-
-/// Gives a job that can start a node for its next task, or nodes for its next sub-group.
-pub(super) fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
-    queue.restart(session);
-    let tasks: Vec<TaskId> = queue.by_ref().collect();
-    if tasks.is_empty() {
-        return Served::Done;
-    }
-    let room = Room::new(session, &tasks, RoomOf::from(Goal::Reserve));
-    let groups = WaitingSubGroups::new(session.cluster, job, &tasks);
-    let placing = Placing { job, room: &room, groups: &groups, enough: Enough::Ready };
-    let domains =
-        domains(session, job, &tasks, &groups, &room).map(|domains| tried(session.cluster, domains));
-    let (before, mut shortfall) = (count_placed(session, &tasks), Shortfall::default());
-    let mut statement = session.statement();
-    let grew = domains.as_ref().is_ok_and(|domains| {
-        domains.iter().any(|domain| {
-            place_in(&mut statement, placing, domain, &tasks, &mut shortfall);
-            count_placed(statement.session(), &tasks) > before
-        })
-    });
-    statement.session().chosen_nodes = None;
-    plan::commit(statement, job, &Arc::default());
-    let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
-    let waits = (!grew && reserved > 0).then_some(Refusal::Reserved(reserved));
-    let lacks = match domains {
-        Err(fault) => Some(Refusal::Topology(fault)),
-        Ok(_) => shortfall.into_refusal().filter(|_| !grew),
-    };
-    for refusal in waits.into_iter().chain(lacks) {
-        session.refuse(job, refusal);
-    }
-    queue.restart(session);
-    if grew && !queue.is_empty() { Served::MoreToDo } else { Served::Done }
-}
-
-/// How many of these tasks have a node, and how many a node where they start.
-fn count_placed(session: &Session<'_>, tasks: &[TaskId]) -> usize {
-    let count = |task: &TaskId| match session.cluster.tasks[*task].status {
-        Status::Pending => 0,
-        Status::Pipelined => 1,
-        _ => 2,
-    };
-    tasks.iter().map(count).sum()
 }
 
 /// Whether a gang is placed by HyperNodes.

@@ -5,7 +5,9 @@
 //! taken over. One function commits the first plan that is found ([`plan::commit`]).
 pub(crate) mod backtracking;
 pub(crate) mod domain;
+mod fill;
 mod greedy;
+mod grow;
 pub(crate) mod hyper_nodes;
 mod planner;
 pub(crate) mod repair;
@@ -119,7 +121,7 @@ pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue
     let deferred = session.state.backlog.take_deferred(job);
     session.placement_budget.begin_job(deferred.then_some(job));
     if hyper_nodes::applies(session, job) && session.job_ready(job) {
-        return hyper_nodes::grow(session, job, queue);
+        return grow::grow(session, job, queue);
     }
     let mut planner = GangPlanner::new(session, job, queue);
     let mut statement = session.statement();
