@@ -50,7 +50,7 @@ impl Domain {
         Self { hyper_node: Some(id), nodes: Some(cluster.hyper_nodes.get(id).nodes.clone()) }
     }
 
-    fn name(&self, cluster: &Cluster) -> Option<Arc<str>> {
+    pub(crate) fn name(&self, cluster: &Cluster) -> Option<Arc<str>> {
         self.hyper_node.map(|id| cluster.hyper_nodes.get(id).name.clone())
     }
 
@@ -131,13 +131,13 @@ pub(crate) struct Together<'a> {
     /// How many of the tasks have to fit.
     pub(crate) wanted: u64,
     /// The sub-groups that have to fit whole.
-    pub(crate) whole: &'a [WholeSubGroups],
+    pub(crate) required: &'a [RequiredSubGroups],
     /// The larger domain that they are in; `None` for all nodes.
     pub(crate) inside: Option<&'a Domain>,
 }
 
 /// Sub-groups of an entry of `subGroupPolicy` of which no pod has a node, and of which some have to fit whole.
-pub(crate) struct WholeSubGroups {
+pub(crate) struct RequiredSubGroups {
     /// `name` of the entry.
     pub(crate) policy: Arc<str>,
     /// The first of them that has to fit.
@@ -151,7 +151,7 @@ pub(crate) struct WholeSubGroups {
     pub(crate) tasks: ClassCounts,
 }
 
-impl WholeSubGroups {
+impl RequiredSubGroups {
     /// How many whole ones fit each HyperNode at the most: as many as its room has, where their topology allows it,
     /// else as many as fit the HyperNodes below it.
     fn fitting(&self, cluster: &Cluster, room: &Room) -> FxHashMap<HyperNodeId, u64> {
@@ -197,7 +197,7 @@ pub(crate) fn domains(
         (None, Some(_)) => (cluster.domains_around(together.placed, None), Some(around)),
         (None, None) => return Ok(vec![around]),
     };
-    let fits = fits(cluster, room, together.whole, together.wanted);
+    let fits = fits(cluster, room, together.required, together.wanted);
     let score = order.scorer(cluster, &room.request);
     let mut most = 0;
     let mut too_small: Vec<(u64, HyperNodeId)> = Vec::new();
@@ -219,7 +219,7 @@ pub(crate) fn domains(
     let domains: Vec<Domain> =
         found.into_iter().map(|(.., id)| Domain::of(cluster, id)).chain(last).collect();
     if domains.is_empty() {
-        if let Some(fault) = together.whole.iter().find_map(|it| it.no_room(cluster, room)) {
+        if let Some(fault) = together.required.iter().find_map(|it| it.no_room(cluster, room)) {
             return Err(fault);
         }
         if too_small.is_empty() {
@@ -235,10 +235,10 @@ pub(crate) fn domains(
 pub(crate) fn fits(
     cluster: &Cluster,
     room: &Room,
-    whole: &[WholeSubGroups],
+    required: &[RequiredSubGroups],
     wanted: u64,
 ) -> impl Fn(HyperNodeId) -> u64 {
-    let fitting: Vec<_> = whole.iter().map(|it| (it, it.fitting(cluster, room))).collect();
+    let fitting: Vec<_> = required.iter().map(|it| (it, it.fitting(cluster, room))).collect();
     move |id| {
         let lacking: u64 =
             fitting.iter().map(|(it, fits)| it.wanted.saturating_sub(fits[&id]) * it.size).sum();

@@ -12,7 +12,7 @@ use phalanx_framework::conf::Conf;
 use serde::{Deserialize, Serialize};
 
 use crate::api_server::SimulatedPod;
-use crate::changes::Changes;
+use crate::changes::{Changes, Drain};
 use crate::manifests::{self, Manifests, Object, ReadOptions};
 use crate::report::{Comparison, Report};
 use crate::run_time::ExpectedStarts;
@@ -47,20 +47,38 @@ impl WhatIf {
             Some(text) => parsed(text)?,
             None => snapshot.conf.clone(),
         };
-        let before = Manifests::known(&snapshot.cluster, snapshot.now, names);
-        let mut after = before.clone();
-        after.put(&self.with)?;
-        let added = after.added_to(&before);
-        let default_queue = after.names.default_queue.as_str().into();
-        let options = Options { default_queue, seed: self.seed, ..Options::default() };
-        let drain = after.change(&self.nodes, (&snapshot.conf, &before), &options);
+        let known = || Manifests::known(&snapshot.cluster, snapshot.now, names);
+        let options = Options {
+            default_queue: names.default_queue.as_str().into(),
+            seed: self.seed,
+            ..Options::default()
+        };
+        let (as_it_is, changed) = at_once(
+            || self.run(snapshot.conf.clone(), known(), &options),
+            || self.changed(&snapshot.conf, conf, known, &options),
+        );
+        let (before, after) = (as_it_is.map_err(|why| why.to_string())?, changed?);
+        let compared = Comparison::of(&before, &after.report);
+        Ok(Comparison { added: after.added, drain: after.drain, ..compared.with_starts(after.starts) })
+    }
+
+    /// The run of what the scheduler knows with the change.
+    fn changed(
+        &self,
+        before: &Conf,
+        conf: Conf,
+        known: impl Fn() -> Manifests,
+        options: &Options,
+    ) -> Result<Changed, String> {
+        let mut manifests = known();
+        let added = manifests.put(&self.with)?;
+        let unchanged = if self.nodes.drained.is_empty() { Manifests::default() } else { known() };
+        let drain = manifests.change(&self.nodes, (before, &unchanged), options);
         let drain = drain.map_err(|missing| missing.to_string())?;
-        let starts = || expected_starts(conf.clone(), after.clone(), &options);
-        let starts = if after.has_run_times() { starts() } else { ExpectedStarts::default() };
-        let run = |conf, manifests| self.run(conf, manifests, &options).map_err(|why| why.to_string());
-        let (as_it_is, changed) = at_once(|| run(snapshot.conf.clone(), before), || run(conf, after));
-        let compared = Comparison::of(&as_it_is?, &changed?);
-        Ok(Comparison { added, drain, ..compared.with_starts(starts) })
+        let starts = || expected_starts(conf.clone(), manifests.clone(), options);
+        let starts = if manifests.has_run_times() { starts() } else { ExpectedStarts::default() };
+        let report = self.run(conf, manifests, options).map_err(|why| why.to_string())?;
+        Ok(Changed { report, added, drain, starts })
     }
 
     fn run(&self, conf: Conf, manifests: Manifests, options: &Options) -> Result<Report, Restless> {
@@ -71,6 +89,14 @@ impl WhatIf {
         }
         Ok(simulation.report_to_compare())
     }
+}
+
+/// What comes of a change.
+struct Changed {
+    report: Report,
+    added: Vec<String>,
+    drain: Drain,
+    starts: ExpectedStarts,
 }
 
 /// Both at the same time, on threads of their own: a scheduler's cycles use the shared ones.
@@ -110,10 +136,6 @@ impl Manifests {
     pub fn added_to(&self, others: &Self) -> Vec<String> {
         let named = |it: &Self| it.objects.iter().filter_map(identity).collect::<BTreeSet<_>>();
         let (known, mine) = (named(others), named(self));
-        let text = |(kind, key): &(&str, Key)| match (&*key.namespace, &*key.name) {
-            ("", name) => format!("{kind} {name}"),
-            _ => format!("{kind} {key}"),
-        };
         mine.difference(&known).map(text).collect()
     }
 
@@ -157,16 +179,21 @@ impl Manifests {
     }
 
     /// Adds objects of manifests, in place of those of the same kind and name. Those without a date are created now.
-    fn put(&mut self, manifests: &[(String, String)]) -> Result<(), String> {
+    fn put(&mut self, manifests: &[(String, String)]) -> Result<Vec<String>, String> {
         if manifests.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let read = manifests::read_only(manifests, &self.names);
         let read = read.map_err(|refused| {
             refused.faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
         })?;
-        let instead: BTreeSet<_> = read.objects.iter().filter_map(identity).collect();
-        self.objects.retain(|object| identity(object).is_none_or(|known| !instead.contains(&known)));
+        let mut new: BTreeSet<_> = read.objects.iter().filter_map(identity).collect();
+        let instead = new.clone();
+        self.objects.retain(|object| {
+            let Some(known) = identity(object).filter(|known| instead.contains(known)) else { return true };
+            new.remove(&known);
+            false
+        });
         for mut object in read.objects {
             if manifests::created(&object).is_some_and(|at| at > read.dated_until) {
                 self.end.0 += 1;
@@ -174,7 +201,15 @@ impl Manifests {
             }
             self.objects.push(object);
         }
-        Ok(())
+        Ok(new.iter().map(text).collect())
+    }
+}
+
+/// `PodGroup ml/train`, `Queue research`.
+fn text((kind, key): &(&str, Key)) -> String {
+    match (&*key.namespace, &*key.name) {
+        ("", name) => format!("{kind} {name}"),
+        _ => format!("{kind} {key}"),
     }
 }
 

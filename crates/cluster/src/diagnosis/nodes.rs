@@ -192,6 +192,8 @@ impl Distance {
 pub struct FitError {
     /// The number of nodes.
     pub nodes: u32,
+    /// The HyperNode that they are in, where no other was looked at.
+    pub inside: Option<Arc<str>>,
     /// The number of nodes by reason; a node counts once for each of its reasons.
     pub reasons: BTreeMap<Unfit, u32>,
     /// The node that lacks the least, where nodes lack room.
@@ -229,7 +231,8 @@ impl FitError {
         reasons.extend(self.shortages(dims));
         reasons.sort();
         let colon = if reasons.is_empty() { "" } else { ": " };
-        ["0/", &self.nodes.to_string(), " nodes are available", colon, &reasons.join(", "), "."].concat()
+        let inside = self.inside.as_ref().map(|name| format!(" of HyperNode {name}")).unwrap_or_default();
+        format!("0/{} nodes{inside} are available{colon}{}.", self.nodes, reasons.join(", "))
     }
 
     /// The resources of which there is not enough on the most nodes by name, and how many others there are.

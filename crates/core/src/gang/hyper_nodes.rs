@@ -92,7 +92,7 @@ pub(crate) fn domains(
         topology: it.topology.as_ref(),
         placed: &cluster.nodes_of(others_with_nodes(cluster, job, tasks).iter()),
         wanted: wanted(cluster, job, tasks, groups),
-        whole: &groups.whole_required(cluster, job),
+        required: &groups.required(cluster, job),
         inside: None,
     };
     network::domains(session, room, &together)
@@ -174,7 +174,7 @@ pub(super) fn place_in(
         || starts && search(statement, placing, &all, Until::GangIsWhole);
     if let (false, Some(first)) = (is_placed, rest.first()) {
         let session = statement.session();
-        shortfall.note(rest.len(), || not_placed(session, *first));
+        shortfall.note(rest.len(), || not_placed(session, *first, domain));
     }
 }
 
@@ -285,7 +285,7 @@ fn place_sub_group(
                 || search(statement, placing, members, Until::AllArePlaced);
             let session = statement.session();
             if let (false, Some(first)) = (is_placed, left.first()) {
-                shortfall.note(left.len(), || not_placed(session, *first));
+                shortfall.note(left.len(), || not_placed(session, *first, &domain));
             }
             is_placed && (!is_reserved || are(session, Status::Allocated))
         })
@@ -317,7 +317,7 @@ pub(super) fn sub_group_domains(
             topology: session.cluster.jobs[job].sub_groups[group.policy].topology.as_ref(),
             placed: &placed,
             wanted: wanted as u64,
-            whole: &[],
+            required: &[],
             inside: Some(inside),
         };
         network::domains(session, room, &together)
@@ -333,9 +333,13 @@ pub(super) fn sub_group_domains(
     Ok(domains)
 }
 
-/// Why a task has got no node.
-fn not_placed(session: &mut Session<'_>, task: TaskId) -> Refusal {
-    session.allocatable(task).err().unwrap_or_else(|| session.no_node(task))
+/// Why a task has got no node in a domain.
+fn not_placed(session: &mut Session<'_>, task: TaskId, domain: &Domain) -> Refusal {
+    let mut refusal = session.allocatable(task).err().unwrap_or_else(|| session.no_node(task));
+    if let Refusal::Nodes { error, .. } = &mut refusal {
+        error.inside = domain.name(session.cluster);
+    }
+    refusal
 }
 
 /// Leaves the nodes of a domain to the job.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::network::{WholeSubGroups, count_classes};
+use crate::network::{RequiredSubGroups, count_classes};
 use phalanx_cluster::event::SubGroupPolicy;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, Status, SubGroup};
@@ -181,7 +181,7 @@ impl WaitingSubGroups {
     }
 
     /// What `minSubGroups` requires beyond the sub-groups that have pods with nodes.
-    pub(crate) fn whole_required(&self, cluster: &Cluster, job: JobId) -> Vec<WholeSubGroups> {
+    pub(crate) fn required(&self, cluster: &Cluster, job: JobId) -> Vec<RequiredSubGroups> {
         let of = |(at, policy): (usize, &SubGroupPolicy)| {
             let is_new =
                 |group: &&LackingSubGroup| group.policy == at && group.members.len() == policy.size as usize;
@@ -191,7 +191,7 @@ impl WaitingSubGroups {
             let first = new().find(|group| group.required)?.name.clone();
             let (policy_name, topology) = (policy.name.clone(), policy.topology.clone());
             let size = u64::from(policy.size);
-            Some(WholeSubGroups { policy: policy_name, first, topology, size, wanted, tasks })
+            Some(RequiredSubGroups { policy: policy_name, first, topology, size, wanted, tasks })
         };
         cluster.jobs[job].sub_groups.iter().enumerate().filter_map(of).collect()
     }

@@ -9,7 +9,7 @@ use phalanx_framework::placement::NodeRanking;
 use super::{Figures, Inspection};
 use crate::gang::hyper_nodes;
 use crate::gang::sub_groups::WaitingSubGroups;
-use crate::network::{self, Lack, Room, WholeSubGroups};
+use crate::network::{self, Lack, RequiredSubGroups, Room};
 
 /// The HyperNode in which a job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ struct Asked {
     /// How many need nodes together.
     wanted: u64,
     /// The sub-groups that have to fit whole.
-    whole: Vec<WholeSubGroups>,
+    required: Vec<RequiredSubGroups>,
 }
 
 impl Domain {
@@ -106,8 +106,8 @@ impl Inspection<'_> {
         let lower = cluster.hyper_nodes.iter().map(|(_, it)| it.tier).filter(|lower| *lower < tier).max()?;
         let of_tier = cluster.hyper_nodes.iter().filter(|(_, it)| it.tier == lower);
         let allowed: Vec<HyperNodeId> = of_tier.map(|(id, _)| id).collect();
-        let whole = WaitingSubGroups::new(cluster, job, &tasks).whole_required(cluster, job);
-        let asked = Asked { wanted: tasks.len() as u64, tasks, allowed, whole };
+        let required = WaitingSubGroups::new(cluster, job, &tasks).required(cluster, job);
+        let asked = Asked { wanted: tasks.len() as u64, tasks, allowed, required };
         let rejected = self.rejected(job, &asked);
         let has_room = rejected.len() < asked.allowed.len();
         rejected.into_iter().next().filter(|_| !has_room)
@@ -117,21 +117,25 @@ impl Inspection<'_> {
         let cluster = self.cluster();
         let it = &cluster.jobs[job];
         let topology = it.topology.as_ref()?;
-        let placed = cluster.nodes_of(it.tasks.iter());
+        let waiting = self.those_that_wait(&it.tasks);
+        let placed = cluster.nodes_of(it.tasks.iter().filter(|task| !self.waits(**task)));
         let allowed = match cluster.domains_of(Some(topology), &placed).ok()? {
             Some(allowed) => allowed,
             None => cluster.domains_around(&placed, None),
         };
-        let waiting = self.pending(&it.tasks);
         let groups = WaitingSubGroups::new(cluster, job, &waiting);
         let wanted = hyper_nodes::wanted(cluster, job, &waiting, &groups);
-        let whole = groups.whole_required(cluster, job);
-        Some(Asked { tasks: waiting, allowed, wanted, whole })
+        let required = groups.required(cluster, job);
+        Some(Asked { tasks: waiting, allowed, wanted, required })
     }
 
-    fn pending(&self, tasks: &[TaskId]) -> Vec<TaskId> {
-        let waits = |task: &TaskId| self.cluster().tasks[*task].status == Status::Pending;
-        tasks.iter().copied().filter(waits).collect()
+    /// Those that wait; nodes that are kept for a repair do not change the reason, which came before them.
+    fn those_that_wait(&self, tasks: &[TaskId]) -> Vec<TaskId> {
+        tasks.iter().copied().filter(|task| self.waits(*task)).collect()
+    }
+
+    fn waits(&self, task: TaskId) -> bool {
+        matches!(self.cluster().tasks[task].status, Status::Pending | Status::Pipelined)
     }
 
     /// Of the sub-group that the reason names.
@@ -155,14 +159,14 @@ impl Inspection<'_> {
         allowed.retain(is_inside);
         let held = tasks.iter().filter(|task| cluster.tasks[**task].status.is_allocated()).count();
         let wanted = u64::from(policy.size).saturating_sub(held as u64).max(1);
-        Some(Asked { tasks: self.pending(&tasks), allowed, wanted, whole: Vec::new() })
+        Some(Asked { tasks: self.those_that_wait(&tasks), allowed, wanted, required: Vec::new() })
     }
 
     fn rejected(&self, job: JobId, asked: &Asked) -> Vec<RejectedDomain> {
         let (cluster, wanted) = (self.cluster(), asked.wanted);
         let mut placement = NodeRanking::new(0);
         let room = Room::in_cluster(cluster, &self.tiers, &mut placement, &asked.tasks, &[]);
-        let fits = network::fits(cluster, &room, &asked.whole, wanted);
+        let fits = network::fits(cluster, &room, &asked.required, wanted);
         let of = |id: &HyperNodeId| {
             let fits = fits(*id);
             (fits < wanted).then(|| (fits, room.lack(cluster, *id, wanted), *id))

@@ -1,7 +1,7 @@
 //! The scenarios under config/examples show what their README says.
 use serde_json::{Value, json};
 
-use crate::run::{count, phalanx};
+use crate::run::{count, phalanx, phalanx_in, repository};
 
 const CONF: &str = "config/helm-default.yaml";
 
@@ -110,4 +110,26 @@ fn every_example_has_a_readme_whose_commands_run() {
         }
     }
     assert!(commands >= 3);
+}
+
+/// A block such as `$ cd FOLDER`, `$ phalanx ARGUMENTS` and lines of what that prints, where `...` stands for others.
+#[test]
+fn what_a_page_shows_of_a_run_is_what_it_prints() {
+    let mut count = 0;
+    for page in std::fs::read_dir(repository().join("docs/how-to")).unwrap() {
+        let page = page.unwrap().path();
+        let Some(text) = std::fs::read_to_string(&page).ok() else { continue };
+        for block in text.split("```text\n$ cd ").skip(1) {
+            let mut lines = block.split("```").next().unwrap().lines();
+            let folder = repository().join(lines.next().unwrap());
+            let words: Vec<&str> = lines.next().unwrap().split_whitespace().skip(2).collect();
+            let printed = phalanx_in(&folder, &words, "").text().to_owned();
+            let mut found = printed.lines();
+            for line in lines.filter(|line| *line != "...") {
+                assert!(found.any(|one| one == line), "{}: {line}\n{printed}", page.display());
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 0, "no block");
 }

@@ -142,7 +142,9 @@ impl Outbox {
         match decision {
             Decision::Bind { job, pods } => {
                 self.unstarted.decided(job, &pods);
-                pods.into_iter().for_each(|binding| self.bind(binding, now));
+                for binding in pods {
+                    self.bind(binding, now);
+                }
             }
             Decision::Evict { pod, group, cause } => {
                 self.queue(Work::Evict(Eviction { pod, group, reason: Arc::clone(&cause.reason) }), now);

@@ -163,8 +163,8 @@ impl Comparison {
             (self.expected_starts.clone(), self.expected_pod_starts.clone());
         *self
             == Self {
-                added,
                 other_reasons,
+                added,
                 expected_starts,
                 expected_pod_starts,
                 summaries,
