@@ -169,17 +169,19 @@ mod tests {
         }
     }
 
-    /// The calls of `phalanx` in the blocks of commands of a page, with their words.
+    /// The calls of `phalanx` in the blocks of commands of a page, with their words; but for those with words that other
+    /// commands make. A variable is a number.
     fn calls(page: &str) -> Vec<Vec<String>> {
         let blocks = page.split("\n```").skip(1).step_by(2);
         let blocks = blocks.filter(|block| block.starts_with("sh\n") || block.starts_with("console\n"));
         let text: String = blocks.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
         let lines = text.lines().flat_map(|line| line.trim_start_matches("$ ").split(" | "));
-        let lines =
-            lines.flat_map(|line| line.split(" && ")).filter(|line| line.trim().starts_with("phalanx "));
+        let lines = lines.flat_map(|line| line.split(" && "));
+        let lines = lines.filter(|line| line.trim().starts_with("phalanx ") && !line.contains("$("));
         let words = |line: &str| shlex::split(line).unwrap_or_else(|| panic!("{line}"));
         let up_to_redirection = |words: Vec<String>| {
-            words.into_iter().take_while(|word| ![">", "2>", "<", "&"].contains(&word.as_str()))
+            let words = words.into_iter().take_while(|word| ![">", "2>", "<", "&"].contains(&word.as_str()));
+            words.map(|word| if word.starts_with('$') { "1".to_owned() } else { word })
         };
         lines.map(|line| up_to_redirection(words(line)).collect()).collect()
     }
@@ -197,6 +199,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert!(count >= 100, "{count} commands");
+        assert!(count >= 60, "{count} commands");
     }
 }
