@@ -122,7 +122,7 @@ pub(crate) const VOLCANO_PLUGINS: [&str; 24] = [
 pub(crate) const VOLCANO_ACTIONS: [&str; 8] =
     ["enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"];
 
-/// Arguments that earlier versions of Volcano read, of a plugin that is known here.
+/// Arguments that Volcano, or an earlier version of it, reads, and that are not supported here though their plugin is.
 const VOLCANO_ARGUMENTS: [(&str, &str); 5] = [
     ("plugin network-topology-aware", "hypernode.binpack.normal-pod"),
     ("plugin predicates", "predicate.GPUSharingEnable"),

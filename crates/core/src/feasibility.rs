@@ -99,7 +99,7 @@ impl FeasibilityBounds {
         ask: impl FnOnce(&mut Session<'_>, &mut FeasibilityBound, &mut Steps) -> Result<R, NoEviction>,
     ) -> Result<R, NoEviction> {
         let wants = Wants::of(session.cluster, demand);
-        let limited = session.chosen_nodes.is_some();
+        let limited = session.chosen_domain.is_some();
         let known = if limited { None } else { self.take(session.cluster, &wants, steps)? };
         let mut bound = match known {
             Some(kept) => {
@@ -323,9 +323,9 @@ fn rooms(cluster: &Cluster, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {
 
 impl Need {
     fn new(session: &mut Session<'_>, class: ClassId, tasks: u64) -> Self {
-        let Session { cluster, tiers, state, chosen_nodes, .. } = session;
+        let Session { cluster, tiers, state, chosen_domain, .. } = session;
         let admits = state.placement.admits(cluster, tiers, class);
-        let chosen = chosen_nodes.as_ref().and_then(|chosen| chosen.nodes.as_ref());
+        let chosen = chosen_domain.as_ref().and_then(|chosen| chosen.domain.nodes.as_ref());
         let may_go = |node: NodeId| is_within(chosen, node);
         let nodes = (0..cluster.nodes.bound()).map(NodeId::from_index);
         let admitted = nodes.map(|node| may_go(node) && admits(node)).collect();

@@ -20,20 +20,13 @@ use phalanx_cluster::{Cluster, HyperNodeId, NodeSet, within};
 use phalanx_framework::plugin::{NetworkOrder, Plugin};
 use phalanx_resource::Amounts;
 
-/// The nodes that the planner chose for a job.
+/// The domain that the planner chose for a job.
 #[derive(Clone, Debug)]
-pub(crate) struct ChosenNodes {
+pub(crate) struct ChosenDomain {
     pub(crate) job: JobId,
-    /// `None` for all nodes.
-    pub(crate) nodes: Option<NodeSet>,
-    /// They are within the network topology of the sub-group that is placed, not only of the job.
+    pub(crate) domain: Domain,
+    /// It is within the network topology of the sub-group that is placed, not only of the job.
     pub(crate) for_sub_group: bool,
-}
-
-impl ChosenNodes {
-    pub(crate) fn of_job(job: JobId, nodes: NodeSet) -> Self {
-        Self { job, nodes: Some(nodes), for_sub_group: false }
-    }
 }
 
 /// A domain in which tasks may be placed together.
@@ -91,13 +84,13 @@ impl Session<'_> {
             return None;
         }
         self.network_order()?;
-        let Some(chosen) = self.chosen_nodes.as_ref().filter(|chosen| chosen.job == job) else {
+        let Some(chosen) = self.chosen_domain.as_ref().filter(|chosen| chosen.job == job) else {
             return near_peers(self.cluster, job, task);
         };
         if chosen.for_sub_group {
-            return chosen.nodes.clone();
+            return chosen.domain.nodes.clone();
         }
-        within(chosen.nodes.clone(), near_sub_group(self.cluster, job, task))
+        within(chosen.domain.nodes.clone(), near_sub_group(self.cluster, job, task))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::backlog::IndexScans;
 use crate::decision::{Decision, Prepare};
-use crate::network::ChosenNodes;
+use crate::network::ChosenDomain;
 use crate::searches::{PlacementBudget, SearchTime};
 use crate::state::SchedulerState;
 use crate::statement::{Operation, Statement};
@@ -60,7 +60,7 @@ pub struct Session<'w> {
     /// What is left in this cycle of the time for searches of all kinds.
     pub(crate) search_time: SearchTime,
     /// The nodes that the planner chose for the job that it plans, if the job has a network topology or sub-groups.
-    pub(crate) chosen_nodes: Option<ChosenNodes>,
+    pub(crate) chosen_domain: Option<ChosenDomain>,
     /// There was no time for the search of a job.
     pub(crate) cut_short: bool,
     /// A job was admitted, or fell back to Pending, after the action ran that looks at such jobs: the next cycle follows
@@ -95,7 +95,7 @@ impl<'w> Session<'w> {
             decisions: Vec::new(),
             placement_budget: PlacementBudget::new(),
             search_time: SearchTime::new(outside.stopwatch),
-            chosen_nodes: None,
+            chosen_domain: None,
             cut_short: false,
             changed_late: false,
             allocate_done: !conf.has_action("allocate"),

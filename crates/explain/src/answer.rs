@@ -139,7 +139,10 @@ fn job_facts(
     let lack = told.lack.clone().or_else(|| inspection.lack_beyond_all(id));
     let members = members(&told);
     let kept = inspection.reservation(id);
-    let found = if members.will_run() && !kept.as_ref().is_some_and(|kept| kept.repair) {
+    // Whether the nodes that are kept for a repair come free is not known.
+    let is_repair = kept.as_ref().is_some_and(|kept| kept.repair);
+    let will_run = members.missing > 0 && members.nominated >= members.missing && !is_repair;
+    let found = if will_run {
         Remedies::default()
     } else {
         change::remedies(snapshot, id, &GroupReport { lack, ..told.clone() }, patience)
@@ -167,6 +170,7 @@ fn job_facts(
         why: why(inspection, snapshot, id, told),
         reservation,
         expected_start: None,
+        will_run,
         remedies,
         admission,
     }

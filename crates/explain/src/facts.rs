@@ -143,6 +143,9 @@ pub struct JobFacts {
     /// When it would start without any change, where run times are known, and what that assumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start: Option<String>,
+    /// All that it lacks has nominated nodes, where room is being freed: it needs no change to run.
+    #[serde(default)]
+    pub will_run: bool,
     /// The smallest changes that would let it run.
     pub remedies: Remedies,
     /// Of a PodGroup that waits to be admitted and has no pods, as far as is known: the smallest changes with which it
@@ -180,11 +183,6 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl Members {
-    /// All that it lacks has nominated nodes, where room is being freed.
-    pub(crate) fn will_run(&self) -> bool {
-        self.missing > 0 && self.nominated >= self.missing
-    }
-
     /// The gang runs, and more of its pods wait.
     pub(crate) fn grow(&self) -> bool {
         self.placed > 0 && self.missing == 0 && self.waiting > 0

@@ -165,7 +165,7 @@ fn job_lines(job: &JobFacts, names: usize) -> Vec<String> {
     lines.extend(sub_groups(&job.sub_groups, names));
     lines.extend(job.reservation.iter().map(reservation));
     lines.extend(job.expected_start.iter().map(|start| format!("  {start}")));
-    if members.will_run() && !job.reservation.as_ref().is_some_and(|kept| kept.repair) {
+    if job.will_run {
         lines.push("It will run once that room is free: no change is needed".to_owned());
     }
     let grows = members.grow();

@@ -4,6 +4,7 @@
 //! decisions as the real one would, and kubelets start, finish and remove pods.
 mod admission;
 mod agenda;
+mod amounts_without_effect;
 mod api_server;
 mod arrivals;
 mod bad_input;
@@ -16,7 +17,6 @@ mod defaults;
 mod document;
 mod explain;
 mod gang;
-mod idle_amounts;
 mod json;
 mod kind;
 mod list;

@@ -10,11 +10,11 @@ use phalanx_cache::{Invalid, Names};
 use phalanx_cluster::event::{Contradiction, ControllerRef, PodPhase, PodRef};
 use serde_json::{Map, Value};
 
+use crate::amounts_without_effect;
 use crate::api_server::SimulatedPod;
 use crate::bad_input::{BadInput, Refused};
 use crate::document::Document;
 use crate::gang;
-use crate::idle_amounts;
 use crate::kind::{Controlled, Kind, Sort};
 use crate::list;
 use crate::manifests::{ControlledObject, Entry, Object};
@@ -387,9 +387,10 @@ impl Reader {
                 .collect::<Vec<_>>(),
         );
         wrong.extend(unknown.iter().filter_map(|unknown| self.unknown_field(place, kind, label, unknown)));
-        for path in idle_amounts::find(kind, &value) {
-            self.notes
-                .odd(kind, &path, idle_amounts::problem(kind), |problem| place.fault(label, &path, problem));
+        for path in amounts_without_effect::find(kind, &value) {
+            self.notes.odd(kind, &path, amounts_without_effect::problem(kind), |problem| {
+                place.fault(label, &path, problem)
+            });
         }
         if wrong.is_empty() {
             wrong.extend(self.schemas.broken_topology_rules(kind, &value));

@@ -61,7 +61,8 @@ impl TopologyFault {
     pub(super) fn text(&self, dims: &Dims) -> String {
         match self {
             TopologyFault::NoPlugin => {
-                "networkTopology of mode hard needs plugin network-topology-aware in scheduler.conf, with its enabledHyperNodeGradient"
+                "networkTopology of mode hard needs plugin network-topology-aware in scheduler.conf, with its \
+                 enabledHyperNodeGradient"
                     .to_owned()
             }
             TopologyFault::NoTierName { name, known } if known.is_empty() => {

@@ -33,7 +33,7 @@ use crate::failed_searches::SearchKey;
 use crate::feasibility::FeasibilityBounds;
 use crate::gang::sub_groups::{Part, WaitingSubGroups};
 use crate::gang::{TaskQueue, hyper_nodes, repair, takeover};
-use crate::network::{ChosenNodes, Domain, Room, RoomOf};
+use crate::network::{Domain, Room, RoomOf};
 use crate::order::{self, JobsByQueue};
 use crate::plan::{self, Plan};
 use crate::reservation;
@@ -339,10 +339,11 @@ impl EvictionPlanner {
         for domains in tiers {
             let mut best: Option<(PlanCost, Plan)> = None;
             for domain in domains {
-                let nodes = domain.nodes;
-                session.chosen_nodes = nodes.map(|nodes| ChosenNodes::of_job(preemptor.job, nodes));
+                if domain.hyper_node.is_some() {
+                    hyper_nodes::choose(session, preemptor.job, &domain, false);
+                }
                 let planned = self.plan_in_domain(session, preemptor);
-                session.chosen_nodes = None;
+                session.chosen_domain = None;
                 match planned {
                     Ok(plan) => {
                         let cost = PlanCost::of(session.cluster, &plan);

@@ -12,7 +12,7 @@ use crate::gang::backtracking;
 use crate::gang::domain::Choice;
 use crate::gang::hyper_nodes::{self, Enough, Placing, Shortfall};
 use crate::gang::sub_groups::{Part, WaitingSubGroups};
-use crate::network::{Domain, Room, RoomOf};
+use crate::network::{Room, RoomOf};
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::steps::Steps;
@@ -319,9 +319,8 @@ impl Preemptor {
         steps.spend(self.tasks.len())?;
         let session = statement.session();
         steps.scan(session.cluster.nodes.len() * session.cluster.sub_groups(self.job).len())?;
-        let chosen = session.chosen_nodes.clone();
-        let nodes = chosen.as_ref().and_then(|chosen| chosen.nodes.clone());
-        let domain = Domain { hyper_node: None, nodes };
+        let chosen = session.chosen_domain.clone();
+        let domain = chosen.as_ref().map(|chosen| chosen.domain.clone()).unwrap_or_default();
         let room = Room::for_none(statement.session(), RoomOf::FutureIdle);
         let groups = WaitingSubGroups::new(statement.session().cluster, self.job, &self.tasks);
         let placing = Placing { job: self.job, room: &room, groups: &groups, enough: Enough::Whole };
@@ -332,7 +331,7 @@ impl Preemptor {
             &self.tasks,
             &mut Shortfall::default(),
         );
-        statement.session().chosen_nodes = chosen;
+        statement.session().chosen_domain = chosen;
         *placed = self.placed(statement.session().cluster);
         Ok(rest.unwrap_or_default())
     }

@@ -39,12 +39,12 @@ impl Fill {
                 return true;
             }
         }
-        let chosen = statement.session().chosen_nodes.clone();
-        if let (Some(chosen), Some(nodes)) = (&mut statement.session().chosen_nodes, &domain.nodes) {
-            chosen.nodes = Some(nodes.clone());
+        let chosen = statement.session().chosen_domain.clone();
+        if let (Some(chosen), Some(_)) = (&mut statement.session().chosen_domain, domain.hyper_node) {
+            chosen.domain = domain.clone();
         }
         let enough = self.place(statement, tasks);
-        statement.session().chosen_nodes = chosen;
+        statement.session().chosen_domain = chosen;
         enough
     }
 
@@ -79,17 +79,9 @@ fn below(session: &Session<'_>, room: &Room, domain: &Domain) -> Vec<(u64, Hyper
         return Vec::new();
     }
     let hyper_nodes = &session.cluster.hyper_nodes;
-    let below: Vec<HyperNodeId> = if let Some(id) = domain.hyper_node {
-        hyper_nodes.get(id).children.clone()
-    } else {
-        let is_in = |id: HyperNodeId| domain.holds(session.cluster, id);
-        let is_top = |parent: Option<HyperNodeId>| parent.is_none_or(|parent| !is_in(parent));
-        let top = hyper_nodes.iter().filter(|(id, it)| is_top(it.parent) && is_in(*id));
-        top.map(|(id, _)| id).collect()
+    let below: Vec<HyperNodeId> = match domain.hyper_node {
+        Some(id) => hyper_nodes.get(id).children.clone(),
+        None => hyper_nodes.iter().filter(|(_, it)| it.parent.is_none()).map(|(id, _)| id).collect(),
     };
-    let with_room = |id: HyperNodeId| {
-        let fits = if domain.holds(session.cluster, id) { room.on(id) } else { 0 };
-        (fits > 0).then_some((fits, id))
-    };
-    below.into_iter().filter_map(with_room).collect()
+    below.into_iter().map(|id| (room.on(id), id)).filter(|(fits, _)| *fits > 0).collect()
 }

@@ -32,7 +32,7 @@ pub(super) fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue)
             count_placed(statement.session(), &tasks) > before
         })
     });
-    statement.session().chosen_nodes = None;
+    statement.session().chosen_domain = None;
     plan::commit(statement, job, &Arc::default());
     let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
     let waits = (!grew && reserved > 0).then_some(Refusal::Reserved(reserved));

@@ -14,7 +14,7 @@ use super::backtracking::{self, Until};
 use super::fill::Fill;
 use super::sub_groups::{LackingSubGroup, WaitingSubGroups};
 use super::{Goal, Request};
-use crate::network::{self, ChosenNodes, Domain, Room, RoomOf, Together};
+use crate::network::{self, ChosenDomain, Domain, Room, RoomOf, Together};
 use crate::session::Session;
 use crate::statement::Statement;
 
@@ -343,8 +343,8 @@ fn not_placed(session: &mut Session<'_>, task: TaskId, domain: &Domain) -> Refus
 }
 
 /// Leaves the nodes of a domain to the job.
-pub(super) fn choose(session: &mut Session<'_>, job: JobId, domain: &Domain, for_sub_group: bool) {
-    session.chosen_nodes = Some(ChosenNodes { job, nodes: domain.nodes.clone(), for_sub_group });
+pub(crate) fn choose(session: &mut Session<'_>, job: JobId, domain: &Domain, for_sub_group: bool) {
+    session.chosen_domain = Some(ChosenDomain { job, domain: domain.clone(), for_sub_group });
 }
 
 /// Whether a gang is placed by HyperNodes.

@@ -92,7 +92,7 @@ impl<'q> GangPlanner<'q> {
         let planned = [Goal::Start, Goal::Reserve]
             .into_iter()
             .find_map(|goal| self.find_in_domains(statement, Request { job: self.job, goal }));
-        statement.session().chosen_nodes = None;
+        statement.session().chosen_domain = None;
         if self.turn.is_some() {
             let Session { search_time, placement_budget, .. } = statement.session();
             search_time.end(placement_budget.budget());
@@ -106,7 +106,7 @@ impl<'q> GangPlanner<'q> {
         if !hyper_nodes::applies(statement.session(), self.job) {
             return self.find(statement, request);
         }
-        statement.session().chosen_nodes = None;
+        statement.session().chosen_domain = None;
         let planned = [&RESERVED, &HYPER_NODES]
             .into_iter()
             .find_map(|strategy| self.attempt(statement, strategy, request, &[]));
@@ -124,7 +124,7 @@ impl<'q> GangPlanner<'q> {
                 return planned;
             }
         }
-        statement.session().chosen_nodes = None;
+        statement.session().chosen_domain = None;
         let candidates = takeover::candidates(statement.session(), self.job);
         self.take_over(statement, &HYPER_NODES, request, &candidates)
     }
@@ -156,7 +156,7 @@ impl<'q> GangPlanner<'q> {
             })
         };
         let found = self.domains.iter().find_map(&mut find_in);
-        statement.session().chosen_nodes = None;
+        statement.session().chosen_domain = None;
         // A gang without sub-groups is told by the strategies that come next.
         let has_sub_groups = !statement.session().cluster.jobs[self.job].sub_groups.is_empty();
         self.fault = shortfall.into_refusal().filter(|_| has_sub_groups);

@@ -69,7 +69,7 @@ fn reserve(session: &mut Session<'_>, job: JobId) -> Option<Vec<NodeId>> {
         let domains = hyper_nodes::domains(session, job, &tasks, &groups, &room).ok()?;
         hyper_nodes::tried(session.cluster, domains)
     } else {
-        vec![Domain { hyper_node: None, nodes: None }]
+        vec![Domain::default()]
     };
     let all = kept_for_repairs(statement.session());
     let lacking = domains.into_iter().find_map(|domain| {
@@ -80,7 +80,7 @@ fn reserve(session: &mut Session<'_>, job: JobId) -> Option<Vec<NodeId>> {
             is_kept.then_some(kept.lacking)
         })
     });
-    statement.session().chosen_nodes = None;
+    statement.session().chosen_domain = None;
     let lacking = lacking?;
     statement.commit(&Arc::default());
     Some(lacking)

@@ -1,9 +1,9 @@
 //! What the sub-groups of a gang lack, and which of them come first.
 //!
 //! The pods that a sub-group lacks get nodes together or not at all. Sub-groups that `minSubGroups` requires come
-//! first: of those of an entry the ones that lack the fewest pods. They are placed by size: those that have pods with
-//! nodes, which leave them no choice of a HyperNode, then the larger before the smaller. Pods beyond `subGroupSize` are placed like pods of no
-//! sub-group, once their sub-group is whole.
+//! first: of those of an entry the ones that lack the fewest pods. Among these, sub-groups with pods that have nodes come
+//! before others, since they have the least choice of a HyperNode, and larger ones before smaller ones. Pods beyond
+//! `subGroupSize` are placed like pods of no sub-group, once their sub-group is whole.
 use std::cmp::Reverse;
 use std::sync::Arc;
 

@@ -117,7 +117,7 @@ impl Inspection<'_> {
         let cluster = self.cluster();
         let it = &cluster.jobs[job];
         let topology = it.topology.as_ref()?;
-        let waiting = self.those_that_wait(&it.tasks);
+        let waiting = self.waiting_tasks(&it.tasks);
         let placed = cluster.nodes_of(it.tasks.iter().filter(|task| !self.waits(**task)));
         let allowed = match cluster.domains_of(Some(topology), &placed).ok()? {
             Some(allowed) => allowed,
@@ -129,8 +129,8 @@ impl Inspection<'_> {
         Some(Asked { tasks: waiting, allowed, wanted, required })
     }
 
-    /// Those that wait; nodes that are kept for a repair do not change the reason, which came before them.
-    fn those_that_wait(&self, tasks: &[TaskId]) -> Vec<TaskId> {
+    /// The tasks that wait, with reserved nodes or without: nodes that are kept for a repair do not change the reason.
+    fn waiting_tasks(&self, tasks: &[TaskId]) -> Vec<TaskId> {
         tasks.iter().copied().filter(|task| self.waits(*task)).collect()
     }
 
@@ -159,7 +159,7 @@ impl Inspection<'_> {
         allowed.retain(is_inside);
         let held = tasks.iter().filter(|task| cluster.tasks[**task].status.is_allocated()).count();
         let wanted = u64::from(policy.size).saturating_sub(held as u64).max(1);
-        Some(Asked { tasks: self.those_that_wait(&tasks), allowed, wanted, required: Vec::new() })
+        Some(Asked { tasks: self.waiting_tasks(&tasks), allowed, wanted, required: Vec::new() })
     }
 
     fn rejected(&self, job: JobId, asked: &Asked) -> Vec<RejectedDomain> {

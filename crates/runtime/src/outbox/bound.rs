@@ -26,7 +26,7 @@ impl Outbox {
             }
             Reply::Gone(message) => BindFailure { message: message.into(), fault: BindFault::Gone },
             // The pod is gone: it is not read again.
-            _ if !self.writes.is_binding(&uid) => return Vec::new(),
+            _ if !self.writes.is_binding(&uid) => return self.give_up_others(std::iter::once(&*uid)),
             other => {
                 let Some(message) = self.not_bound(job, binding, other, now) else { return Vec::new() };
                 self.note(Note::failed_scheduling(&binding.pod, &message, now), now);

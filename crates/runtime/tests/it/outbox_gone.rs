@@ -79,8 +79,13 @@ fn a_gang_of_which_no_pod_is_bound_is_given_up_as_a_whole() {
     }
     let mut outbox = decided();
     outbox.next(now).unwrap();
-    let given_up = given_up(&outbox.gone(&node_gone, now));
-    assert!(!given_up.contains(&node) && given_up.len() == 1, "{given_up:?}");
+    let told = given_up(&outbox.gone(&node_gone, now));
+    assert!(!told.contains(&node) && told.len() == 1, "{told:?}");
+    // The one on its way is refused, and its pod is gone.
+    let mut outbox = decided();
+    let first = outbox.next(now).unwrap();
+    assert_eq!(outbox.gone(&[gone("a-0")], now), []);
+    assert_eq!(given_up(&outbox.done(first, refused(), now)), [other("a-1"), other("a-2")]);
 }
 
 #[test]

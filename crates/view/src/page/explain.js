@@ -59,7 +59,7 @@ function unfound({ found, unfinished, tried }) {
   return tried && found.length === 0 ? [['No change was found: no single one, and no two or three together']] : [];
 }
 
-function ofJob({ place, queue, domain, why, remedies, admission, members }) {
+function ofJob({ place, queue, domain, why, willRun, remedies, admission, members }) {
   const [first, rest] = [(at) => `number ${at.at} of ${at.of}`, (count) => count > 0 ? ` and ${count} more` : ''];
   const would = (what, of) => [what + (of.alone ? ', if no other job waited' : ''), [...of.found.map((remedy) => [remedy.text]), ...unfound(of)]];
   const within = (held) => (held.withinQueue ? ' in queue ' + held.withinQueue : '') + (held.reserved ? ', reserved for nominated pods' : '');
@@ -68,6 +68,7 @@ function ofJob({ place, queue, domain, why, remedies, admission, members }) {
   return [
     ['Place', place ? [[`${first(place)} waiting in queue ${queue.name}`, queue.place && queue.place.of > 1 ? `; its queue is ${first(queue.place)}` : '']] : []],
     ['Stopped at', why.gate ? [[GATES[why.gate] || why.gate]] : []],
+    ['It will run', willRun ? [['once the room on its nominated nodes is free: no change is needed']] : []],
     ...(admission ? [would('It would be admitted', admission)] : []),
     would(members.placed > 0 && members.missing === 0 ? 'More of these would run' : 'It would run', remedies),
     ['Held by', why.holders.map((held) => [`${held.resource}${within(held)}: `, [...each(held.queues, held.resource, 'queue '), ...foreign(held)].join(', '),
