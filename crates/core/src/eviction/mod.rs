@@ -15,6 +15,7 @@
 //!
 //! Searches are counted in steps, and an action has a number of steps and a time in a cycle. Jobs that had no turn go
 //! first in the next cycle. Searches that failed are remembered in [`failed_searches`](crate::failed_searches).
+mod domains;
 pub(crate) mod dry_run;
 mod mode;
 pub(crate) mod potential_victims;
@@ -33,7 +34,6 @@ use crate::failed_searches::SearchKey;
 use crate::feasibility::FeasibilityBounds;
 use crate::gang::sub_groups::{Part, WaitingSubGroups};
 use crate::gang::{TaskQueue, hyper_nodes, repair, takeover};
-use crate::network::{Domain, Room, RoomOf};
 use crate::order::{self, JobsByQueue};
 use crate::plan::{self, Plan};
 use crate::reservation;
@@ -46,7 +46,7 @@ use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
 use phalanx_cluster::{Cluster, Status};
-use phalanx_framework::plugin::{EvictionKind, NetworkOrder};
+use phalanx_framework::plugin::EvictionKind;
 use potential_victims::PotentialVictims;
 use preemptor::Preemptor;
 
@@ -304,22 +304,6 @@ impl EvictionPlanner {
     }
 }
 
-/// What a plan costs. The fields are compared in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct PlanCost {
-    /// The priority of the most important victim; `None` without victims.
-    priority: Option<i32>,
-    pods: usize,
-}
-
-impl PlanCost {
-    fn of(cluster: &Cluster, plan: &Plan) -> Self {
-        let jobs = plan.victims.iter().filter_map(|task| cluster.tasks[*task].job);
-        let priority = jobs.map(|job| cluster.jobs[job].priority).max();
-        Self { priority, pods: plan.victims.len() }
-    }
-}
-
 /// Why there is no plan for a preemptor.
 struct PlanFailure {
     why: NoEviction,
@@ -328,34 +312,19 @@ struct PlanFailure {
 }
 
 impl EvictionPlanner {
-    /// Finds victims for a preemptor and places for its tasks, and changes nothing. For a gang with a network
-    /// topology, HyperNodes are tried by tier; of those of a tier, the one counts whose victims matter least.
+    /// Finds victims for a preemptor and places for its tasks, and changes nothing. For a gang with a network topology
+    /// one HyperNode after the other is tried.
     fn plan(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<Plan, PlanFailure> {
         let mut failure = None;
-        let domains = eviction_domains(session, preemptor);
-        let tier = |domain: &Domain| domain.hyper_node.map(|id| session.cluster.hyper_nodes.get(id).tier);
-        let tiers: Vec<Vec<Domain>> =
-            domains.chunk_by(|a, b| tier(a) == tier(b)).map(<[Domain]>::to_vec).collect();
-        for domains in tiers {
-            let mut best: Option<(PlanCost, Plan)> = None;
-            for domain in domains {
-                if domain.hyper_node.is_some() {
-                    hyper_nodes::choose(session, preemptor.job, &domain, false);
-                }
-                let planned = self.plan_in_domain(session, preemptor);
-                session.chosen_domain = None;
-                match planned {
-                    Ok(plan) => {
-                        let cost = PlanCost::of(session.cluster, &plan);
-                        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                            best = Some((cost, plan));
-                        }
-                    }
-                    Err(why) => failure = failure.or(Some(why)),
-                }
+        for domain in domains::of(session, preemptor) {
+            if domain.hyper_node.is_some() {
+                hyper_nodes::choose(session, preemptor.job, &domain, false);
             }
-            if let Some((_, plan)) = best {
-                return Ok(plan);
+            let planned = self.plan_in_domain(session, preemptor);
+            session.chosen_domain = None;
+            match planned {
+                Ok(plan) => return Ok(plan),
+                Err(why) => failure = failure.or(Some(why)),
             }
         }
         let none = || PlanFailure { why: NoEviction::TooLarge, steps: Some(0) };
@@ -402,27 +371,6 @@ impl EvictionPlanner {
             NoEviction::NotFound(untried, _) => NoEviction::NotFound(untried, explain()),
             _ => why,
         }
-    }
-}
-
-/// The domains in which victims are looked for, by tier: those with room once all pods that may be evicted are gone.
-fn eviction_domains(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Domain> {
-    let has_topology = session.cluster.jobs[preemptor.job].topology.is_some();
-    let most = session.network_order().map(NetworkOrder::eviction_domains_max).filter(|_| has_topology);
-    let Some(most) = most else { return vec![Domain::default()] };
-    let mut gone: Vec<TaskId> =
-        potential_victims::each(session, preemptor).into_iter().map(|it| it.0).collect();
-    gone.retain(|task| potential_victims::may_go(session, preemptor.mode, *task));
-    let Preemptor { job, tasks, .. } = preemptor;
-    let room = Room::after_evictions(session, tasks, &gone);
-    let groups = WaitingSubGroups::new(session.cluster, *job, tasks);
-    if let Ok(domains) = hyper_nodes::domains(session, *job, tasks, &groups, &room) {
-        hyper_nodes::best_of_each_tier(session.cluster, domains, most)
-    } else {
-        // None can be freed: the search in one that is large enough tells why.
-        let room = Room::new(session, tasks, RoomOf::Allocatable);
-        let large = hyper_nodes::domains(session, *job, tasks, &groups, &room).unwrap_or_default();
-        large.into_iter().take(1).collect()
     }
 }
 
