@@ -237,13 +237,18 @@ pub enum Untried {
     Sets,
     /// Not every way to place the gang was tried, because there are too many.
     Ways,
+    /// So many HyperNodes of each tier were tried, and there are more.
+    HyperNodes(usize),
 }
 
 impl Untried {
-    fn text(self) -> &'static str {
+    fn text(self) -> String {
         match self {
-            Untried::Sets => "not every set of them was tried",
-            Untried::Ways => "not every way to place it was tried",
+            Untried::Sets => "not every set of them was tried".into(),
+            Untried::Ways => "not every way to place it was tried".into(),
+            Untried::HyperNodes(tried) => format!(
+                "{tried} HyperNode(s) of each tier were tried (hypernode.gradient.evict.max-hypernodes)"
+            ),
         }
     }
 }

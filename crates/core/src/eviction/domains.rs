@@ -17,11 +17,19 @@ use crate::gang::sub_groups::WaitingSubGroups;
 use crate::network::{Domain, Room, RoomOf};
 use crate::session::Session;
 
+/// Domains in the order in which they are tried.
+pub(super) struct EvictionDomains {
+    pub(super) domains: Vec<Domain>,
+    /// The most HyperNodes of a tier that are tried, where others are left out.
+    pub(super) left_out: Option<usize>,
+}
+
 /// Those with room once all pods that may be evicted are gone; all nodes for a preemptor without a network topology.
-pub(super) fn of(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Domain> {
+pub(super) fn of(session: &mut Session<'_>, preemptor: &Preemptor) -> EvictionDomains {
+    let all = |domains| EvictionDomains { domains, left_out: None };
     let has_topology = session.cluster.jobs[preemptor.job].topology.is_some();
     let most = session.network_order().map(NetworkOrder::eviction_domains_max).filter(|_| has_topology);
-    let Some(most) = most else { return vec![Domain::default()] };
+    let Some(most) = most else { return all(vec![Domain::default()]) };
     let mut gone: Vec<TaskId> =
         potential_victims::each(session, preemptor).into_iter().map(|it| it.0).collect();
     gone.retain(|task| potential_victims::may_go(session, preemptor.mode, *task));
@@ -39,12 +47,15 @@ pub(super) fn of(session: &mut Session<'_>, preemptor: &Preemptor) -> Vec<Domain
             Some(id) => (tier(id), victims.least(session.cluster, id, &request)),
             None => (u32::MAX, Victims::default()),
         });
-        hyper_nodes::best_of_each_tier(session.cluster, domains, most)
+        let with_room = domains.len();
+        let domains = hyper_nodes::best_of_each_tier(session.cluster, domains, most);
+        let left_out = (domains.len() < with_room).then_some(most);
+        EvictionDomains { domains, left_out }
     } else {
         // None can be freed: the search in one that is large enough tells why.
         let room = Room::new(session, tasks, RoomOf::Allocatable);
         let large = hyper_nodes::domains(session, *job, tasks, &groups, &room).unwrap_or_default();
-        large.into_iter().take(1).collect()
+        all(large.into_iter().take(1).collect())
     }
 }
 

@@ -40,8 +40,9 @@ use crate::reservation;
 use crate::searches::{SearchTime, Turn};
 use crate::session::Session;
 use crate::steps::Steps;
+use domains::EvictionDomains;
 pub(crate) use mode::{EvictionMode, WHOLE};
-use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
+use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal, Untried};
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::search_budget::Cut;
@@ -316,7 +317,8 @@ impl EvictionPlanner {
     /// one HyperNode after the other is tried.
     fn plan(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<Plan, PlanFailure> {
         let mut failure = None;
-        for domain in domains::of(session, preemptor) {
+        let EvictionDomains { domains, left_out } = domains::of(session, preemptor);
+        for domain in domains {
             if domain.hyper_node.is_some() {
                 hyper_nodes::choose(session, preemptor.job, &domain, false);
             }
@@ -328,7 +330,14 @@ impl EvictionPlanner {
             }
         }
         let none = || PlanFailure { why: NoEviction::TooLarge, steps: Some(0) };
-        Err(failure.unwrap_or_else(none))
+        let mut failure = failure.unwrap_or_else(none);
+        failure.why = match (failure.why, left_out) {
+            (NoEviction::NotEnough(told), Some(most)) => {
+                NoEviction::NotFound(Untried::HyperNodes(most), told)
+            }
+            (why, _) => why,
+        };
+        Err(failure)
     }
 
     fn plan_in_domain(
