@@ -123,8 +123,7 @@ pub(crate) const VOLCANO_ACTIONS: [&str; 8] =
     ["enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"];
 
 /// Arguments that Volcano, or an earlier version of it, reads, and that are not supported here though their plugin is.
-const VOLCANO_ARGUMENTS: [(&str, &str); 5] = [
-    ("plugin network-topology-aware", "hypernode.binpack.normal-pod"),
+const VOLCANO_ARGUMENTS: [(&str, &str); 4] = [
     ("plugin predicates", "predicate.GPUSharingEnable"),
     ("plugin predicates", "predicate.GPUNumberEnable"),
     ("plugin predicates", "predicate.ProportionalEnable"),

@@ -22,8 +22,8 @@ pub use parts::{
     TaskRules, VictimGuard, Warnings,
 };
 pub use rules::{
-    Attribute, NodeFilter, NodeRules, NodeScorer, ResourceFilter, ResourceScorer, TopologyFilter,
-    TopologyScorer, Values,
+    Attribute, HyperNodeScorer, NodeFilter, NodeRules, NodeScorer, ResourceFilter, ResourceScorer,
+    TopologyFilter, TopologyScorer, Values,
 };
 
 /// A plugin's answer in a vote.

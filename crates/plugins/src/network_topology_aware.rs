@@ -2,15 +2,22 @@
 //!
 //! Score of a HyperNode, over the resources that the pods request and that have a weight: `sum(w * (used + requested) /
 //! allocatable) / sum(w) * 100 * weight`; 0 where one of them does not fit. Of the HyperNodes of one tier with room for
-//! the pods, the one with the highest score is taken. Source: Volcano's plugin `network-topology-aware`. Differences:
-//! of equal HyperNodes the first by name is taken; pods without a network topology are not packed by HyperNode: with each
-//! pod that is placed, the score of all nodes of its HyperNodes would change, for each class of pods. So
-//! `hypernode.binpack.normal-pod.*` are not supported.
+//! the pods, the one with the highest score is taken; of equal ones the first by name.
+//!
+//! Score of a node for a pod: the mean of the scores of its HyperNodes for this pod, weighted by `fading ^ (tier - 1)`;
+//! where the node is in no HyperNode of a tier, that tier counts with the full score. So pods without a network topology
+//! fill one HyperNode after the other, and nodes in no HyperNode first. Pods of gangs with a network topology have no
+//! such score: they get their HyperNode before their nodes.
+//!
+//! Source: Volcano's plugin `network-topology-aware`.
 use phalanx_resource::{Amounts, DimId};
 
-use phalanx_cluster::{Cluster, NodeSums};
+use phalanx_cluster::id::TaskId;
+use phalanx_cluster::{Cluster, HyperNodeId, NodeSums};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
-use phalanx_framework::plugin::{NetworkOrder, Plugin, PluginContext, PluginDef};
+use phalanx_framework::plugin::{
+    HyperNodeScorer, NetworkOrder, NodeRules, Plugin, PluginContext, PluginDef, TaskRules,
+};
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "network-topology-aware",
@@ -22,6 +29,7 @@ pub(super) const DEF: PluginDef = PluginDef {
 
 /// HyperNodes of each tier that are tried at most when pods have to be evicted.
 const EVICTION_DOMAINS: i64 = 8;
+const FADING: f64 = 0.8;
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
     ArgSpec { name, kind, default, doc }
@@ -39,6 +47,18 @@ const ARGS: &[ArgSpec] = &[
     ),
     arg("hypernode.binpack.resources.*", ArgKind::WEIGHT, "1", "Weight of the resource of this name."),
     arg(
+        "hypernode.binpack.normal-pod.enable",
+        ArgKind::Bool,
+        "true",
+        "Whether nodes get a score by how full their HyperNodes are.",
+    ),
+    arg(
+        "hypernode.binpack.normal-pod.fading",
+        ArgKind::Float(&[Rule::at_least(0)]),
+        "0.8",
+        "What the weight of a tier in that score is multiplied by for the next tier; with 0 only tier 1 counts.",
+    ),
+    arg(
         "hypernode.gradient.evict.max-hypernodes",
         ArgKind::POSITIVE_WEIGHT,
         "8",
@@ -48,8 +68,12 @@ const ARGS: &[ArgSpec] = &[
 
 struct NetworkTopologyAware {
     honours: bool,
+    /// Whether HyperNodes get a score.
+    orders: bool,
     weight: i64,
     resources: Vec<(String, i64)>,
+    /// How tiers fade in the score of a node; `None` where nodes get none.
+    fading: Option<f64>,
     eviction_domains: usize,
 }
 
@@ -65,11 +89,18 @@ impl NetworkTopologyAware {
             let weight = weight(&format!("hypernode.binpack.resources.{name}"));
             resources.push((name, weight));
         }
+        let fading = args.float("hypernode.binpack.normal-pod.fading", FADING);
         let most = args.weight("hypernode.gradient.evict.max-hypernodes", EVICTION_DOMAINS);
         Self {
             honours: opening.flags.on(Flag::HyperNodeGradient),
-            weight: if opening.flags.on(Flag::HyperNodeOrder) { weight("weight") } else { 0 },
+            weight: weight("weight"),
+            orders: opening.flags.on(Flag::HyperNodeOrder),
             resources,
+            fading: args.bool("hypernode.binpack.normal-pod.enable", true).then_some(if fading >= 0.0 {
+                fading
+            } else {
+                FADING
+            }),
             eviction_domains: (if most > 0 { most } else { EVICTION_DOMAINS }) as usize,
         }
     }
@@ -79,28 +110,103 @@ impl Plugin for NetworkTopologyAware {
     fn network_order(&self) -> Option<&dyn NetworkOrder> {
         self.honours.then_some(self as &dyn NetworkOrder)
     }
+
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        (self.fading.is_some() && self.weight > 0).then_some(self as &dyn TaskRules)
+    }
 }
 
-impl NetworkOrder for NetworkTopologyAware {
-    fn scorer(&self, cluster: &Cluster, request: &Amounts) -> Box<dyn Fn(&NodeSums) -> f64> {
+impl TaskRules for NetworkTopologyAware {
+    /// Tells pods that are packed from those of gangs with a network topology.
+    fn scope(&self, cluster: &Cluster, task: TaskId) -> u64 {
+        let asks_topology = || {
+            let job = cluster.tasks[task].job;
+            job.is_some_and(|job| cluster.jobs[job].asks_topology())
+        };
+        u64::from(!cluster.hyper_nodes.is_empty() && !asks_topology())
+    }
+
+    fn task_scorers(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
+        let Some(fading) = self.fading.filter(|_| self.scope(cluster, task) != 0) else { return };
+        let packing = self.packing(cluster, cluster.request_of(task));
+        rules.hyper_node_scorer(NodePacking { packing, fading });
+    }
+}
+
+/// How full HyperNodes are with a request.
+struct Packing {
+    /// Resources that are requested and have a weight, with the request and the weight.
+    requested: Vec<(DimId, i64, f64)>,
+    weights: f64,
+    /// The score of a full HyperNode.
+    full: f64,
+}
+
+impl Packing {
+    fn score(&self, sums: &NodeSums) -> f64 {
+        let mut parts = 0.0;
+        for (dim, request, weight) in &self.requested {
+            let (allocatable, used) = (sums.allocatable.get(*dim), sums.used.get(*dim) + request);
+            if used > allocatable || allocatable <= 0 {
+                return 0.0;
+            }
+            parts += weight * (used as f64 / allocatable as f64);
+        }
+        if self.weights > 0.0 { parts / self.weights * self.full } else { 0.0 }
+    }
+}
+
+/// The score of nodes.
+struct NodePacking {
+    packing: Packing,
+    fading: f64,
+}
+
+impl NodePacking {
+    /// The part of the score that a tier has.
+    fn part(&self, cluster: &Cluster, tier: u32) -> f64 {
+        let Some((lowest, highest)) = cluster.hyper_nodes.tiers() else { return 0.0 };
+        let weight = |tier: u32| self.fading.powf(f64::from(tier) - 1.0);
+        let tiers = f64::from(highest - lowest) + 1.0;
+        // The sum of a geometric series.
+        let sum = if self.fading == 1.0 {
+            tiers
+        } else {
+            weight(lowest) * (1.0 - self.fading.powf(tiers)) / (1.0 - self.fading)
+        };
+        let part = weight(tier) / sum;
+        if part.is_finite() { part } else { 0.0 }
+    }
+}
+
+impl HyperNodeScorer for NodePacking {
+    fn outside(&self) -> f64 {
+        self.packing.full
+    }
+
+    fn added(&self, cluster: &Cluster, id: HyperNodeId) -> f64 {
+        let hyper_nodes = &cluster.hyper_nodes;
+        let score = self.packing.score(hyper_nodes.sums(id));
+        self.part(cluster, hyper_nodes.get(id).tier) * (score - self.packing.full)
+    }
+}
+
+impl NetworkTopologyAware {
+    fn packing(&self, cluster: &Cluster, request: &Amounts) -> Packing {
         let requested = |(name, weight): &(String, i64)| {
             let dim = cluster.dims.get(name).filter(|_| *weight > 0)?;
             Some((dim, request.get(dim), *weight as f64)).filter(|(_, request, _)| *request > 0)
         };
         let requested: Vec<(DimId, i64, f64)> = self.resources.iter().filter_map(requested).collect();
-        let total: f64 = requested.iter().map(|(.., weight)| weight).sum();
-        let weight = self.weight as f64;
-        Box::new(move |sums| {
-            let mut parts = 0.0;
-            for (dim, request, weight) in &requested {
-                let (allocatable, used) = (sums.allocatable.get(*dim), sums.used.get(*dim) + request);
-                if used > allocatable || allocatable <= 0 {
-                    return 0.0;
-                }
-                parts += weight * (used as f64 / allocatable as f64);
-            }
-            if total > 0.0 { parts / total * 100.0 * weight } else { 0.0 }
-        })
+        let weights = requested.iter().map(|(.., weight)| weight).sum();
+        Packing { requested, weights, full: 100.0 * self.weight as f64 }
+    }
+}
+
+impl NetworkOrder for NetworkTopologyAware {
+    fn scorer(&self, cluster: &Cluster, request: &Amounts) -> Box<dyn Fn(&NodeSums) -> f64> {
+        let (packing, orders) = (self.packing(cluster, request), self.orders);
+        Box::new(move |sums| if orders { packing.score(sums) } else { 0.0 })
     }
 
     fn eviction_domains_max(&self) -> usize {
@@ -111,9 +217,9 @@ impl NetworkOrder for NetworkTopologyAware {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_cluster::event::{Event, Time};
+    use phalanx_cluster::event::{Event, HyperNodeInfo, HyperNodeMember, Time};
     use phalanx_framework::conf::Value;
-    use phalanx_framework::testing::{cluster_of, opened};
+    use phalanx_framework::testing::{cluster_of, node, opened, pod, running, task_of};
 
     #[test]
     fn arguments_out_of_range_count_as_their_defaults() {
@@ -131,17 +237,69 @@ mod tests {
     #[test]
     fn the_score_is_the_weighted_mean_of_used_parts_and_zero_without_room() {
         let amounts = |cpu, memory| Amounts::from_iter([(DimId::CPU, cpu), (DimId::MEMORY, memory)]);
-        let plugin = |weights: [i64; 2]| NetworkTopologyAware {
-            honours: true,
-            weight: 1,
-            resources: vec![("cpu".into(), weights[0]), ("memory".into(), weights[1])],
-            eviction_domains: 8,
-        };
         let sums = NodeSums { allocatable: amounts(8000, 16), used: amounts(3000, 4) };
         let cluster = cluster_of([] as [Event; 0]);
-        let score = |weights, request: &Amounts| plugin(weights).scorer(&cluster, request)(&sums);
+        let score = |weights: [i64; 2], request: &Amounts| {
+            let names = ["hypernode.binpack.cpu", "hypernode.binpack.memory"];
+            let list = [0, 1].map(|at| (names[at], Value::Int(weights[at])));
+            let plugin = opened(NetworkTopologyAware::new, &cluster, Time(0), &list);
+            plugin.scorer(&cluster, request)(&sums)
+        };
         assert_eq!(score([1, 1], &amounts(1000, 2)), 43.75);
         assert_eq!(score([1, 0], &amounts(1000, 2)), 50.0);
         assert_eq!(score([1, 1], &amounts(6000, 2)), 0.0);
+    }
+
+    fn hyper_node(name: &str, tier: u32, members: Vec<HyperNodeMember>) -> Event {
+        HyperNodeInfo { name: name.into(), tier, members, ..HyperNodeInfo::default() }.into()
+    }
+
+    /// Computed by hand, with weight 2. The pod fills rack r to (3 + 1) / 4, the others to 1 / 4 with it, and the spine
+    /// to (3 + 1) / 8: on r 0.6 * 100 % + 0.4 * 50 %, on s 0.6 * 25 % + 0.4 * 50 %, on the node in no rack
+    /// 0.6 * 100 % + 0.4 * 100 %, where tier 1 has 1 / (1 + 2 / 3) and tier 2 the rest.
+    #[test]
+    fn a_node_scores_by_how_full_its_hyper_nodes_are_and_each_tier_counts_less() {
+        let node_of = |name: &str| HyperNodeMember::Node(name.into());
+        let mut cluster = cluster_of([
+            Event::Node(node("a", "cpu=4")),
+            Event::Node(node("b", "cpu=4")),
+            Event::Node(node("c", "cpu=4")),
+            hyper_node("r", 1, vec![node_of("a")]),
+            hyper_node("s", 1, vec![node_of("b")]),
+            hyper_node(
+                "spine",
+                2,
+                vec![HyperNodeMember::HyperNode("r".into()), HyperNodeMember::HyperNode("s".into())],
+            ),
+            running(pod("g-0", "cpu=3"), "a").into(),
+            pod("g-1", "cpu=1").into(),
+        ]);
+        cluster.follow_hyper_nodes();
+        let task = task_of(&cluster, "g-1");
+        let score = |args: &[(&'static str, Value)]| {
+            let (plugin, mut rules) =
+                (opened(NetworkTopologyAware::new, &cluster, Time(0), args), NodeRules::default());
+            if let Some(part) = plugin.task_rules() {
+                part.task_scorers(&cluster, task, &mut rules);
+            }
+            let of = |node: &str| {
+                let node = cluster.node_named(node).expect("a node");
+                let ids = || cluster.hyper_nodes.by_tier(node);
+                let scores = rules
+                    .hyper_node_scorers
+                    .iter()
+                    .map(|scorer| scorer.outside() + ids().map(|id| scorer.added(&cluster, id)).sum::<f64>());
+                scores.sum::<f64>().round()
+            };
+            ["a", "b", "c"].map(of)
+        };
+        let weight = ("weight", Value::Int(2));
+        let fading = |it| [weight.clone(), ("hypernode.binpack.normal-pod.fading", Value::Float(it))];
+        assert_eq!(score(&fading(2.0 / 3.0)), [160.0, 70.0, 200.0]);
+        assert_eq!(score(&fading(1.0)), [150.0, 75.0, 200.0]);
+        assert_eq!(score(&fading(0.0)), [200.0, 50.0, 200.0]);
+        assert_eq!(score(&fading(-1.0)), score(std::slice::from_ref(&weight)), "out of range");
+        let off = ("hypernode.binpack.normal-pod.enable", Value::Bool(false));
+        assert_eq!(score(&[weight, off]), [0.0; 3]);
     }
 }

@@ -70,18 +70,26 @@ const SUB_GROUP: &str = "sub-group";
 #[derive(Clone, Copy)]
 struct Asked {
     nearness: Nearness,
+    /// Pods that ask for no network topology fill one HyperNode after the other.
+    packed: bool,
     /// Each is made of sub-groups, which ask for a HyperNode of tier 1 each.
     sub_groups: bool,
 }
 
 impl Asked {
-    const ALL: [(&str, Asked); 5] = [
-        ("none", Asked { nearness: Nearness::None, sub_groups: false }),
-        ("soft", Asked { nearness: Nearness::Soft, sub_groups: false }),
-        ("hard", Asked { nearness: Nearness::Hard, sub_groups: false }),
-        ("sub-groups", Asked { nearness: Nearness::None, sub_groups: true }),
-        ("hard with sub-groups", Asked { nearness: Nearness::Hard, sub_groups: true }),
+    const ALL: [(&str, Asked); 6] = [
+        ("none", Asked::gangs(Nearness::None)),
+        ("none, packed", Asked { packed: true, ..Asked::gangs(Nearness::None) }),
+        ("soft", Asked::gangs(Nearness::Soft)),
+        ("hard", Asked::gangs(Nearness::Hard)),
+        ("sub-groups", Asked { sub_groups: true, ..Asked::gangs(Nearness::None) }),
+        ("hard with sub-groups", Asked { sub_groups: true, ..Asked::gangs(Nearness::Hard) }),
     ];
+
+    /// Gangs without sub-groups.
+    const fn gangs(nearness: Nearness) -> Self {
+        Self { nearness, packed: !matches!(nearness, Nearness::None), sub_groups: false }
+    }
 
     fn of_gang(self, options: &Options, mut group: PodGroupInfo) -> PodGroupInfo {
         let Size { nodes, size, .. } = options.size;
@@ -111,8 +119,9 @@ fn labelled(options: &Options, mut pod: PodInfo) -> PodInfo {
 }
 
 /// The tiers of Volcano's Helm chart, and network-topology-aware.
-fn conf() -> Conf {
-    let text = format!("{HELM}- plugins:\n  - name: network-topology-aware\n");
+fn conf(packed: bool) -> Conf {
+    let plugin = "- plugins:\n  - name: network-topology-aware\n";
+    let text = format!("{HELM}{plugin}    arguments: {{hypernode.binpack.normal-pod.enable: {packed}}}\n");
     parse(&text, &Known::builtin()).conf.expect("Helm's configuration and a plugin")
 }
 
@@ -120,7 +129,7 @@ fn conf() -> Conf {
 fn session(options: &Options, asked: Asked) -> Result<f64> {
     let size = options.size;
     let mut cluster = Cluster::new(ClusterOptions::default());
-    let mut scheduler = Scheduler::new(conf(), 0);
+    let mut scheduler = Scheduler::new(conf(asked.packed), 0);
     cluster.apply(generate::default_queue());
     generate::nodes(size.nodes).for_each(|event| _ = cluster.apply(event));
     for event in Shape::large(size.nodes, PODS_OF_NODE).hyper_nodes() {

@@ -37,7 +37,7 @@ impl Play {
         cluster.apply(generate::default_queue());
         generate::gpu_nodes(shape.nodes, shape.gpus).for_each(|event| _ = cluster.apply(event));
         shape.hyper_nodes().into_iter().for_each(|event| _ = cluster.apply(event));
-        let scheduler = Scheduler::new(conf(), 0);
+        let scheduler = Scheduler::new(conf(false), 0);
         Self { shape, free: Free::new(shape), cluster, scheduler, pods: BTreeMap::new() }
     }
 

@@ -94,7 +94,7 @@ impl Cluster {
         id
     }
 
-    fn touch_statics(&mut self, id: NodeId) {
+    pub(crate) fn touch_statics(&mut self, id: NodeId) {
         self.changes.clock += 1;
         self.nodes[id].static_version = Stamp(self.changes.clock);
     }

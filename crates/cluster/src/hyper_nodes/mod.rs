@@ -106,6 +106,11 @@ impl HyperNodes {
         self.objects.values()
     }
 
+    /// The number of HyperNodes in the tree.
+    pub fn len(&self) -> usize {
+        self.tree.all.len()
+    }
+
     /// HyperNodes by tier and name.
     pub fn iter(&self) -> impl Iterator<Item = (HyperNodeId, &HyperNode)> {
         (0..).map(HyperNodeId).zip(&self.tree.all)
@@ -124,6 +129,17 @@ impl HyperNodes {
     /// The HyperNodes that a node is in, by tier and name.
     pub fn of_node(&self, node: NodeId) -> &[HyperNodeId] {
         self.tree.of_nodes.get(&node).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The first HyperNode of each tier that a node is in, the lowest first.
+    pub fn by_tier(&self, node: NodeId) -> impl Iterator<Item = HyperNodeId> {
+        let lists = self.of_node(node).chunk_by(|a, b| self.get(*a).tier == self.get(*b).tier);
+        lists.filter_map(|list| list.first().copied())
+    }
+
+    /// The lowest and the highest tier.
+    pub fn tiers(&self) -> Option<(u32, u32)> {
+        Some((self.tree.all.first()?.tier, self.tree.all.last()?.tier))
     }
 
     /// Whether a hard network topology with this limit allows a HyperNode: its tier is low enough, or it or a HyperNode
@@ -178,6 +194,11 @@ impl Cluster {
             return Vec::new();
         }
         let before = std::mem::replace(&mut self.hyper_nodes.tree, tree);
+        // Rules read which HyperNodes a node is in.
+        for node in self.nodes.ids().collect::<Vec<_>>() {
+            self.touch_statics(node);
+            self.touch_node(node);
+        }
         let limited = |(id, job): (_, &crate::Job)| job.asks_topology().then_some(id);
         let jobs: Vec<_> = self.jobs.iter().filter_map(limited).collect();
         for job in jobs {

@@ -8,8 +8,9 @@ use proptest::test_runner::TestCaseResult;
 
 use phalanx_cluster::annotation::NODEGROUP_NAME;
 use phalanx_cluster::event::{
-    Constraints, Event, HostPort, Measure, NamespaceInfo, NodeGroups, NodeInfo, NodeTerm, NodeUsage,
-    Operator, PodInfo, QueueInfo, Requirement, Taint, TaintEffect, Time, Toleration, TolerationOperator,
+    Constraints, Event, HostPort, HyperNodeInfo, HyperNodeMember, Measure, NamespaceInfo, NodeGroups,
+    NodeInfo, NodeTerm, NodeUsage, Operator, PodInfo, QueueInfo, Requirement, Taint, TaintEffect, Time,
+    Toleration, TolerationOperator,
 };
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Cluster, Node, Status, Task};
@@ -26,6 +27,7 @@ const SEED: u64 = 7;
 const NODES: usize = 6;
 /// Enough that a topology domain is large by the limits in force.
 const MANY_NODES: usize = 30;
+const HYPER_NODES: usize = 5;
 const PLAIN: usize = 7;
 const KINDS: usize = PLAIN + around::RULES;
 
@@ -66,7 +68,13 @@ fn ranks(cluster: &Cluster, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> 
             return None;
         }
         let room: f64 = rules.resource_scorers.iter().map(|scorer| scorer.score(node)).sum();
-        Some((*id, (now, fixed + in_millionths(room), tie_break(SEED, &node.name))))
+        let scorers = || rules.hyper_node_scorers.iter();
+        let near: i64 = cluster
+            .hyper_nodes
+            .by_tier(*id)
+            .flat_map(|it| scorers().map(move |scorer| in_millionths(scorer.added(cluster, it))))
+            .sum();
+        Some((*id, (now, fixed + in_millionths(room) + near, tie_break(SEED, &node.name))))
     };
     nodes.iter().zip(fixed).filter_map(rank).collect()
 }
@@ -84,6 +92,9 @@ enum Step {
     NodeGone(usize),
     /// In tenths of what the node can give.
     Usage(usize, [u32; 2]),
+    /// The number of a HyperNode, its tier, its nodes and the number of one below it.
+    HyperNode(usize, u32, Vec<usize>, usize),
+    HyperNodeGone(usize),
     /// The groups of nodes that the queue requires and prefers.
     Groups(Option<[&'static str; 2]>),
     /// Kind and labels.
@@ -210,6 +221,8 @@ fn step(nodes: usize) -> impl Strategy<Value = Step> {
         1 => node.clone().prop_map(Step::NodeGone),
         1 => (node.clone(), prop::array::uniform2(0u32..=10)).prop_map(|(at, parts)| Step::Usage(at, parts)),
         1 => prop::option::of(Just(["g", "h"])).prop_map(Step::Groups),
+        2 => hyper_node(nodes),
+        1 => (0..HYPER_NODES).prop_map(Step::HyperNodeGone),
         6 => (kind.clone(), look.clone()).prop_map(|(kind, look)| Step::Pod(kind, look)),
         2 => (kind, look, node.clone()).prop_map(|(kind, look, node)| Step::Foreign(kind, look, node)),
         1 => (prop::sample::select(vec!["ns", "other"]), team).prop_map(|(name, team)| Step::Team(name, team)),
@@ -220,6 +233,12 @@ fn step(nodes: usize) -> impl Strategy<Value = Step> {
         2 => pod.prop_map(Step::TakeBack),
         1 => Just(Step::EndCycle),
     ]
+}
+
+fn hyper_node(nodes: usize) -> impl Strategy<Value = Step> {
+    let members = (prop::collection::vec(0..nodes, 0..nodes / 2), 0..HYPER_NODES);
+    (0..HYPER_NODES, 1u32..4, members)
+        .prop_map(|(at, tier, (nodes, below))| Step::HyperNode(at, tier, nodes, below))
 }
 
 /// Half of the clusters have pods with pod rules, so that clusters without any are tried too.
@@ -239,7 +258,8 @@ fn tiers(cluster: &Cluster) -> Tiers {
     let args = args(&[("strict", false.into())]);
     let plugin =
         |name: &&str| PluginConf { name: (*name).into(), args: args.clone(), ..PluginConf::default() };
-    let plugins = ["predicates", "nodeorder", "binpack", "usage", "nodegroup"].iter().map(plugin).collect();
+    let plugins = ["predicates", "nodeorder", "binpack", "usage", "nodegroup", "network-topology-aware"];
+    let plugins = plugins.iter().map(plugin).collect();
     Tiers::open(PLUGINS, &Conf { tiers: vec![Tier { plugins }], ..Conf::default() }, cluster, Time(0))
 }
 
@@ -278,6 +298,15 @@ impl Play {
                 let usage = NodeUsage { node: name(*at).into(), cpu, memory, since: Time(0), at: None };
                 self.apply(usage.into());
             }
+            Step::HyperNode(at, tier, nodes, below) => {
+                let mut members: Vec<_> =
+                    nodes.iter().map(|node| HyperNodeMember::Node(name(*node).into())).collect();
+                members.push(HyperNodeMember::HyperNode(format!("h{below}").into()));
+                let name = format!("h{at}").into();
+                self.apply(HyperNodeInfo { name, tier: *tier, members, ..HyperNodeInfo::default() }.into());
+                self.cluster.follow_hyper_nodes();
+            }
+            Step::HyperNodeGone(at) => self.apply(Event::HyperNodeGone(format!("h{at}").into())),
             Step::Groups(groups) => {
                 let of = |[required, preferred]: [&str; 2]| NodeGroups {
                     required: vec![required.into()],
@@ -318,7 +347,10 @@ impl Play {
                 });
             }
             Step::TakeBack(number) => self.take_back(*number),
-            Step::EndCycle => self.placement.begin_cycle(&self.cluster),
+            Step::EndCycle => {
+                self.cluster.follow_hyper_nodes();
+                self.placement.begin_cycle(&self.cluster);
+            }
         }
     }
 

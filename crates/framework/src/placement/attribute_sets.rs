@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::plugin::{Attribute, Values};
-use phalanx_cluster::Node;
 use phalanx_cluster::event::Taint;
 use phalanx_cluster::id::{ImageId, NodeId, Slots};
+use phalanx_cluster::{Cluster, HyperNodeId, Node};
 
 /// The values of an attribute that make a difference to a rule.
 #[derive(Debug)]
@@ -61,6 +61,8 @@ struct AttributeSet {
     labels: Vec<(Arc<str>, AttributeValue)>,
     /// The images that rules read and their sizes in bytes, sorted by image.
     images: Vec<(ImageId, i64)>,
+    /// The HyperNodes, where a rule reads them.
+    hyper_nodes: Vec<HyperNodeId>,
 }
 
 /// The labels of nodes: values by key.
@@ -98,6 +100,8 @@ pub(super) struct AttributeSets {
     name: Option<ReadValues>,
     labels: FxHashMap<Arc<str>, ReadValues>,
     images: FxHashSet<ImageId>,
+    /// A rule reads HyperNodes.
+    hyper_nodes: bool,
     /// The labels of all nodes, once a rule reads labels: what no node has makes no difference, whoever reads it.
     node_labels: Option<NodeLabels>,
     ids: FxHashMap<Arc<AttributeSet>, u32>,
@@ -142,6 +146,7 @@ impl AttributeSets {
                 on_nodes.is_some() && (new || differ)
             }
             Attribute::Image(image) => self.images.insert(*image),
+            Attribute::HyperNodes => !std::mem::replace(&mut self.hyper_nodes, true),
         }
     }
 
@@ -155,11 +160,15 @@ impl AttributeSets {
     }
 
     /// Counts a node in, and returns the number of its attribute set.
-    pub(super) fn join(&mut self, node: &Node) -> u32 {
+    pub(super) fn join(&mut self, cluster: &Cluster, id: NodeId) -> u32 {
+        let node = &cluster.nodes[id];
         if let Some(labels) = &mut self.node_labels {
             labels.add(node);
         }
-        let attribute_set = self.attribute_set_of(node);
+        let mut attribute_set = self.attribute_set_of(node);
+        if self.hyper_nodes {
+            attribute_set.hyper_nodes.extend(cluster.hyper_nodes.by_tier(id));
+        }
         if let Some(&id) = self.ids.get(&attribute_set) {
             self.entries[id as usize].nodes += 1;
             return id;
@@ -199,6 +208,7 @@ impl AttributeSets {
             name: self.name.as_ref().map(|read| read.of(&node.name)),
             labels: node.labels.iter().filter_map(label).collect(),
             images: node.images.iter().filter(|(image, _)| self.images.contains(image)).copied().collect(),
+            hyper_nodes: Vec::new(),
         }
     }
 }

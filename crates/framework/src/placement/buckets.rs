@@ -246,7 +246,7 @@ impl NodeBuckets {
                 continue;
             }
             match cluster.nodes.get(id).filter(|node| node.exists) {
-                Some(node) => self.join(id, node),
+                Some(_) => self.join(cluster, id),
                 None => self.forget(id),
             }
             self.records[position].version = version(id);
@@ -310,10 +310,11 @@ impl NodeBuckets {
         self.free.push(slot);
     }
 
-    fn join(&mut self, id: NodeId, node: &Node) {
+    fn join(&mut self, cluster: &Cluster, id: NodeId) {
+        let node = &cluster.nodes[id];
         let position = self.position(id);
         if self.records[position].static_version != node.static_version.0 {
-            self.set_attributes(position, node);
+            self.set_attributes(position, cluster, id);
         }
         let attribute_set = self.records[position].attribute_set;
         let hash = hash_of(attribute_set, node);
@@ -340,8 +341,8 @@ impl NodeBuckets {
     }
 
     /// Finds the attribute set and the tie-break of a node that is new or whose attributes changed.
-    fn set_attributes(&mut self, position: usize, node: &Node) {
-        let attribute_set = self.attribute_sets.join(node);
+    fn set_attributes(&mut self, position: usize, cluster: &Cluster, id: NodeId) {
+        let (node, attribute_set) = (&cluster.nodes[id], self.attribute_sets.join(cluster, id));
         let record = &mut self.records[position];
         let before = std::mem::replace(&mut record.attribute_set, attribute_set);
         record.static_version = node.static_version.0;

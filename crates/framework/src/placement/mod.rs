@@ -13,6 +13,7 @@ mod domains;
 mod explain;
 mod group_scores;
 mod heap;
+mod hyper_node_scores;
 mod labels;
 mod limits;
 mod ranking;

@@ -74,6 +74,14 @@ impl PluginScorers {
             let scores: Vec<f64> = nodes.iter().map(|node| scorer.score(&cluster.nodes[*node])).collect();
             add(&scores);
         }
+        for scorer in &self.rules.hyper_node_scorers {
+            let score = |node: &NodeId| {
+                let added = cluster.hyper_nodes.by_tier(*node).map(|id| scorer.added(cluster, id));
+                scorer.outside() + added.sum::<f64>()
+            };
+            let scores: Vec<f64> = nodes.iter().map(score).collect();
+            add(&scores);
+        }
         for (node, score) in &self.extra {
             nodes.iter().position(|other| other == node).into_iter().for_each(|at| sums[at] += score);
         }

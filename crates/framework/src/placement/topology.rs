@@ -3,7 +3,8 @@
 //! These rules read what terms count in the domains of a node, so nodes with equal counts are one *domain group*: the
 //! rules are asked once for each group, and scores are normalised over groups. Where a count changes, the nodes of a
 //! small domain (a host) go over to another group. The nodes of a large domain (a zone) would be many, so the domain
-//! itself tells them apart from other nodes instead of its counts: they stay, and their groups are asked again.
+//! itself tells them apart from other nodes instead of its counts: they stay, and their groups are asked again. Where
+//! HyperNodes have scores, they tell the groups of their nodes apart too.
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -12,11 +13,12 @@ use super::buckets::NodeBuckets;
 use super::domains::DomainIndex;
 use super::group_scores::GroupScores;
 use super::heap::NIL;
+use super::hyper_node_scores::HyperNodeScores;
 use super::rating::AttributeVerdict;
 use super::{Fit, Limits};
 use crate::plugin::NodeRules;
 use phalanx_cluster::id::{NodeId, TermId, TopologyId};
-use phalanx_cluster::{Class, Cluster, Tally, TermChange};
+use phalanx_cluster::{Class, Cluster, HyperNodeId, Tally, TermChange};
 
 /// What the rules by topology domain say of the nodes in a domain group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,8 @@ enum Mark {
     Large(TopologyId, u32),
     /// They are in small domains of the term's topology for which the term counts this. No mark for nothing.
     Counts(TermId, Tally),
+    /// They are in this HyperNode.
+    HyperNode(HyperNodeId),
 }
 
 /// Nodes of which the topology rules of the class say the same.
@@ -63,6 +67,15 @@ struct DomainGroup {
     verdict: TopologyVerdict,
 }
 
+impl DomainGroup {
+    fn hyper_nodes(&self) -> impl Iterator<Item = HyperNodeId> {
+        self.marks.iter().filter_map(|mark| match mark {
+            Mark::HyperNode(id) => Some(*id),
+            Mark::NoDomain(_) | Mark::Large(..) | Mark::Counts(..) => None,
+        })
+    }
+}
+
 /// What the rules by topology domain say of all attribute sets.
 #[derive(Debug, Default)]
 pub(super) struct TopologyVerdicts {
@@ -72,6 +85,7 @@ pub(super) struct TopologyVerdicts {
     free: Vec<u32>,
     by_marks: FxHashMap<Arc<[Mark]>, u32>,
     scores: GroupScores,
+    hyper_nodes: HyperNodeScores,
     /// By attribute set; [`NIL`] for those whose nodes do not pass the filters by attributes. Empty without rules.
     group_of: Vec<u32>,
     cursor: u64,
@@ -125,12 +139,12 @@ impl TopologyVerdicts {
 
     /// The scores of all groups, in millionths.
     pub(super) fn scores(&self) -> impl Iterator<Item = i64> {
-        self.scores.all()
+        self.scores.all().zip(self.hyper_nodes.all()).map(|(score, added)| score + added)
     }
 
     /// The score of a group, in millionths; 0 for [`NIL`].
     pub(super) fn score_of(&self, group: u32) -> i64 {
-        self.scores.of(group)
+        self.scores.of(group) + self.hyper_nodes.of(group)
     }
 
     /// Groups all attribute sets, and asks the rules about all groups.
@@ -142,9 +156,13 @@ impl TopologyVerdicts {
     ) {
         let RankingInput { cluster, class, rules, buckets, .. } = input;
         *self = Self::default();
-        if rules.topology_filters.is_empty() && rules.topology_scorers.is_empty() {
+        if rules.topology_filters.is_empty()
+            && rules.topology_scorers.is_empty()
+            && rules.hyper_node_scorers.is_empty()
+        {
             return;
         }
+        self.hyper_nodes = HyperNodeScores::new(cluster, &rules.hyper_node_scorers);
         self.cursor = cluster.terms.changes_end();
         self.version = cluster.terms.version(class);
         self.terms = cluster.terms.concerning(class).collect();
@@ -175,7 +193,11 @@ impl TopologyVerdicts {
         if !self.has_groups() {
             return TopologyChange::Sets(ChangedSets::default());
         }
-        let RankingInput { cluster, class, .. } = *input;
+        let RankingInput { cluster, class, rules, .. } = *input;
+        if self.hyper_nodes.catch_up(cluster, &rules.hyper_node_scorers) {
+            let groups = self.groups.iter().map(DomainGroup::hyper_nodes);
+            self.hyper_nodes.add_up(groups);
+        }
         let same = self.version == cluster.terms.version(class);
         let changes = cluster.terms.changes(self.cursor).filter(|_| same);
         if changes.is_some_and(<[_]>::is_empty) {
@@ -287,8 +309,11 @@ impl TopologyVerdicts {
         node: NodeId,
         marks: &mut Vec<Mark>,
     ) {
-        let RankingInput { cluster, buckets, limits, .. } = *input;
+        let RankingInput { cluster, rules, buckets, limits, .. } = *input;
         marks.clear();
+        if !rules.hyper_node_scorers.is_empty() {
+            marks.extend(cluster.hyper_nodes.by_tier(node).map(Mark::HyperNode));
+        }
         for term in self.terms.iter().copied() {
             let Some(topology) = cluster.terms.topology_of(term) else { continue };
             let mark = match cluster.terms.topology(topology).domain_of(node) {
@@ -331,6 +356,7 @@ impl TopologyVerdicts {
         };
         let id = self.free.pop().unwrap_or(self.groups.len() as u32);
         self.by_marks.insert(group.marks.clone(), id);
+        self.hyper_nodes.set(id as usize, group.hyper_nodes());
         match self.groups.get_mut(id as usize) {
             Some(free) => *free = group,
             None => self.groups.push(group),
@@ -370,7 +396,7 @@ impl Touched {
     fn has(&self, group: &DomainGroup) -> bool {
         let large = |mark: &Mark| match mark {
             Mark::Large(topology, domain) => self.large.binary_search(&(*topology, *domain)).is_ok(),
-            Mark::NoDomain(_) | Mark::Counts(..) => false,
+            Mark::NoDomain(_) | Mark::Counts(..) | Mark::HyperNode(_) => false,
         };
         group.attribute_sets > 0 && (self.everywhere || group.marks.iter().any(large))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::placement::{BucketAmounts, Fit};
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::{ImageId, NodeId};
-use phalanx_cluster::{Cluster, Node};
+use phalanx_cluster::{Cluster, HyperNodeId, Node};
 
 /// An attribute of a node that filters and scorers read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,6 +18,8 @@ pub enum Attribute {
     Name,
     /// The size in bytes of an image on the node; no value where the node lacks the image.
     Image(ImageId),
+    /// The HyperNodes that the node is in.
+    HyperNodes,
 }
 
 /// Which values of an attribute make a difference to a rule. Whether a node has a value at all always makes a
@@ -77,6 +79,15 @@ pub trait TopologyScorer: Send + Sync {
     fn normalise(&self, scores: &mut [f64]);
 }
 
+/// A score by the HyperNodes of a node, of those of one tier the first by name. It may read their sums
+/// (`Cluster::hyper_nodes`), and is asked again when they change.
+pub trait HyperNodeScorer: Send + Sync {
+    /// The weighted score of a node in no HyperNode.
+    fn outside(&self) -> f64;
+    /// What is added for a node in this HyperNode.
+    fn added(&self, cluster: &Cluster, id: HyperNodeId) -> f64;
+}
+
 /// The filters and scorers of a class.
 #[derive(Default)]
 pub struct NodeRules {
@@ -92,6 +103,8 @@ pub struct NodeRules {
     pub topology_filters: Vec<TopologyFilter>,
     /// Scorers by topology domain.
     pub topology_scorers: Vec<Box<dyn TopologyScorer>>,
+    /// Scorers by HyperNode.
+    pub hyper_node_scorers: Vec<Box<dyn HyperNodeScorer>>,
     /// What `filters` and `scorers` read of a node besides readiness, cordon and taints.
     pub reads: Vec<(Attribute, Values)>,
 }
@@ -108,5 +121,11 @@ impl NodeRules {
         check: impl Fn(&Node, Fit) -> Result<(), Unfit> + Send + Sync + 'static,
     ) {
         self.resource_filters.push(Box::new(check));
+    }
+
+    /// Adds a [`HyperNodeScorer`].
+    pub fn hyper_node_scorer(&mut self, scorer: impl HyperNodeScorer + 'static) {
+        self.reads.push((Attribute::HyperNodes, Values::All));
+        self.hyper_node_scorers.push(Box::new(scorer));
     }
 }

@@ -21,10 +21,11 @@ pub struct PluginScorers {
 
 impl PluginScorers {
     fn has_any(&self) -> bool {
-        let NodeRules { scorers, resource_scorers, topology_scorers, .. } = &self.rules;
+        let NodeRules { scorers, resource_scorers, topology_scorers, hyper_node_scorers, .. } = &self.rules;
         !(scorers.is_empty()
             && resource_scorers.is_empty()
             && topology_scorers.is_empty()
+            && hyper_node_scorers.is_empty()
             && self.extra.is_empty())
     }
 }

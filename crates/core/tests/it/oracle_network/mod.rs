@@ -6,7 +6,7 @@ mod exact;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestCaseResult};
 
-use case::{Case, PARTS, Set, case};
+use case::{Case, Figures, Member, PARTS, Set, case};
 use exact::Where;
 use phalanx_testkit::rates::{Rate, holds};
 use phalanx_testkit::{Cycle, cases};
@@ -21,13 +21,13 @@ impl Case {
         self.allowed(self.topology.as_ref(), self.held(|_| true))
     }
 
-    /// The part of a HyperNode that is used once all members have a node there, by cores and bytes; 0 without room.
-    fn fullness(&self, domain: usize) -> f64 {
+    /// The part of a HyperNode that is used once members that ask for so much have nodes there, by cores and bytes; 0
+    /// without room.
+    fn fullness(&self, domain: usize, asked: Figures) -> f64 {
         let (nodes, free) = (self.nodes_of(domain), self.free());
         let inside = (0..self.nodes.len()).filter(|node| nodes & (1 << node) != 0);
-        let pending = self.members.iter().filter(|member| member.on.is_none());
         let of = |dim: usize| {
-            let asked: i64 = pending.clone().map(|member| member.asks[dim]).sum();
+            let asked = asked[dim];
             let all: i64 = inside.clone().map(|node| self.nodes[node][dim]).sum();
             let left: i64 = inside.clone().map(|node| free[node][dim]).sum();
             (asked, all - left + asked, all)
@@ -39,12 +39,19 @@ impl Case {
         parts.iter().map(|(_, used, all)| *used as f64 / *all as f64).sum::<f64>() / parts.len() as f64
     }
 
+    /// What pending members ask for that `of` picks.
+    fn asked(&self, of: impl Fn(&Member) -> bool) -> Figures {
+        let pending = self.members.iter().filter(|member| member.on.is_none() && of(member));
+        pending.fold([0, 0], |sum, member| [sum[0] + member.asks[0], sum[1] + member.asks[1]])
+    }
+
     /// Where a gang of equal pods starts: the lowest tier that can hold its minimum, then the fullest HyperNode, then
     /// the first by name.
     fn best(&self) -> Option<Where> {
         let fitting: Vec<Where> =
             self.order().into_iter().filter(|domain| self.fits(*domain, self.min)).collect();
-        let key = |domain: &usize| (self.domains[*domain].tier, -self.fullness(*domain), *domain);
+        let asked = self.asked(|_| true);
+        let key = |domain: &usize| (self.domains[*domain].tier, -self.fullness(*domain, asked), *domain);
         let hyper_nodes = fitting.iter().copied().flatten();
         let best = hyper_nodes.min_by(|a, b| key(a).partial_cmp(&key(b)).expect("numbers"));
         best.map(Some).or(fitting.contains(&None).then_some(None))
@@ -172,6 +179,73 @@ fn sub_groups_of_equal_pods_are_whole_and_near_and_nearly_all_are_placed() {
 #[test]
 fn sub_groups_of_two_entries_are_whole_and_near_and_nearly_all_are_placed() {
     holds("network topology, two entries", cases(5000), case(1, 2), sound_and_nearly_complete);
+}
+
+impl Case {
+    /// A gang without a topology of its own, all of which is new: whole sub-groups of equal pods.
+    fn of_new_sub_groups(mut self) -> Self {
+        self.topology = None;
+        self.members.iter_mut().for_each(|member| member.on = None);
+        let count = |part: usize| self.members.iter().filter(|member| member.part == Some(part)).count();
+        let whole = [0, 1, 2].map(|part| count(part) == self.entry(part).size);
+        self.members.retain(|member| member.part.is_some_and(|part| whole[part]));
+        self.min = self.members.len();
+        self
+    }
+
+    /// Whether this sub-group of equal pods, as the next one to be placed, gets these nodes by the rule: in the lowest
+    /// tier that has room, then in the fullest HyperNode, then in the first by name.
+    fn is_best(&self, part: usize, nodes: Set) -> bool {
+        let of_part = |member: &Member| member.part == Some(part);
+        let (asked, free, size) = (self.asked(of_part), self.free(), self.entry(part).size as i64);
+        let on = |node: &usize| {
+            let dims = (0..2).filter(|dim| asked[*dim] > 0);
+            dims.map(|dim| (free[*node][dim] * size / asked[dim]).max(0)).min().unwrap_or(size)
+        };
+        let inside = |domain: Where| (0..free.len()).filter(move |node| self.set(domain) & (1 << node) != 0);
+        let mut fitting = self.allowed(self.entry(part).topology.as_ref(), 0);
+        fitting.retain(|domain| inside(*domain).map(|node| on(&node)).sum::<i64>() >= size);
+        let key = |domain: &Where| {
+            let fullness = domain.map_or(0.0, |domain| self.fullness(domain, asked));
+            (self.tier(Some(*domain)), -fullness, *domain)
+        };
+        let best = fitting.into_iter().min_by(|a, b| key(a).partial_cmp(&key(b)).expect("numbers"));
+        best.is_some_and(|best| nodes & !self.set(best) == 0)
+    }
+
+    /// Whether there is an order of the sub-groups in which each gets its best domain.
+    fn is_in_order(&self, after: &Case, placed: &mut Vec<usize>) -> bool {
+        let is_new = |part: &usize| after.members.iter().any(|member| member.part == Some(*part));
+        let left: Vec<usize> = (0..PARTS).filter(is_new).filter(|part| !placed.contains(part)).collect();
+        left.is_empty()
+            || left.into_iter().any(|part| {
+                let mut before = after.clone();
+                let waits = |member: &Member| member.part.is_some_and(|part| !placed.contains(&part));
+                before.members.iter_mut().filter(|member| waits(member)).for_each(|member| member.on = None);
+                placed.push(part);
+                let nodes = after.held(|member| member.part == Some(part));
+                let found = before.is_best(part, nodes) && self.is_in_order(after, placed);
+                placed.pop();
+                found
+            })
+    }
+}
+
+fn best_domains(case: &Case, rate: &Rate) -> TestCaseResult {
+    let cycle = sound(case)?;
+    if cycle.bound_of("g") > 0 {
+        let is_best = case.is_in_order(&case.after(&cycle), &mut Vec::new());
+        prop_assert!(is_best, "{:?}", cycle.bound);
+        rate.served();
+    }
+    Ok(())
+}
+
+#[test]
+fn each_sub_group_of_equal_pods_gets_the_lowest_tier_that_fits_and_there_the_fullest_hyper_node() {
+    let cases_of = case(1, 1).prop_map(Case::of_new_sub_groups);
+    let cases_of = cases_of.prop_filter("no whole sub-group", |case| !case.members.is_empty());
+    holds("network topology, the domains of sub-groups", cases(5000), cases_of, best_domains);
 }
 
 proptest! {
