@@ -213,18 +213,18 @@ impl Case {
         best.is_some_and(|best| nodes & !self.set(best) == 0)
     }
 
-    /// Whether there is an order of the sub-groups in which each gets its best domain.
-    fn is_in_order(&self, after: &Case, placed: &mut Vec<usize>) -> bool {
-        let is_new = |part: &usize| after.members.iter().any(|member| member.part == Some(*part));
+    /// Whether there is an order of the sub-groups, which are placed, in which each gets its best domain.
+    fn is_in_order(&self, placed: &mut Vec<usize>) -> bool {
+        let is_new = |part: &usize| self.members.iter().any(|member| member.part == Some(*part));
         let left: Vec<usize> = (0..PARTS).filter(is_new).filter(|part| !placed.contains(part)).collect();
         left.is_empty()
             || left.into_iter().any(|part| {
-                let mut before = after.clone();
+                let mut before = self.clone();
                 let waits = |member: &Member| member.part.is_some_and(|part| !placed.contains(&part));
                 before.members.iter_mut().filter(|member| waits(member)).for_each(|member| member.on = None);
                 placed.push(part);
-                let nodes = after.held(|member| member.part == Some(part));
-                let found = before.is_best(part, nodes) && self.is_in_order(after, placed);
+                let nodes = self.held(|member| member.part == Some(part));
+                let found = before.is_best(part, nodes) && self.is_in_order(placed);
                 placed.pop();
                 found
             })
@@ -234,7 +234,7 @@ impl Case {
 fn best_domains(case: &Case, rate: &Rate) -> TestCaseResult {
     let cycle = sound(case)?;
     if cycle.bound_of("g") > 0 {
-        let is_best = case.is_in_order(&case.after(&cycle), &mut Vec::new());
+        let is_best = case.after(&cycle).is_in_order(&mut Vec::new());
         prop_assert!(is_best, "{:?}", cycle.bound);
         rate.served();
     }
