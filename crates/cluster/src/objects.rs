@@ -14,7 +14,7 @@ use crate::usage::MEASURED;
 use crate::{Cluster, Hold, Job, JobKind, NamespaceQuota, Node, PodDetails, Status, Task};
 
 /// The label that holds the name of a node.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl Cluster {
     /// The Node of a node.

@@ -8,6 +8,7 @@ mod room;
 
 pub(crate) use lack::Lack;
 pub(crate) use room::{ClassCounts, Room, RoomOf, count_classes};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -167,12 +168,34 @@ impl RequiredSubGroups {
             return None;
         }
         let fault = Box::new(no_room(cluster, room, &too_small, self.size, false));
-        Some(TopologyFault::SubGroup { policy: self.policy.clone(), group: self.first.clone(), fault })
+        let (policy, group) = (self.policy.clone(), self.first.clone());
+        Some(TopologyFault::SubGroup { policy, group, inside: None, beside: 0, fault })
     }
 }
 
-/// The domains that may have room, the best first: the lowest tier, then the tightest fit, then the name. A soft
-/// topology ends with the larger domain itself, or all nodes.
+/// A HyperNode with room for the tasks that are wanted.
+struct FittingDomain {
+    tier: u32,
+    /// With all tasks; 0 where not all fit.
+    score: f64,
+    /// How many of all tasks fit.
+    room: u64,
+    /// With the tasks that are wanted.
+    score_of_wanted: f64,
+    id: HyperNodeId,
+}
+
+impl FittingDomain {
+    /// The lowest tier, then the tightest fit, then the name. Where none has room for all tasks, the one with room for
+    /// the most is before tighter ones.
+    fn order(&self, other: &Self) -> Ordering {
+        let by_tier = self.tier.cmp(&other.tier).then(other.score.total_cmp(&self.score));
+        let by_room = by_tier.then(other.room.cmp(&self.room));
+        by_room.then(other.score_of_wanted.total_cmp(&self.score_of_wanted)).then(self.id.cmp(&other.id))
+    }
+}
+
+/// The domains that may have room, the best first. A soft topology ends with the larger domain itself, or all nodes.
 ///
 /// # Errors
 /// No domain has room.
@@ -192,25 +215,31 @@ pub(crate) fn domains(
     };
     let fits = fits(cluster, room, together.required, together.wanted);
     let score = order.scorer(cluster, &room.request);
+    let score_of_wanted = order.scorer(cluster, &room.request_of(together.wanted));
     let mut most = 0;
     let mut too_small: Vec<(u64, HyperNodeId)> = Vec::new();
-    let mut found: Vec<(u32, f64, HyperNodeId)> = Vec::new();
+    let mut found: Vec<FittingDomain> = Vec::new();
     for id in allowed {
         if together.inside.is_some_and(|inside| !inside.holds(cluster, id)) {
             continue;
         }
         let fits = fits(id);
         if fits >= together.wanted {
-            let score = score(cluster.hyper_nodes.sums(id));
-            found.push((cluster.hyper_nodes.get(id).tier, score, id));
+            let sums = cluster.hyper_nodes.sums(id);
+            found.push(FittingDomain {
+                tier: cluster.hyper_nodes.get(id).tier,
+                score: score(sums),
+                room: room.on(id),
+                score_of_wanted: score_of_wanted(sums),
+                id,
+            });
         } else if fits >= most {
             most = fits;
             too_small.push((fits, id));
         }
     }
-    found.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
-    let domains: Vec<Domain> =
-        found.into_iter().map(|(.., id)| Domain::of(cluster, id)).chain(last).collect();
+    found.sort_by(FittingDomain::order);
+    let domains: Vec<Domain> = found.into_iter().map(|it| Domain::of(cluster, it.id)).chain(last).collect();
     if domains.is_empty() {
         if let Some(fault) = together.required.iter().find_map(|it| it.no_room(cluster, room)) {
             return Err(fault);

@@ -383,17 +383,13 @@ impl<'w> Session<'w> {
     /// Why a task fits on no node.
     pub fn no_node(&mut self, task: TaskId) -> Refusal {
         let within = self.nodes_for(task);
-        let Self { cluster, tiers, state, .. } = self;
+        let Self { cluster, tiers, state, chosen_domain, .. } = self;
         let it = &cluster.tasks[task];
-        Refusal::Nodes {
-            task: it.pod.name.clone(),
-            error: state.placement.explain(
-                cluster,
-                tiers,
-                tiers.scoped_class(cluster, task),
-                within.as_deref(),
-            ),
-        }
+        let scoped = tiers.scoped_class(cluster, task);
+        let mut error = state.placement.explain(cluster, tiers, scoped, within.as_deref());
+        let chosen = chosen_domain.as_ref().filter(|chosen| Some(chosen.job) == it.job);
+        error.inside = chosen.and_then(|chosen| chosen.domain.name(cluster));
+        Refusal::Nodes { task: it.pod.name.clone(), error }
     }
 
     /// Adds a refusal of a job.

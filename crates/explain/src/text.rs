@@ -200,7 +200,9 @@ fn sub_groups(all: &[PlacedSubGroup], shown: usize) -> Vec<String> {
     let more = by_place.len().saturating_sub(shown);
     let line = |(one, names): (&PlacedSubGroup, Vec<&str>)| {
         let noun = if names.len() == 1 { "sub-group" } else { "sub-groups" };
-        format!("  {noun} {} of subGroupPolicy {} in HyperNode {}", names.join(", "), one.policy, one.domain)
+        let names = names.join(", ");
+        let space = if names.is_empty() { "" } else { " " };
+        format!("  {noun}{space}{names} of subGroupPolicy {} in HyperNode {}", one.policy, one.domain)
     };
     let noun = if more == 1 { "HyperNode" } else { "HyperNodes" };
     let more = (more > 0).then(|| format!("  sub-groups in {more} more {noun}"));

@@ -4,10 +4,10 @@
 //! allocatable) / sum(w) * 100 * weight`; 0 where one of them does not fit. Of the HyperNodes of one tier with room for
 //! the pods, the one with the highest score is taken; of equal ones the first by name.
 //!
-//! Score of a node for a pod: the mean of the scores of its HyperNodes for this pod, weighted by `fading ^ (tier - 1)`;
-//! where the node is in no HyperNode of a tier, that tier counts with the full score. So pods without a network topology
-//! fill one HyperNode after the other, and nodes in no HyperNode first. Pods of gangs with a network topology have no
-//! such score: they get their HyperNode before their nodes.
+//! Score of a node for a pod without a network topology: the mean of the scores of its HyperNodes for this pod over all
+//! tiers, weighted by `fading ^ (tier - 1)`. Where the node is in no HyperNode of a tier, that tier counts with the full
+//! score, and the whole cluster is a HyperNode of a tier above all others. So such pods prefer HyperNodes that are fuller,
+//! and nodes in no HyperNode most. A pod has a network topology if its sub-group has one, or else its job.
 //!
 //! Source: Volcano's plugin `network-topology-aware`.
 use phalanx_resource::{Amounts, DimId};
@@ -21,7 +21,8 @@ use phalanx_framework::plugin::{
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "network-topology-aware",
-    summary: "Places jobs with a networkTopology in HyperNodes: lowest tier first, then the tightest fit.",
+    summary: "Places jobs with a networkTopology in HyperNodes: lowest tier first, then the tightest fit. Other pods \
+              prefer fuller HyperNodes.",
     args: ARGS,
     reads: &[],
     open: |opening| Box::new(NetworkTopologyAware::new(opening)),
@@ -36,7 +37,12 @@ const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'st
 }
 
 const ARGS: &[ArgSpec] = &[
-    arg("weight", ArgKind::WEIGHT, "1", "Weight of the score of a HyperNode; 0 leaves the order to names."),
+    arg(
+        "weight",
+        ArgKind::WEIGHT,
+        "1",
+        "Weight of the score of a HyperNode, and of that of a node beside those of other plugins; with 0 there are none.",
+    ),
     arg("hypernode.binpack.cpu", ArgKind::WEIGHT, "1", "Weight of cpu."),
     arg("hypernode.binpack.memory", ArgKind::WEIGHT, "1", "Weight of memory."),
     arg(
@@ -50,7 +56,7 @@ const ARGS: &[ArgSpec] = &[
         "hypernode.binpack.normal-pod.enable",
         ArgKind::Bool,
         "true",
-        "Whether nodes get a score by how full their HyperNodes are.",
+        "Whether nodes get a score by how full their HyperNodes are, for pods without a networkTopology.",
     ),
     arg(
         "hypernode.binpack.normal-pod.fading",
@@ -67,9 +73,10 @@ const ARGS: &[ArgSpec] = &[
 ];
 
 struct NetworkTopologyAware {
-    honours: bool,
-    /// Whether HyperNodes get a score.
-    orders: bool,
+    /// `enabledHyperNodeGradient`
+    gradient: bool,
+    /// `enabledHyperNodeOrder`
+    order: bool,
     weight: i64,
     resources: Vec<(String, i64)>,
     /// How tiers fade in the score of a node; `None` where nodes get none.
@@ -92,9 +99,9 @@ impl NetworkTopologyAware {
         let fading = args.float("hypernode.binpack.normal-pod.fading", FADING);
         let most = args.weight("hypernode.gradient.evict.max-hypernodes", EVICTION_DOMAINS);
         Self {
-            honours: opening.flags.on(Flag::HyperNodeGradient),
+            gradient: opening.flags.on(Flag::HyperNodeGradient),
             weight: weight("weight"),
-            orders: opening.flags.on(Flag::HyperNodeOrder),
+            order: opening.flags.on(Flag::HyperNodeOrder),
             resources,
             fading: args.bool("hypernode.binpack.normal-pod.enable", true).then_some(if fading >= 0.0 {
                 fading
@@ -108,7 +115,7 @@ impl NetworkTopologyAware {
 
 impl Plugin for NetworkTopologyAware {
     fn network_order(&self) -> Option<&dyn NetworkOrder> {
-        self.honours.then_some(self as &dyn NetworkOrder)
+        self.gradient.then_some(self as &dyn NetworkOrder)
     }
 
     fn task_rules(&self) -> Option<&dyn TaskRules> {
@@ -117,13 +124,9 @@ impl Plugin for NetworkTopologyAware {
 }
 
 impl TaskRules for NetworkTopologyAware {
-    /// Tells pods that are packed from those of gangs with a network topology.
+    /// Tells pods without a network topology from others.
     fn scope(&self, cluster: &Cluster, task: TaskId) -> u64 {
-        let asks_topology = || {
-            let job = cluster.tasks[task].job;
-            job.is_some_and(|job| cluster.jobs[job].asks_topology())
-        };
-        u64::from(!cluster.hyper_nodes.is_empty() && !asks_topology())
+        u64::from(!cluster.hyper_nodes.is_empty() && !has_topology(cluster, task))
     }
 
     fn task_scorers(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
@@ -131,6 +134,13 @@ impl TaskRules for NetworkTopologyAware {
         let packing = self.packing(cluster, cluster.request_of(task));
         rules.hyper_node_scorer(NodePacking { packing, fading });
     }
+}
+
+fn has_topology(cluster: &Cluster, task: TaskId) -> bool {
+    let Some(job) = cluster.tasks[task].job else { return false };
+    let it = &cluster.jobs[job];
+    let of_sub_group = || cluster.sub_group_policy_of(job, task).is_some_and(|it| it.topology.is_some());
+    it.topology.is_some() || (it.asks_topology() && of_sub_group())
 }
 
 /// How full HyperNodes are with a request.
@@ -163,12 +173,11 @@ struct NodePacking {
 }
 
 impl NodePacking {
-    /// The part of the score that a tier has.
-    fn part(&self, cluster: &Cluster, tier: u32) -> f64 {
-        let Some((lowest, highest)) = cluster.hyper_nodes.tiers() else { return 0.0 };
+    /// The part of the score that a tier has. The sum of the weights of all tiers, from the lowest to that of the whole
+    /// cluster, is a geometric series: tiers are numbers of users, and there may be millions between two of them.
+    fn part(&self, tier: u32, lowest: u32, cluster: u32) -> f64 {
         let weight = |tier: u32| self.fading.powf(f64::from(tier) - 1.0);
-        let tiers = f64::from(highest - lowest) + 1.0;
-        // The sum of a geometric series.
+        let tiers = f64::from(cluster - lowest) + 1.0;
         let sum = if self.fading == 1.0 {
             tiers
         } else {
@@ -177,17 +186,24 @@ impl NodePacking {
         let part = weight(tier) / sum;
         if part.is_finite() { part } else { 0.0 }
     }
+
+    /// How much a tier lowers the score of a node whose HyperNode of the tier has these sums.
+    fn lowers(&self, cluster: &Cluster, tier: u32, sums: &NodeSums) -> f64 {
+        let Some((lowest, highest)) = cluster.hyper_nodes.tiers() else { return 0.0 };
+        let part = self.part(tier, lowest, highest.saturating_add(1));
+        part * (self.packing.full - self.packing.score(sums))
+    }
 }
 
 impl HyperNodeScorer for NodePacking {
-    fn outside(&self) -> f64 {
-        self.packing.full
+    fn outside(&self, cluster: &Cluster) -> f64 {
+        let top = cluster.hyper_nodes.tiers().map_or(0, |(_, highest)| highest.saturating_add(1));
+        self.packing.full - self.lowers(cluster, top, &cluster.sums)
     }
 
     fn added(&self, cluster: &Cluster, id: HyperNodeId) -> f64 {
         let hyper_nodes = &cluster.hyper_nodes;
-        let score = self.packing.score(hyper_nodes.sums(id));
-        self.part(cluster, hyper_nodes.get(id).tier) * (score - self.packing.full)
+        -self.lowers(cluster, hyper_nodes.get(id).tier, hyper_nodes.sums(id))
     }
 }
 
@@ -205,8 +221,8 @@ impl NetworkTopologyAware {
 
 impl NetworkOrder for NetworkTopologyAware {
     fn scorer(&self, cluster: &Cluster, request: &Amounts) -> Box<dyn Fn(&NodeSums) -> f64> {
-        let (packing, orders) = (self.packing(cluster, request), self.orders);
-        Box::new(move |sums| if orders { packing.score(sums) } else { 0.0 })
+        let (packing, order) = (self.packing(cluster, request), self.order);
+        Box::new(move |sums| if order { packing.score(sums) } else { 0.0 })
     }
 
     fn eviction_domains_max(&self) -> usize {
@@ -254,9 +270,9 @@ mod tests {
         HyperNodeInfo { name: name.into(), tier, members, ..HyperNodeInfo::default() }.into()
     }
 
-    /// Computed by hand, with weight 2. The pod fills rack r to (3 + 1) / 4, the others to 1 / 4 with it, and the spine
-    /// to (3 + 1) / 8: on r 0.6 * 100 % + 0.4 * 50 %, on s 0.6 * 25 % + 0.4 * 50 %, on the node in no rack
-    /// 0.6 * 100 % + 0.4 * 100 %, where tier 1 has 1 / (1 + 2 / 3) and tier 2 the rest.
+    /// Computed by hand, with weight 2. With the pod, rack r is full to (3 + 1) / 4, rack s to 1 / 4, the spine to (3 + 1)
+    /// / 8 and the cluster to (3 + 1) / 12. With fading 0.5 the tiers weigh 1, 0.5 and 0.25: node a has (1 + 0.5 * 0.5 +
+    /// 0.25 / 3) / 1.75 of 200, node b (0.25 + 0.5 * 0.5 + 0.25 / 3) / 1.75, node c (1 + 0.5 + 0.25 / 3) / 1.75.
     #[test]
     fn a_node_scores_by_how_full_its_hyper_nodes_are_and_each_tier_counts_less() {
         let node_of = |name: &str| HyperNodeMember::Node(name.into());
@@ -285,18 +301,17 @@ mod tests {
             let of = |node: &str| {
                 let node = cluster.node_named(node).expect("a node");
                 let ids = || cluster.hyper_nodes.by_tier(node);
-                let scores = rules
-                    .hyper_node_scorers
-                    .iter()
-                    .map(|scorer| scorer.outside() + ids().map(|id| scorer.added(&cluster, id)).sum::<f64>());
+                let scores = rules.hyper_node_scorers.iter().map(|scorer| {
+                    scorer.outside(&cluster) + ids().map(|id| scorer.added(&cluster, id)).sum::<f64>()
+                });
                 scores.sum::<f64>().round()
             };
             ["a", "b", "c"].map(of)
         };
         let weight = ("weight", Value::Int(2));
         let fading = |it| [weight.clone(), ("hypernode.binpack.normal-pod.fading", Value::Float(it))];
-        assert_eq!(score(&fading(2.0 / 3.0)), [160.0, 70.0, 200.0]);
-        assert_eq!(score(&fading(1.0)), [150.0, 75.0, 200.0]);
+        assert_eq!(score(&fading(0.5)), [152.0, 67.0, 181.0]);
+        assert_eq!(score(&fading(1.0)), [122.0, 72.0, 156.0]);
         assert_eq!(score(&fading(0.0)), [200.0, 50.0, 200.0]);
         assert_eq!(score(&fading(-1.0)), score(std::slice::from_ref(&weight)), "out of range");
         let off = ("hypernode.binpack.normal-pod.enable", Value::Bool(false));

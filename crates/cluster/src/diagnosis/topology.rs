@@ -43,9 +43,19 @@ pub enum TopologyFault {
         policy: Arc<str>,
         /// The values of its `matchLabelKeys`.
         group: Arc<str>,
+        /// The HyperNode in which the gang was tried, if that was one.
+        inside: Option<Arc<str>>,
+        /// How many other sub-groups of the gang were placed before it there.
+        beside: u32,
         /// Why.
         fault: Box<TopologyFault>,
     },
+}
+
+/// How a sub-group is told: `sub-group 1 of subGroupPolicy worker`.
+fn sub_group_name(policy: &str, group: &str) -> String {
+    let space = if group.is_empty() { "" } else { " " };
+    format!("sub-group{space}{group} of subGroupPolicy {policy}")
 }
 
 impl TopologyFault {
@@ -102,11 +112,14 @@ impl TopologyFault {
             TopologyFault::NoneInside(None) => {
                 "networkTopology: no HyperNode that it allows is inside that of its gang".to_owned()
             }
-            TopologyFault::SubGroup { policy, group, fault } if group.is_empty() => {
-                format!("sub-group of subGroupPolicy {policy}: {}", fault.text(dims))
-            }
-            TopologyFault::SubGroup { policy, group, fault } => {
-                format!("sub-group {group} of subGroupPolicy {policy}: {}", fault.text(dims))
+            TopologyFault::SubGroup { policy, group, inside, beside, fault } => {
+                let inside = inside.as_ref().map(|name| format!(" in HyperNode {name}")).unwrap_or_default();
+                let beside = match beside {
+                    0 => String::new(),
+                    others => format!(" beside {others} other sub-group(s)"),
+                };
+                let name = sub_group_name(policy, group);
+                format!("{name}{inside}{beside}: {}", fault.text(dims))
             }
         }
     }

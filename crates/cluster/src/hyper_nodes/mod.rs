@@ -174,7 +174,7 @@ impl HyperNodes {
         names.into_iter()
     }
 
-    /// Whether there are any.
+    /// Whether there are no HyperNodes.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }

@@ -26,6 +26,7 @@ use super::{Class, Stamp};
 use crate::event::PodSelector;
 use crate::id::{NodeId, ProfileId, Slots, TermId, TopologyId};
 use crate::label::Labels;
+use crate::objects::HOSTNAME;
 
 /// The label that each namespace has, with its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -181,6 +182,12 @@ impl Terms {
     /// Whether a term matches the tasks of a class.
     pub fn matches(&self, term: TermId, class: &Class) -> bool {
         class.profile.is_some_and(|profile| self.profiles[profile].matching.binary_search(&term).is_ok())
+    }
+
+    /// Whether anti-affinity keeps tasks of a class on different hosts.
+    pub fn keeps_hosts_apart(&self, class: &Class) -> bool {
+        let by_host = |term: TermId| &*self.topologies[self.terms[term].topology].place.key == HOSTNAME;
+        class.carried.anti_affinity.iter().any(|term| by_host(*term) && self.matches(*term, class))
     }
 
     /// Terms that match the tasks of a class.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
-use phalanx_api::v1beta1::{NetworkTopologySpec, PodGroup, PodGroupSpec};
+use phalanx_api::v1beta1::{NetworkTopologySpec, PodGroup, PodGroupSpec, SubGroupPolicySpec};
 
 use super::Observed;
 use super::gang::Gang;
@@ -49,11 +49,13 @@ pub(super) fn changed(seen: &Observed<'_>, group: &PodGroup, pod: &PlainPod, gan
     group
 }
 
-/// That of the pod; Kueue's annotations are about the pods of one template, and so about sub-groups where these have
-/// topologies by them.
+/// That of the pod; Kueue's annotations are about the pods of one template, and so about a sub-group where all of these
+/// are one.
 fn network_topology(pod: &PlainPod, gang: &Gang) -> Option<NetworkTopologySpec> {
     let read = |key: &str| pod.annotations.get(key).map(String::as_str);
-    let of_templates = gang.sub_groups.iter().any(|policy| policy.network_topology.is_some());
+    let is_template =
+        |it: &SubGroupPolicySpec| it.network_topology.is_some() && it.match_label_keys.is_empty();
+    let of_templates = gang.sub_groups.iter().any(is_template);
     topology::volcanos(read).or_else(|| topology::kueues(read).filter(|_| !of_templates))
 }
 

@@ -26,7 +26,10 @@ pub(super) fn leader_goes_ahead(row: &OwnerRow, object: &Value) -> bool {
 pub(super) fn of(row: &OwnerRow, object: &Value) -> Vec<SubGroupPolicySpec> {
     match row.group() {
         LEADER_WORKER_SET => of_replica(&object["spec"]["leaderWorkerTemplate"]),
-        JOB_SET => jobs(object).filter_map(of_jobs).collect(),
+        JOB_SET => {
+            let alone = jobs(object).count() == 1;
+            jobs(object).filter_map(|entry| of_jobs(entry, alone)).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -59,17 +62,19 @@ fn of_replica(template: &Value) -> Vec<SubGroupPolicySpec> {
     extra.then_some(with_leader).into_iter().chain([of_size("subgroup", size)]).collect()
 }
 
-/// Each Job is a sub-group; all Jobs of the entry are one where a topology is asked for its pods.
-fn of_jobs(entry: &Value) -> Option<SubGroupPolicySpec> {
+/// Each Job is a sub-group; all Jobs of the entry are one where a topology is asked for its pods. Where a topology is asked
+/// for slices too, and the entry is the only one, the topology of its pods is that of the gang.
+fn of_jobs(entry: &Value, alone: bool) -> Option<SubGroupPolicySpec> {
     let name = entry["name"].as_str()?;
     let spec = &entry["template"]["spec"];
     let parallelism = count(&spec["parallelism"]).unwrap_or(1);
     let size = count(&spec["completions"]).map_or(parallelism, |completions| completions.min(parallelism));
     let of = annotation(&spec["template"]);
-    let all = topology::kueues(&of);
+    let slices = topology::of_slices(&of, size);
+    let all = topology::kueues(&of).filter(|_| !(alone && slices.is_some()));
     let (size, keys, network_topology) = match all {
         Some(all) => (size.saturating_mul(count(&entry["replicas"]).unwrap_or(1)), Vec::new(), Some(all)),
-        None => (size, vec![JOB_INDEX.to_owned()], topology::of_slices(&of, size)),
+        None => (size, vec![JOB_INDEX.to_owned()], slices),
     };
     (size > 1 || network_topology.is_some()).then(|| SubGroupPolicySpec {
         name: Some(name.to_owned()),

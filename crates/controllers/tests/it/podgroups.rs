@@ -328,6 +328,32 @@ fn each_job_of_a_job_set_with_a_minimum_is_a_sub_group() {
 }
 
 #[test]
+fn slices_of_the_only_template_are_sub_groups_in_the_topology_of_the_gang() {
+    let key = |name: &str| format!("kueue.x-k8s.io/podset-{name}-topology");
+    let both = json!({key("required"): "spine", key("slice-required"): "rack"});
+    let template = json!({"metadata": {"annotations": both}});
+    let mut set = owner("JobSet/set", min("6"), None);
+    set["spec"] = json!({"replicatedJobs": [
+        {"name": "worker", "replicas": 2, "template": {"spec": {"parallelism": 3, "template": template}}},
+    ]});
+    let mut replica = owner("LeaderWorkerSet/lws", json!({}), None);
+    replica["spec"] = json!({"leaderWorkerTemplate": {
+        "size": 6, "subGroupPolicy": {"subGroupSize": 3}, "workerTemplate": template,
+    }});
+    let labels = json!({"leaderworkerset.sigs.k8s.io/group-index": "0"});
+    let spine = json!({"mode": "hard", "highestTierName": "spine"});
+    for (of, sub_group) in [
+        ("JobSet/set", ("worker", 3, "replicatedjob-name=worker,job-index", Some("rack"))),
+        ("LeaderWorkerSet/lws", ("subgroup", 3, "subgroup-index", Some("rack"))),
+    ] {
+        let change = json!({"metadata": {"annotations": both, "labels": labels}});
+        let group = World::new(vec![set.clone(), replica.clone()]).made(&[pod("a", Some(of), change)]);
+        assert_eq!(json!(group.spec.network_topology), spine, "{of}");
+        assert_eq!(in_short(&group), expected(&[sub_group]), "{of}");
+    }
+}
+
+#[test]
 fn kueues_annotations_ask_for_a_network_topology() {
     let hard = json!({"mode": "hard", "highestTierName": "rack"});
     for (required, preferred, others, expected) in [

@@ -20,37 +20,36 @@ use crate::session::Session;
 /// Domains in the order in which they are tried.
 pub(super) struct EvictionDomains {
     pub(super) domains: Vec<Domain>,
-    /// The most HyperNodes of a tier that are tried, where others are left out.
-    pub(super) left_out: Option<usize>,
+    /// How many HyperNodes of a tier are tried at most, where that leaves some out.
+    pub(super) limit: Option<usize>,
 }
 
 /// Those with room once all pods that may be evicted are gone; all nodes for a preemptor without a network topology.
 pub(super) fn of(session: &mut Session<'_>, preemptor: &Preemptor) -> EvictionDomains {
-    let all = |domains| EvictionDomains { domains, left_out: None };
+    let all = |domains| EvictionDomains { domains, limit: None };
     let has_topology = session.cluster.jobs[preemptor.job].topology.is_some();
     let most = session.network_order().map(NetworkOrder::eviction_domains_max).filter(|_| has_topology);
     let Some(most) = most else { return all(vec![Domain::default()]) };
     let mut gone: Vec<TaskId> =
         potential_victims::each(session, preemptor).into_iter().map(|it| it.0).collect();
     gone.retain(|task| potential_victims::may_go(session, preemptor.mode, *task));
-    let Preemptor { job, tasks, .. } = preemptor;
+    let Preemptor { job, tasks, wanted, .. } = preemptor;
     let room = Room::after_evictions(session, tasks, &gone);
     let groups = WaitingSubGroups::new(session.cluster, *job, tasks);
     if let Ok(mut domains) = hyper_nodes::domains(session, *job, tasks, &groups, &room) {
-        let victims = VictimsByHyperNode::new(session.cluster, gone);
+        let cluster = &*session.cluster;
+        let victims = VictimsByHyperNode::new(cluster, gone);
         let mut request = Amounts::new();
-        for task in tasks {
-            request.add(session.cluster.request_of(*task));
-        }
-        let tier = |id: HyperNodeId| session.cluster.hyper_nodes.get(id).tier;
+        tasks.iter().take(*wanted).for_each(|task| request.add(cluster.request_of(*task)));
+        let tier = |id: HyperNodeId| cluster.hyper_nodes.get(id).tier;
         domains.sort_by_cached_key(|domain| match domain.hyper_node {
-            Some(id) => (tier(id), victims.least(session.cluster, id, &request)),
+            Some(id) => (tier(id), victims.least(cluster, id, &request)),
             None => (u32::MAX, Victims::default()),
         });
         let with_room = domains.len();
         let domains = hyper_nodes::best_of_each_tier(session.cluster, domains, most);
-        let left_out = (domains.len() < with_room).then_some(most);
-        EvictionDomains { domains, left_out }
+        let limit = (domains.len() < with_room).then_some(most);
+        EvictionDomains { domains, limit }
     } else {
         // None can be freed: the search in one that is large enough tells why.
         let room = Room::new(session, tasks, RoomOf::Allocatable);
@@ -85,10 +84,11 @@ impl VictimsByHyperNode {
 
     /// The pods of a HyperNode that have to go, by sums of resources, so that this request has room.
     fn least(&self, cluster: &Cluster, id: HyperNodeId, request: &Amounts) -> Victims {
-        let sums = cluster.hyper_nodes.sums(id);
-        let missing = |(dim, asked): (DimId, i64)| {
-            (dim, asked.saturating_sub(sums.allocatable.get(dim).saturating_sub(sums.used.get(dim))))
-        };
+        let mut room = Amounts::new();
+        for node in cluster.hyper_nodes.get(id).nodes.iter() {
+            room.add(&cluster.nodes[*node].future_idle());
+        }
+        let missing = |(dim, asked): (DimId, i64)| (dim, asked.saturating_sub(room.get(dim)));
         let mut missing: Vec<(DimId, i64)> = request.iter().map(missing).collect();
         let mut least = Victims::default();
         for task in self.0.get(&id).into_iter().flatten() {

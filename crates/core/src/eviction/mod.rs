@@ -317,7 +317,7 @@ impl EvictionPlanner {
     /// one HyperNode after the other is tried.
     fn plan(&mut self, session: &mut Session<'_>, preemptor: &Preemptor) -> Result<Plan, PlanFailure> {
         let mut failure = None;
-        let EvictionDomains { domains, left_out } = domains::of(session, preemptor);
+        let EvictionDomains { domains, limit } = domains::of(session, preemptor);
         for domain in domains {
             if domain.hyper_node.is_some() {
                 hyper_nodes::choose(session, preemptor.job, &domain, false);
@@ -331,7 +331,7 @@ impl EvictionPlanner {
         }
         let none = || PlanFailure { why: NoEviction::TooLarge, steps: Some(0) };
         let mut failure = failure.unwrap_or_else(none);
-        failure.why = match (failure.why, left_out) {
+        failure.why = match (failure.why, limit) {
             (NoEviction::NotEnough(told), Some(most)) => {
                 NoEviction::NotFound(Untried::HyperNodes(most), told)
             }

@@ -95,7 +95,14 @@ pub(crate) fn domains(
         required: &groups.required(cluster, job),
         inside: None,
     };
-    network::domains(session, room, &together)
+    let of_sub_group = |fault| match groups.lacking.first().filter(|_| groups.rest(tasks).is_empty()) {
+        Some(group) if together.wanted == group.members.len() as u64 && together.required.is_empty() => {
+            let (policy, group) = (it.sub_groups[group.policy].name.clone(), group.name.clone());
+            TopologyFault::SubGroup { policy, group, inside: None, beside: 0, fault: Box::new(fault) }
+        }
+        _ => fault,
+    };
+    network::domains(session, room, &together).map_err(of_sub_group)
 }
 
 /// The tasks of a job beside these that have nodes.
@@ -174,7 +181,7 @@ pub(super) fn place_in(
         || starts && search(statement, placing, &all, Until::GangIsWhole);
     if let (false, Some(first)) = (is_placed, rest.first()) {
         let session = statement.session();
-        shortfall.note(rest.len(), || not_placed(session, *first, domain));
+        shortfall.note(rest.len(), || not_placed(session, *first));
     }
 }
 
@@ -228,15 +235,16 @@ fn place_each(
     groups: &mut WaitingSubGroups,
     shortfall: &mut Shortfall,
 ) -> Result<Placed, usize> {
-    let (mut room, mut failed) = (placing.room.clone(), None);
+    let (mut room, mut failed, mut placed) = (placing.room.clone(), None, 0);
     for at in 0..groups.lacking.len() {
         let group = &groups.lacking[at];
         let tasks = [&group.members[..], &group.beyond[..]].concat();
         room = room.next(statement.session(), &tasks);
-        if !place_sub_group(statement, placing, domain, group, &room, shortfall) {
+        if !place_sub_group(statement, placing, Beside { domain, placed }, group, &room, shortfall) {
             failed = failed.or(Some(at));
             continue;
         }
+        placed += 1;
         groups.note_whole(at);
         if placing.enough.is_reached(statement.session(), placing.job) {
             return Ok(Placed::Enough);
@@ -245,12 +253,21 @@ fn place_each(
     failed.map_or(Ok(Placed::All), Err)
 }
 
+/// Where the other sub-groups of a gang are.
+#[derive(Clone, Copy)]
+struct Beside<'d> {
+    /// The domain of the gang.
+    domain: &'d Domain,
+    /// How many were placed before.
+    placed: u32,
+}
+
 /// Places the pods that a sub-group lacks, or none. Returns whether it has them. One that has reserved nodes gets others
 /// where it can start.
 fn place_sub_group(
     statement: &mut Statement<'_, '_>,
     placing: Placing<'_>,
-    inside: &Domain,
+    beside: Beside<'_>,
     group: &LackingSubGroup,
     room: &Room,
     shortfall: &mut Shortfall,
@@ -265,12 +282,14 @@ fn place_sub_group(
     let policy = &session.cluster.jobs[job].sub_groups[group.policy];
     let (own, policy) = (policy.topology.is_some(), policy.name.clone());
     let near = own || session.cluster.jobs[job].topology.is_some();
-    let domains = match sub_group_domains(session, job, group, inside, room) {
+    let domains = match sub_group_domains(session, job, group, beside.domain, room) {
         Ok(domains) => domains,
         Err(fault) => {
             let fits = if let TopologyFault::NoRoom { fits, .. } = &fault { *fits as usize } else { 0 };
             let (group, fault) = (group.name.clone(), Box::new(fault));
-            let refusal = || Refusal::Topology(TopologyFault::SubGroup { policy, group, fault });
+            let (inside, beside) = (beside.domain.name(session.cluster), beside.placed);
+            let of = TopologyFault::SubGroup { policy, group, inside, beside, fault };
+            let refusal = || Refusal::Topology(of);
             shortfall.note(members.len().saturating_sub(fits), refusal);
             return false;
         }
@@ -285,7 +304,7 @@ fn place_sub_group(
                 || search(statement, placing, members, Until::AllArePlaced);
             let session = statement.session();
             if let (false, Some(first)) = (is_placed, left.first()) {
-                shortfall.note(left.len(), || not_placed(session, *first, &domain));
+                shortfall.note(left.len(), || not_placed(session, *first));
             }
             is_placed && (!is_reserved || are(session, Status::Allocated))
         })
@@ -333,13 +352,9 @@ pub(super) fn sub_group_domains(
     Ok(domains)
 }
 
-/// Why a task has got no node in a domain.
-fn not_placed(session: &mut Session<'_>, task: TaskId, domain: &Domain) -> Refusal {
-    let mut refusal = session.allocatable(task).err().unwrap_or_else(|| session.no_node(task));
-    if let Refusal::Nodes { error, .. } = &mut refusal {
-        error.inside = domain.name(session.cluster);
-    }
-    refusal
+/// Why a task has got no node in the chosen domain.
+fn not_placed(session: &mut Session<'_>, task: TaskId) -> Refusal {
+    session.allocatable(task).err().unwrap_or_else(|| session.no_node(task))
 }
 
 /// Leaves the nodes of a domain to the job.

@@ -115,15 +115,17 @@ impl<'q> GangPlanner<'q> {
         }
         let has_sub_groups = !statement.session().cluster.jobs[self.job].sub_groups.is_empty();
         let domains = if has_sub_groups { Vec::new() } else { std::mem::take(&mut self.domains) };
+        let mut in_the_best = None;
         for domain in domains {
             hyper_nodes::choose(statement.session(), self.job, &domain, false);
-            self.greedy = None;
             self.queue.restart(statement.session());
             let planned = self.find(statement, request);
             if planned.is_some() {
                 return planned;
             }
+            in_the_best = in_the_best.or(self.greedy.take());
         }
+        self.greedy = in_the_best;
         statement.session().chosen_domain = None;
         let candidates = takeover::candidates(statement.session(), self.job);
         self.take_over(statement, &HYPER_NODES, request, &candidates)

@@ -38,6 +38,8 @@ pub(super) struct ClassRoom {
     pub(super) tasks: u64,
     /// What a task requests.
     pub(super) request: Vec<(DimId, i64)>,
+    /// A host port or anti-affinity keeps the tasks on different nodes.
+    apart: bool,
     /// By the index of the node; `None` where node filters refuse it.
     pub(super) fits: Vec<Option<u32>>,
     /// By the index of the HyperNode, the sums over its nodes.
@@ -124,10 +126,11 @@ impl Room {
         tasks: u64,
         admits: impl Fn(NodeId) -> bool,
     ) -> ClassRoom {
-        let request = &cluster.classes[class].request;
-        let request: Vec<(DimId, i64)> = request.iter().filter(|(_, amount)| *amount > 0).collect();
-        let mut it =
-            ClassRoom { class, tasks, request, fits: vec![None; cluster.nodes.bound()], sums: Vec::new() };
+        let of = &cluster.classes[class];
+        let request: Vec<(DimId, i64)> = of.request.iter().filter(|(_, amount)| *amount > 0).collect();
+        let apart = !of.constraints.host_ports.is_empty() || cluster.terms.keeps_hosts_apart(of);
+        let fits = vec![None; cluster.nodes.bound()];
+        let mut it = ClassRoom { class, tasks, request, apart, fits, sums: Vec::new() };
         for (id, _) in cluster.nodes.iter().filter(|(id, node)| node.exists && admits(*id)) {
             it.fits[id.index()] = Some(self.fitting(cluster, &it, id));
         }
@@ -158,10 +161,17 @@ impl Room {
             Some(amounts) => of.fitting(|dim| amounts.get(dim)),
             None => of.fitting(|dim| self.of.amount(it, freed, dim)),
         };
-        // Pods with the same host port are on different nodes.
-        let ports = &cluster.classes[of.class].constraints.host_ports;
-        let most_each = if ports.is_empty() { u32::MAX } else { 1 };
-        most.min(most_each.into()) as u32
+        most.min(if of.apart { 1 } else { u32::MAX.into() }) as u32
+    }
+
+    /// What so many of the tasks request in the mean.
+    pub(super) fn request_of(&self, tasks: u64) -> Amounts {
+        let all: u64 = self.classes.iter().map(|class| class.tasks).sum();
+        let of = |(dim, amount): (DimId, i64)| {
+            let part = i128::from(amount) * i128::from(tasks) / i128::from(all.max(1));
+            (dim, i64::try_from(part).unwrap_or(i64::MAX))
+        };
+        self.request.iter().map(of).collect()
     }
 
     /// How many of the tasks fit a HyperNode at the most.

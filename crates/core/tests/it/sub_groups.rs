@@ -60,7 +60,7 @@ fn the_reason_names_the_sub_group_that_lacks_the_least() {
         (
             Some(hard(1)),
             None,
-            "sub-group 1 of subGroupPolicy p: networkTopology: no HyperNode has room for 2 pod(s): \
+            "sub-group 1 of subGroupPolicy p beside 1 other sub-group(s): networkTopology: no HyperNode has room for 2 pod(s): \
              HyperNode s0 has room for 1, lacks cpu 4",
         ),
         (

@@ -77,7 +77,7 @@ impl PluginScorers {
         for scorer in &self.rules.hyper_node_scorers {
             let score = |node: &NodeId| {
                 let added = cluster.hyper_nodes.by_tier(*node).map(|id| scorer.added(cluster, id));
-                scorer.outside() + added.sum::<f64>()
+                scorer.outside(cluster) + added.sum::<f64>()
             };
             let scores: Vec<f64> = nodes.iter().map(score).collect();
             add(&scores);

@@ -83,8 +83,8 @@ pub trait TopologyScorer: Send + Sync {
 /// (`Cluster::hyper_nodes`), and is asked again when they change.
 pub trait HyperNodeScorer: Send + Sync {
     /// The weighted score of a node in no HyperNode.
-    fn outside(&self) -> f64;
-    /// What is added for a node in this HyperNode.
+    fn outside(&self, cluster: &Cluster) -> f64;
+    /// What is added to that for a node in this HyperNode; less than 0 where such nodes are worse.
     fn added(&self, cluster: &Cluster, id: HyperNodeId) -> f64;
 }
 

@@ -3,6 +3,8 @@
 mod case;
 mod exact;
 
+use std::cmp::Reverse;
+
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestCaseResult};
 
@@ -45,13 +47,23 @@ impl Case {
         pending.fold([0, 0], |sum, member| [sum[0] + member.asks[0], sum[1] + member.asks[1]])
     }
 
-    /// Where a gang of equal pods starts: the lowest tier that can hold its minimum, then the fullest HyperNode, then
-    /// the first by name.
+    /// Where a gang of equal pods starts: the lowest tier that can hold its minimum; there the HyperNode that is fullest
+    /// with all pods, or else the one with room for the most, the fullest with the minimum, the first by name.
     fn best(&self) -> Option<Where> {
         let fitting: Vec<Where> =
             self.order().into_iter().filter(|domain| self.fits(*domain, self.min)).collect();
         let asked = self.asked(|_| true);
-        let key = |domain: &usize| (self.domains[*domain].tier, -self.fullness(*domain, asked), *domain);
+        let pending = self.members.iter().filter(|member| member.on.is_none());
+        let lacks = self.min.saturating_sub(self.running()).max(1) as i64;
+        let minimum = pending.clone().next().map_or([0, 0], |it| it.asks.map(|amount| amount * lacks));
+        let room = |domain: usize| {
+            let holds = |count: &usize| self.fits(Some(domain), *count);
+            (0..=self.members.len()).rev().find(holds).unwrap_or(0)
+        };
+        let key = |domain: &usize| {
+            let (tier, all) = (self.domains[*domain].tier, -self.fullness(*domain, asked));
+            (tier, all, Reverse(room(*domain)), -self.fullness(*domain, minimum), *domain)
+        };
         let hyper_nodes = fitting.iter().copied().flatten();
         let best = hyper_nodes.min_by(|a, b| key(a).partial_cmp(&key(b)).expect("numbers"));
         best.map(Some).or(fitting.contains(&None).then_some(None))
