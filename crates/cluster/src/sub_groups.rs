@@ -33,6 +33,12 @@ impl SubGroup {
         let values: Vec<&str> = self.values.iter().map(|(_, value)| &**value).collect();
         values.join("/").into()
     }
+
+    /// Its name behind that of its entry, such as `replica/0`; the entry alone where all of its pods are one sub-group.
+    pub fn full_name(&self, job: &Job) -> String {
+        let (policy, name) = (&job.sub_groups[self.policy].name, self.name());
+        if name.is_empty() { policy.to_string() } else { format!("{policy}/{name}") }
+    }
 }
 
 impl Cluster {

@@ -26,8 +26,12 @@ pub(crate) fn of(cluster: &Cluster, conf: &Conf, id: JobId) -> Vec<String> {
         let why = cluster.empty_policy(id, at)?;
         Some(format!("subGroupPolicy {} has no effect: {why}", policy.name))
     });
-    let faults = cluster.hyper_nodes.faults().filter(|_| asks).take(FAULTS_MAX);
-    plugin.into_iter().chain(empty).chain(faults.map(|fault| fault.to_string())).collect()
+    let unread = cluster
+        .hyper_nodes
+        .objects()
+        .filter_map(|it| Some(format!("HyperNode {}: {}", it.name, it.invalid.as_ref()?)));
+    let faults = cluster.hyper_nodes.faults().map(|fault| fault.to_string()).chain(unread);
+    plugin.into_iter().chain(empty).chain(faults.filter(|_| asks).take(FAULTS_MAX)).collect()
 }
 
 fn honours(conf: &Conf) -> bool {

@@ -180,8 +180,7 @@ fn hyper_nodes(
 fn sub_groups(cluster: &Cluster, group: &Key) -> BTreeMap<String, String> {
     let Some(job) = cluster.job_named(JobKind::Group, group) else { return BTreeMap::new() };
     let of = |(group, id): (SubGroup, _)| {
-        let policy = &cluster.jobs[job].sub_groups[group.policy].name;
-        (format!("{policy}/{}", group.name()), cluster.hyper_nodes.get(id).name.to_string())
+        (group.full_name(&cluster.jobs[job]), cluster.hyper_nodes.get(id).name.to_string())
     };
     cluster.domains_of_sub_groups(job).into_iter().map(of).collect()
 }

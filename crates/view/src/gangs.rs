@@ -256,10 +256,9 @@ fn sub_groups(cluster: &Cluster, report: &GroupReport, of: &State) -> (Vec<SubGr
     let job = if report.solo { None } else { cluster.job_named(JobKind::Group, &report.key) };
     let Some(job) = job else { return (Vec::new(), 0) };
     let placed = |(group, id): (SubGroup, HyperNodeId)| {
-        let policy = &cluster.jobs[job].sub_groups[group.policy].name;
         let with_node = group.tasks.iter().filter(|task| cluster.tasks[**task].node.is_some());
         Some(SubGroupRow {
-            name: format!("{policy}/{}", group.name()),
+            name: group.full_name(&cluster.jobs[job]),
             placed: with_node.count() as u32,
             domain: of.hyper_nodes.place(id)?,
         })

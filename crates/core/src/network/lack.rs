@@ -72,7 +72,8 @@ impl Room {
             let enough = self.of.amount(it, freed, *dim).div_euclid(*amount);
             [enough, enough.saturating_add(1), it.allocatable.get(*dim).div_euclid(*amount)]
         });
-        let mut ends: Vec<i64> = ends.filter(|end| *end > fits).chain([fits, i64::MAX]).collect();
+        let most = if class.apart { 1 } else { i64::MAX };
+        let mut ends: Vec<i64> = ends.chain([fits, most]).filter(|end| (fits..=most).contains(end)).collect();
         ends.sort_unstable();
         ends.dedup();
         let between = |pair: &[i64]| {

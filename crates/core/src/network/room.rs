@@ -39,7 +39,7 @@ pub(super) struct ClassRoom {
     /// What a task requests.
     pub(super) request: Vec<(DimId, i64)>,
     /// A host port or anti-affinity keeps the tasks on different nodes.
-    apart: bool,
+    pub(super) apart: bool,
     /// By the index of the node; `None` where node filters refuse it.
     pub(super) fits: Vec<Option<u32>>,
     /// By the index of the HyperNode, the sums over its nodes.
