@@ -185,9 +185,9 @@ pub(super) fn place_in(
     }
 }
 
-/// Places sub-groups whole in a domain, until the job has enough. Where entries of `subGroupPolicy` ask for different
-/// things, one that finds no place gets the first turn, and all are placed anew; if that does not help, they are placed
-/// as far as they find places. Returns the tasks that are to be placed one by one, unless the job has enough.
+/// Places sub-groups whole in a domain, until the job has enough. Where they are of different entries of `subGroupPolicy`
+/// or of unlike pods, one that finds no place gets the first turn, and all are placed anew; if that does not help, they
+/// are placed as far as they find places. Returns the tasks that are to be placed one by one, unless the job has enough.
 pub(crate) fn place_sub_groups(
     statement: &mut Statement<'_, '_>,
     placing: Placing<'_>,
@@ -196,7 +196,8 @@ pub(crate) fn place_sub_groups(
     shortfall: &mut Shortfall,
 ) -> Option<Vec<TaskId>> {
     let mut order = placing.groups.clone();
-    let turns = if order.are_unlike() { FIRST_TURNS_MAX } else { 0 };
+    let unlike = order.are_unlike(statement.session().cluster);
+    let turns = if unlike { FIRST_TURNS_MAX } else { 0 };
     for _ in 0..turns {
         let (mut groups, mut failed) = (order.clone(), 0);
         let placed = statement.nested(|statement| {

@@ -133,9 +133,12 @@ impl WaitingSubGroups {
         });
     }
 
-    /// Whether they are of several entries, so that the order in which they are placed matters.
-    pub(crate) fn are_unlike(&self) -> bool {
-        self.lacking.iter().any(|group| group.policy != self.lacking[0].policy)
+    /// Whether they differ in their entries or in their pods, so that the order in which they are placed matters.
+    pub(crate) fn are_unlike(&self, cluster: &Cluster) -> bool {
+        let kind = |group: &LackingSubGroup| (group.policy, count_classes(cluster, group.members.iter()));
+        let mut kinds = self.lacking.iter().map(kind);
+        let first = kinds.next();
+        kinds.any(|kind| Some(kind) != first)
     }
 
     /// A sub-group is placed before all others.
