@@ -97,17 +97,14 @@ impl NetworkTopologyAware {
             resources.push((name, weight));
         }
         let fading = args.float("hypernode.binpack.normal-pod.fading", FADING);
+        let fading = if fading >= 0.0 { fading } else { FADING };
         let most = args.weight("hypernode.gradient.evict.max-hypernodes", EVICTION_DOMAINS);
         Self {
             gradient: opening.flags.on(Flag::HyperNodeGradient),
             weight: weight("weight"),
             order: opening.flags.on(Flag::HyperNodeOrder),
             resources,
-            fading: args.bool("hypernode.binpack.normal-pod.enable", true).then_some(if fading >= 0.0 {
-                fading
-            } else {
-                FADING
-            }),
+            fading: args.bool("hypernode.binpack.normal-pod.enable", true).then_some(fading),
             eviction_domains: (if most > 0 { most } else { EVICTION_DOMAINS }) as usize,
         }
     }

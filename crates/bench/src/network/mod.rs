@@ -70,7 +70,7 @@ const SUB_GROUP: &str = "sub-group";
 #[derive(Clone, Copy)]
 struct Asked {
     nearness: Nearness,
-    /// Pods that ask for no network topology fill one HyperNode after the other.
+    /// `hypernode.binpack.normal-pod.enable`
     packed: bool,
     /// Each is made of sub-groups, which ask for a HyperNode of tier 1 each.
     sub_groups: bool,
@@ -78,8 +78,8 @@ struct Asked {
 
 impl Asked {
     const ALL: [(&str, Asked); 6] = [
-        ("none", Asked::gangs(Nearness::None)),
-        ("none, packed", Asked { packed: true, ..Asked::gangs(Nearness::None) }),
+        ("none", Asked { packed: false, ..Asked::gangs(Nearness::None) }),
+        ("none, packed", Asked::gangs(Nearness::None)),
         ("soft", Asked::gangs(Nearness::Soft)),
         ("hard", Asked::gangs(Nearness::Hard)),
         ("sub-groups", Asked { sub_groups: true, ..Asked::gangs(Nearness::None) }),
@@ -88,7 +88,7 @@ impl Asked {
 
     /// Gangs without sub-groups.
     const fn gangs(nearness: Nearness) -> Self {
-        Self { nearness, packed: !matches!(nearness, Nearness::None), sub_groups: false }
+        Self { nearness, packed: true, sub_groups: false }
     }
 
     fn of_gang(self, options: &Options, mut group: PodGroupInfo) -> PodGroupInfo {

@@ -38,12 +38,13 @@ pub(super) fn of(session: &mut Session<'_>, preemptor: &Preemptor) -> EvictionDo
     let groups = WaitingSubGroups::new(session.cluster, *job, tasks);
     if let Ok(mut domains) = hyper_nodes::domains(session, *job, tasks, &groups, &room) {
         let cluster = &*session.cluster;
+        gone.retain(|task| cluster.tasks[*task].node.is_some_and(|node| room.admits(node)));
         let victims = VictimsByHyperNode::new(cluster, gone);
         let mut request = Amounts::new();
         tasks.iter().take(*wanted).for_each(|task| request.add(cluster.request_of(*task)));
         let tier = |id: HyperNodeId| cluster.hyper_nodes.get(id).tier;
         domains.sort_by_cached_key(|domain| match domain.hyper_node {
-            Some(id) => (tier(id), victims.least(cluster, id, &request)),
+            Some(id) => (tier(id), victims.least(cluster, &room, id, &request)),
             None => (u32::MAX, Victims::default()),
         });
         let with_room = domains.len();
@@ -82,13 +83,17 @@ impl VictimsByHyperNode {
         Self(of)
     }
 
-    /// The pods of a HyperNode that have to go, by sums of resources, so that this request has room.
-    fn least(&self, cluster: &Cluster, id: HyperNodeId, request: &Amounts) -> Victims {
-        let mut room = Amounts::new();
-        for node in cluster.hyper_nodes.get(id).nodes.iter() {
-            room.add(&cluster.nodes[*node].future_idle());
+    /// The pods of a HyperNode that have to go, by sums of resources, so that this request has room. Nodes that node
+    /// filters refuse do not count.
+    fn least(&self, cluster: &Cluster, room: &Room, id: HyperNodeId, request: &Amounts) -> Victims {
+        let mut free = Amounts::new();
+        let nodes = cluster.hyper_nodes.get(id).nodes.iter().filter(|node| room.admits(**node));
+        for node in nodes.map(|node| &cluster.nodes[*node]) {
+            free.add(&node.idle);
+            free.add(&node.releasing);
+            free.sub(&node.pipelined);
         }
-        let missing = |(dim, asked): (DimId, i64)| (dim, asked.saturating_sub(room.get(dim)));
+        let missing = |(dim, asked): (DimId, i64)| (dim, asked.saturating_sub(free.get(dim)));
         let mut missing: Vec<(DimId, i64)> = request.iter().map(missing).collect();
         let mut least = Victims::default();
         for task in self.0.get(&id).into_iter().flatten() {

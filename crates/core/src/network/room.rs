@@ -174,6 +174,11 @@ impl Room {
         self.request.iter().map(of).collect()
     }
 
+    /// Whether node filters let any of the tasks on a node.
+    pub(crate) fn admits(&self, node: NodeId) -> bool {
+        self.classes.iter().any(|class| class.fits[node.index()].is_some())
+    }
+
     /// How many of the tasks fit a HyperNode at the most.
     pub(crate) fn on(&self, id: HyperNodeId) -> u64 {
         self.classes.iter().map(|class| class.on(id)).sum()

@@ -17,12 +17,8 @@ pub(super) struct HyperNodeScores {
 impl HyperNodeScores {
     /// Without groups.
     pub(super) fn new(cluster: &Cluster, scorers: &[Box<dyn HyperNodeScorer>]) -> Self {
-        let mut scores = Self { cursor: cluster.touched_end(), ..Self::default() };
-        if !scorers.is_empty() {
-            scores.of_hyper_node =
-                cluster.hyper_nodes.iter().map(|(id, _)| added(cluster, scorers, id)).collect();
-        }
-        scores
+        let of_hyper_node = if scorers.is_empty() { Vec::new() } else { added_by_all(cluster, scorers) };
+        Self { of_hyper_node, of_group: Vec::new(), cursor: cluster.touched_end() }
     }
 
     /// Asks about the HyperNodes whose sums may have changed. Returns whether one adds something else now.
@@ -35,8 +31,7 @@ impl HyperNodeScores {
         let hyper_nodes = &cluster.hyper_nodes;
         let same = self.of_hyper_node.len() == hyper_nodes.len();
         let Some(touched) = touched.filter(|touched| same && touched.len() < hyper_nodes.len()) else {
-            let known = std::mem::take(&mut self.of_hyper_node);
-            *self = Self { of_group: std::mem::take(&mut self.of_group), ..Self::new(cluster, scorers) };
+            let known = std::mem::replace(&mut self.of_hyper_node, added_by_all(cluster, scorers));
             return self.of_hyper_node != known;
         };
         let mut changed = false;
@@ -72,6 +67,10 @@ impl HyperNodeScores {
     pub(super) fn all(&self) -> impl Iterator<Item = i64> {
         self.of_group.iter().copied()
     }
+}
+
+fn added_by_all(cluster: &Cluster, scorers: &[Box<dyn HyperNodeScorer>]) -> Vec<i64> {
+    cluster.hyper_nodes.iter().map(|(id, _)| added(cluster, scorers, id)).collect()
 }
 
 fn added(cluster: &Cluster, scorers: &[Box<dyn HyperNodeScorer>], id: HyperNodeId) -> i64 {
