@@ -4,6 +4,7 @@ const SECTIONS = [['why', 'Why they wait'], ['queues', 'Queues'], ['nodes', 'Nod
   ['evictions', 'Evictions'], ['jobs', 'Jobs'], ['events', 'Events']];
 const TOKEN = 'phalanx-token';
 const EVERY_MS = 2000;
+const AT_MOST_MS = 30_000;
 
 /** What the reader chose. */
 const ui = {
@@ -137,7 +138,7 @@ function say(text, bad) {
   byId('status').classList.toggle('bad', bad);
 }
 
-/** Fetches the view again and again, not faster than the answers come, and not while nobody looks. */
+/** Fetches the view again and again: more slowly where answers take long, and not while nobody looks. */
 async function live() {
   let text = '';
   let asked = false;
@@ -176,7 +177,7 @@ async function live() {
       }
     }
     const took = performance.now() - begun;
-    await new Promise((resume) => setTimeout(resume, Math.max(EVERY_MS, 4 * took)));
+    await new Promise((resume) => setTimeout(resume, Math.min(Math.max(EVERY_MS, 4 * took), AT_MOST_MS)));
   }
 }
 

@@ -45,17 +45,19 @@ pub(crate) fn serve(answers: &Arc<Mutex<Answers>>) -> String {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let answers = Arc::clone(&answers);
-            thread::spawn(move || answer(&stream.unwrap(), &answers.lock().unwrap()));
+            thread::spawn(move || answer(&stream.unwrap(), &answers));
         }
     });
     format!("http://{address}/proxy/")
 }
 
-fn answer(stream: &TcpStream, answers: &Answers) {
+fn answer(stream: &TcpStream, answers: &Mutex<Answers>) {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let Some(first) = lines.next() else { return };
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
     let headers: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+    // Not before the request is here: a browser opens connections on which it asks nothing yet.
+    let answers = answers.lock().unwrap();
     let expected = format!("x-phalanx-token: {}", answers.token);
     let known = headers.iter().any(|line| line.to_lowercase() == expected);
     let (status, body) = match path.strip_prefix("/proxy/") {
