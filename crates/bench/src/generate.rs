@@ -167,7 +167,7 @@ fn pod_info(
     PodInfo {
         pod: PodRef { namespace: namespace.clone(), name: name.clone(), uid: name }.into(),
         controller: None,
-        run_limit: None,
+        run_time: None,
         created,
         life: PodLife::default(),
         ours: true,

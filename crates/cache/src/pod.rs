@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
 use phalanx_cluster::annotation::{self, Annotations};
 use phalanx_cluster::event::{
-    Constraints, PodInfo, PodLife, PodPhase, PodRef, QueueGate, RunLimit, Scoring, Strategy, Time,
+    Constraints, PodInfo, PodLife, PodPhase, PodRef, QueueGate, RunTime, Scoring, Strategy, Time,
 };
 use phalanx_framework::conf::parse_bool;
 
@@ -63,7 +63,7 @@ pub(crate) fn reduce(
         annotations: annotations(&marks, group, interner),
         labels: metadata.labels.as_ref().map(|labels| interner.labels(labels)).unwrap_or_default(),
         claims: device::claims_of(pod, interner),
-        run_limit: run_limit(spec, &marks),
+        run_time: ran(&pod.status).or_else(|| run_time(spec, &marks)),
         controller: interner.controller(metadata),
     })
 }
@@ -120,13 +120,22 @@ fn constraints_of(
     Ok(interner.constraints(Constraints { volumes, disks, scheduler, ..constraints }))
 }
 
+/// How long a pod ran that succeeded.
+fn ran(status: &slim::PodStatus) -> Option<RunTime> {
+    let ended = |container: &slim::ContainerStatus| container.state.terminated.as_ref()?.finished_at.clone();
+    let started =
+        status.start_time.as_ref().filter(|_| phase(status.phase.as_deref()) == PodPhase::Succeeded)?;
+    let last = status.container_statuses.iter().filter_map(ended).max()?;
+    u32::try_from(last.0.duration_since(started.0).as_secs()).ok().map(RunTime::Ran)
+}
+
 /// How long a pod runs: as its annotation says, else until its deadline.
-fn run_limit(spec: &slim::PodSpec, marks: &Marks<'_>) -> Option<RunLimit> {
+fn run_time(spec: &slim::PodSpec, marks: &Marks<'_>) -> Option<RunTime> {
     let stated = marks.annotation(names::RUN_SECONDS).and_then(|text| text.parse::<f64>().ok());
     let stated = stated.filter(|seconds| (0.0..=f64::from(u32::MAX)).contains(seconds));
     let deadline = spec.active_deadline_seconds.and_then(|seconds| u32::try_from(seconds).ok());
-    let deadline = deadline.filter(|seconds| *seconds > 0).map(RunLimit::Deadline);
-    stated.map(|seconds| RunLimit::Stated(seconds.round() as u32)).or(deadline)
+    let deadline = deadline.filter(|seconds| *seconds > 0).map(RunTime::Deadline);
+    stated.map(|seconds| RunTime::Stated(seconds.round() as u32)).or(deadline)
 }
 
 /// A pod asks for the gate by annotation; Phalanx removes the gate when the pod has no other.

@@ -80,7 +80,7 @@ impl Cluster {
             never_preempts,
             labels,
             annotations,
-            run_limit,
+            run_time,
             controller,
             ..
         } = task.details.clone();
@@ -104,7 +104,7 @@ impl Cluster {
             claims: task.claims.as_ref().map(|linked| linked.named().clone()),
             annotations,
             labels,
-            run_limit,
+            run_time,
             controller,
         }
     }

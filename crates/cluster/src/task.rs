@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::devices::Linked;
 use crate::annotation::Annotations;
-use crate::event::{ControllerRef, PodRef, QueueGate, RunLimit, Time};
+use crate::event::{ControllerRef, PodRef, QueueGate, RunTime, Time};
 use crate::id::{ClassId, JobId, NodeId, QueueId};
 use crate::label::Labels;
 
@@ -182,7 +182,7 @@ pub struct PodDetails {
     /// When the pod was bound to its node.
     pub scheduled: Option<Time>,
     /// How long it runs.
-    pub run_limit: Option<RunLimit>,
+    pub run_time: Option<RunTime>,
     /// Its controller.
     pub controller: Option<Arc<ControllerRef>>,
 }

@@ -60,7 +60,7 @@ pub fn pod(name: &str, requests: &str) -> PodInfo {
         labels: std::iter::empty().collect(),
         annotations: Annotations::default(),
         claims: None,
-        run_limit: None,
+        run_time: None,
         controller: None,
     }
 }

@@ -16,7 +16,6 @@ use crate::budget::Budget;
 use crate::defaults;
 use crate::kind::Kind;
 use crate::manifests::Object;
-use crate::run_time::RunTime;
 use crate::schema::YAML_BOOL;
 use crate::{names_check, pod_check, pod_whole_check};
 
@@ -304,7 +303,7 @@ impl Converter {
             pvcs: self.pvcs_of(value, &info)?,
             info,
             run_ms: run_ms(&pod)?,
-            run: RunTime::of(value),
+            assumed: None,
             exit_code: exit_code(&pod)?,
             grace_ms: grace_ms(value)?,
             templates: templates(&pod),

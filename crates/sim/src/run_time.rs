@@ -3,11 +3,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use phalanx_cluster::event::{Key, PodInfo, PodPhase, RunLimit, Time};
+use phalanx_cluster::event::{Key, PodInfo, RunTime, Time};
 use phalanx_explain::Explanation;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::api_server::SimulatedPod;
 use crate::manifests::{Manifests, Object};
@@ -15,24 +13,20 @@ use crate::manifests::{Manifests, Object};
 /// Pods whose end is told as an assumption.
 const ASSUMPTIONS_MAX: usize = 3;
 
-/// What the object of a pod says of its run time, besides `phalanx.sh/run-seconds`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RunTime {
-    /// `spec.activeDeadlineSeconds`, in milliseconds.
-    deadline_ms: Option<i64>,
-    /// How long a pod ran that has ended.
-    lasted_ms: Option<i64>,
-    /// Why its end is known, in a run that assumes one.
-    pub(crate) assumed: Option<Assumption>,
-}
-
 /// Why the end of a pod is assumed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Assumption {
+pub enum Assumption {
     /// The annotation `phalanx.sh/run-seconds`.
     RunSeconds,
     /// It runs as long as pods named alike ran on average.
-    AsOthers { like: Arc<str>, pods: u32, ms: i64 },
+    AsOthers {
+        /// How those are named.
+        like: Arc<str>,
+        /// How many have succeeded.
+        pods: u32,
+        /// The mean of their run times in milliseconds.
+        ms: i64,
+    },
     /// It runs until its deadline.
     Deadline,
 }
@@ -106,67 +100,45 @@ impl fmt::Display for ExpectedStart {
     }
 }
 
-impl RunTime {
-    /// The stated run time in milliseconds, and what else the scheduler knows.
-    pub(crate) fn known(limit: Option<RunLimit>) -> (Option<i64>, Self) {
-        let ms = |seconds: u32| Some(i64::from(seconds) * 1_000);
-        match limit {
-            Some(RunLimit::Stated(seconds)) => (ms(seconds), Self::default()),
-            Some(RunLimit::Deadline(seconds)) => (None, Self { deadline_ms: ms(seconds), ..Self::default() }),
-            None => (None, Self::default()),
-        }
-    }
-
-    /// What the object says.
-    pub(crate) fn of(pod: &Value) -> Self {
-        let deadline = pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64);
-        let ends = pod.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten();
-        let ends = ends.filter_map(|container| time(container.pointer("/state/terminated/finishedAt")?));
-        let started = pod.pointer("/status/startTime").and_then(time);
-        let lasted = started.zip(ends.max()).map(|(started, ended)| ended - started);
-        Self {
-            deadline_ms: deadline.filter(|seconds| *seconds > 0).map(|seconds| seconds.saturating_mul(1_000)),
-            lasted_ms: lasted.filter(|ms| *ms > 0),
-            assumed: None,
-        }
-    }
-}
-
-fn time(text: &Value) -> Option<i64> {
-    text.as_str()?.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
-}
-
 impl Manifests {
     /// Whether anything is known of how long any pod runs.
     pub fn has_run_times(&self) -> bool {
-        let known = |pod: &SimulatedPod| pod.run_ms.or(pod.run.deadline_ms).or(pod.run.lasted_ms).is_some();
+        let known = |pod: &SimulatedPod| pod.run_ms.is_some() || pod.info.run_time.is_some();
         self.objects.iter().filter_map(pod_of).any(known)
     }
 }
 
 /// Gives run times to pods that state none: the mean of pods named alike that succeeded, else the deadline.
 pub(crate) fn assume(objects: &mut [Object]) {
-    let mut lasted: BTreeMap<Arc<str>, (i64, u32)> = BTreeMap::new();
+    let mut ran: BTreeMap<Arc<str>, (i64, u32)> = BTreeMap::new();
     for pod in objects.iter().filter_map(pod_of) {
-        let ended = pod.info.life.phase == PodPhase::Succeeded;
-        if let Some(ms) = pod.run.lasted_ms.filter(|_| ended) {
-            let (sum, count) = lasted.entry(alike(&pod.info)).or_default();
-            (*sum, *count) = (sum.saturating_add(ms), *count + 1);
+        if let Some(RunTime::Ran(seconds)) = pod.info.run_time {
+            let (sum, count) = ran.entry(alike(&pod.info)).or_default();
+            (*sum, *count) = (sum.saturating_add(i64::from(seconds)), *count + 1);
         }
     }
     for object in objects {
-        if let Object::Pod(pod) = object {
-            let (run_ms, why) = match (pod.run_ms, lasted.get(&alike(&pod.info)), pod.run.deadline_ms) {
-                (Some(ms), ..) => (ms, Assumption::RunSeconds),
-                (None, Some((sum, pods)), _) => {
-                    let (like, ms) = (alike(&pod.info), sum / i64::from(*pods));
-                    (ms, Assumption::AsOthers { like, pods: *pods, ms })
-                }
-                (None, None, Some(ms)) => (ms, Assumption::Deadline),
-                (None, None, None) => continue,
-            };
-            (pod.run_ms, pod.run.assumed) = (Some(run_ms), Some(why));
+        if let Object::Pod(pod) = object
+            && let Some((run_ms, why)) = assumed(pod, &ran)
+        {
+            (pod.run_ms, pod.assumed) = (Some(run_ms), Some(why));
         }
+    }
+}
+
+/// How long a pod is assumed to run in milliseconds, and why; `ran` has the sum of seconds and the number of pods.
+fn assumed(pod: &SimulatedPod, ran: &BTreeMap<Arc<str>, (i64, u32)>) -> Option<(i64, Assumption)> {
+    if let Some(ms) = pod.run_ms {
+        return Some((ms, Assumption::RunSeconds));
+    }
+    let like = alike(&pod.info);
+    match (ran.get(&like), pod.info.run_time) {
+        (Some((sum, pods)), _) => {
+            let (ms, pods) = (sum.saturating_mul(1_000) / i64::from(*pods), *pods);
+            Some((ms, Assumption::AsOthers { like, pods, ms }))
+        }
+        (None, Some(RunTime::Deadline(seconds))) => Some((i64::from(seconds) * 1_000, Assumption::Deadline)),
+        (None, Some(RunTime::Stated(_) | RunTime::Ran(_)) | None) => None,
     }
 }
 
@@ -235,7 +207,6 @@ pub(crate) fn duration(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn durations_have_two_units_at_most() {
@@ -244,14 +215,5 @@ mod tests {
         for (seconds, text) in expected {
             assert_eq!(duration(seconds), text);
         }
-    }
-
-    #[test]
-    fn a_finished_pod_says_how_long_it_ran() {
-        let pod = json!({"spec": {"activeDeadlineSeconds": 60}, "status": {"startTime": "2026-01-01T00:00:00Z",
-            "containerStatuses": [{"state": {"terminated": {"finishedAt": "2026-01-01T00:00:30Z"}}}]}});
-        let run = RunTime::of(&pod);
-        assert_eq!((run.deadline_ms, run.lasted_ms), (Some(60_000), Some(30_000)));
-        assert_eq!(RunTime::of(&json!({"spec": {}})), RunTime::default());
     }
 }

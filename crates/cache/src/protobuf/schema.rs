@@ -231,9 +231,16 @@ pub(super) const RESOURCE_REQUIREMENTS: &Message =
 /// `ContainerStatus`.
 pub(super) const CONTAINER_STATUS: &Message = &[
     one(1, "name", Text),
+    one(2, "state", Sub(CONTAINER_STATE)),
     map(10, "allocatedResources", Quantity),
     one(11, "resources", Sub(RESOURCE_REQUIREMENTS)),
 ];
+
+/// `ContainerState`.
+pub(super) const CONTAINER_STATE: &Message = &[one(3, "terminated", Sub(CONTAINER_STATE_TERMINATED))];
+
+/// `ContainerStateTerminated`.
+pub(super) const CONTAINER_STATE_TERMINATED: &Message = &[one(6, "finishedAt", Time)];
 
 /// `PodCondition`.
 pub(super) const POD_CONDITION: &Message = &[

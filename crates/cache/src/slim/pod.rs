@@ -271,6 +271,22 @@ pub struct ContainerStatus {
     #[serde(deserialize_with = "or_default")]
     pub allocated_resources: ResourceList,
     pub resources: Option<Resources>,
+    #[serde(deserialize_with = "or_default")]
+    pub state: ContainerState,
+}
+
+/// Whether a container has ended.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    pub terminated: Option<ContainerEnd>,
+}
+
+/// The end of a container.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerEnd {
+    pub finished_at: Option<Time>,
 }
 
 /// A condition of a pod or a node.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use phalanx_cache::{Interner, Names, decode, slim};
 use phalanx_cluster::annotation;
-use phalanx_cluster::event::{Operator, PodInfo, PodPhase, Scoring, TaintEffect, Time, TolerationOperator};
+use phalanx_cluster::event::{
+    Operator, PodInfo, PodPhase, RunTime, Scoring, TaintEffect, Time, TolerationOperator,
+};
 
 use crate::{pod, pod_spec, try_pod, value};
 
@@ -33,6 +35,26 @@ status: {phase: Running, nominatedNodeName: n2}");
     assert_eq!((info.life.node.as_deref(), info.life.nominated.as_deref()), (Some("n1"), Some("n2")));
     assert_eq!((info.priority, info.priority_class.as_deref()), (Some(7), Some("high")));
     assert_eq!(info.life.phase, PodPhase::Running);
+}
+
+#[test]
+fn a_pod_tells_how_long_it_may_run_and_at_its_end_how_long_it_ran() {
+    let run_time = |status: &str| {
+        let deadline = "spec: {activeDeadlineSeconds: 60}";
+        pod(&format!(
+            "metadata: {{name: p}}\n{deadline}\nstatus: {{startTime: 2026-01-01T00:00:00Z, {status}}}"
+        ))
+        .run_time
+    };
+    let ends = |at: [&str; 2]| {
+        let ended =
+            at.map(|at| format!("{{name: {at}, state: {{terminated: {{finishedAt: '2026-01-01T{at}Z'}}}}}}"));
+        format!("containerStatuses: [{}]", ended.join(", "))
+    };
+    let ended = ends(["00:00:20", "00:00:30"]);
+    assert_eq!(run_time(&format!("phase: Succeeded, {ended}")), Some(RunTime::Ran(30)));
+    assert_eq!(run_time(&format!("phase: Running, {ended}")), Some(RunTime::Deadline(60)));
+    assert_eq!(run_time("phase: Succeeded"), Some(RunTime::Deadline(60)));
 }
 
 #[test]

@@ -204,6 +204,7 @@ impl Cluster {
         task.details.labels.clone_from(&info.labels);
         task.details.unready = info.life.unready;
         task.details.scheduled = info.life.scheduled;
+        task.details.run_time = info.run_time;
         let evicting = match (task.evicting, info.life.phase) {
             _ if info.life.deleting => None,
             (Some(_), PodPhase::Running) => Some(Status::Running),
@@ -387,7 +388,7 @@ fn details(info: &PodInfo) -> PodDetails {
         annotations: info.annotations.clone(),
         unready: info.life.unready,
         scheduled: info.life.scheduled,
-        run_limit: info.run_limit,
+        run_time: info.run_time,
         controller: info.controller.clone(),
     }
 }

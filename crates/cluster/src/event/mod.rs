@@ -31,7 +31,7 @@ pub use group::{
 };
 pub use hyper_node::{HyperNodeInfo, HyperNodeMember};
 pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
-pub use pod::{ControllerRef, PodInfo, PodLife, PodPhase, PodRef, PodRequests, QueueGate, RunLimit};
+pub use pod::{ControllerRef, PodInfo, PodLife, PodPhase, PodRef, PodRequests, QueueGate, RunTime};
 pub use pod_rules::{NamespaceInfo, PodRules, PodSelector, PodTerm, Spread};
 pub use queue::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
 pub use volume::{

@@ -29,14 +29,16 @@ pub struct ControllerRef {
     pub name: Arc<str>,
 }
 
-/// How long a pod runs, as its object says.
+/// How long a pod runs or ran, as its object says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum RunLimit {
+pub enum RunTime {
     /// Seconds, by the annotation `phalanx.sh/run-seconds`.
     Stated(u32),
     /// Seconds at most, by `spec.activeDeadlineSeconds`.
     Deadline(u32),
+    /// Seconds from its start to the end of its last container, of a pod that succeeded.
+    Ran(u32),
 }
 
 impl std::fmt::Display for PodRef {
@@ -130,7 +132,7 @@ pub struct PodInfo {
     pub labels: Labels,
     /// How long it runs, which only predictions read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_limit: Option<RunLimit>,
+    pub run_time: Option<RunTime>,
     /// Its controller, which only reports read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<Arc<ControllerRef>>,

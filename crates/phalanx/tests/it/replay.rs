@@ -62,7 +62,7 @@ fn pod_of(group: &str, name: &str) -> PodInfo {
         claims: None,
         annotations: std::iter::empty().collect(),
         labels: std::iter::empty().collect(),
-        run_limit: None,
+        run_time: None,
         controller: None,
     }
 }

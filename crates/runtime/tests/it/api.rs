@@ -9,7 +9,7 @@ use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::Client;
-use phalanx_cluster::event::{Key, PodRef, Time};
+use phalanx_cluster::event::{Key, PodInfo, PodPhase, PodRef, RunTime, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::{Cause, Decision};
@@ -56,7 +56,7 @@ fn reviews() -> (Client, Log) {
     })
 }
 
-/// Gang `old` of another namespace holds the node that gang `ns/new` waits for.
+/// Gang `old` of another namespace holds the node that gang `ns/new` waits for; one of its pods has ended.
 fn cluster() -> (Cluster, Scheduler) {
     let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
     let plugins = ["priority", "gang", "predicates", "nodeorder"].iter().map(plugin).collect();
@@ -69,7 +69,11 @@ fn cluster() -> (Cluster, Scheduler) {
     cluster.apply(old.into());
     let mut pod = running(member("old", 0, "cpu=3"), "n1");
     Arc::make_mut(&mut pod.pod).namespace = "other".into();
+    let mut ended = PodInfo { run_time: Some(RunTime::Ran(300)), ..pod.clone() };
+    ended.pod = Arc::new(PodRef { name: "old-1".into(), uid: "old-1".into(), ..(*ended.pod).clone() });
+    ended.life.phase = PodPhase::Succeeded;
     cluster.apply(pod.into());
+    cluster.apply(ended.into());
     cluster.apply(group("new", 1).into());
     cluster.apply(member("new", 0, "cpu=2").into());
     scheduler.run(&mut cluster, Time(1_000));
@@ -296,6 +300,11 @@ async fn what_a_change_would_do_is_told_and_nothing_is_done() {
     let told = asked(&running, "root", &fits).await.unwrap();
     assert_eq!(told.pod_groups["default/small"].after.placed, 1, "{told:?}");
     assert_eq!(told.pod_groups.len(), 1, "{told:?}");
+    let start = told.expected_starts["ns/new"].to_string();
+    assert!(
+        start.ends_with("if PodGroup other/old runs 5m, the mean of 1 finished pod of other/old"),
+        "{start}"
+    );
 }
 
 #[tokio::test]

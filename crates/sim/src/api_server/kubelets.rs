@@ -53,7 +53,7 @@ impl ApiServer {
 
     fn finish(&mut self, uid: &Arc<str>, at: Time) {
         self.assumed_ends.extend(self.pods.get(uid).and_then(|pod| {
-            let why = pod.run.assumed.clone()?;
+            let why = pod.assumed.clone()?;
             Some(AssumedEnd { at, of: Other::of(&pod.info), why })
         }));
         self.change(uid, |pod| {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::{
     AttachmentInfo, BindFailure, BindFault, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase,
-    PodRef, PvcInfo, QueueGate, QueueInfo, QueueState, Resources, StorageCapacityInfo, StorageClassInfo,
-    Time, VolumeInfo,
+    PodRef, PvcInfo, QueueGate, QueueInfo, QueueState, Resources, RunTime, StorageCapacityInfo,
+    StorageClassInfo, Time, VolumeInfo,
 };
 use phalanx_core::decision::{Binding, Cause, Decision};
 
@@ -15,7 +15,7 @@ use crate::agenda::{Agenda, Step};
 use crate::claims::Claims;
 use crate::object::GRACE_SECONDS;
 use crate::replacement::{Maker, Makers};
-use crate::run_time::{AssumedEnd, RunTime};
+use crate::run_time::{AssumedEnd, Assumption};
 use crate::storage::Storage;
 use crate::watch_events::{Held, Pods, WatchEvents};
 
@@ -28,8 +28,8 @@ pub struct SimulatedPod {
     pub info: PodInfo,
     /// The run time in milliseconds (`phalanx.sh/run-seconds`); without it the pod runs for ever.
     pub run_ms: Option<i64>,
-    /// What else is known of its run time.
-    pub run: RunTime,
+    /// Why its end is known, in a run that assumes one.
+    pub assumed: Option<Assumption>,
     /// The exit code of its containers (`phalanx.sh/exit-codes`); the pod fails unless it is 0.
     pub exit_code: i32,
     /// Claims of its ephemeral volumes.
@@ -45,11 +45,14 @@ pub struct SimulatedPod {
 impl SimulatedPod {
     /// A pod of which only what the scheduler knows is known.
     pub(crate) fn known(info: PodInfo) -> Self {
-        let (run_ms, run) = RunTime::known(info.run_limit);
+        let run_ms = match info.run_time {
+            Some(RunTime::Stated(seconds)) => Some(i64::from(seconds) * 1_000),
+            Some(RunTime::Deadline(_) | RunTime::Ran(_)) | None => None,
+        };
         Self {
             info,
             run_ms,
-            run,
+            assumed: None,
             exit_code: 0,
             pvcs: Vec::new(),
             grace_ms: GRACE_SECONDS * 1_000,
@@ -120,7 +123,7 @@ impl ApiServer {
             self.agenda.put(after(now, pod.grace_ms), Step::Remove(uid.clone()));
         } else if pod.info.life.phase == PodPhase::Running {
             // A run time that is assumed began when the pod did.
-            let since = pod.info.life.scheduled.filter(|_| pod.run.assumed.is_some());
+            let since = pod.info.life.scheduled.filter(|_| pod.assumed.is_some());
             self.plan_finish(&uid, pod.run_ms, since.unwrap_or(now));
         } else if pod.info.life.phase == PodPhase::Pending && self.has_kubelet(&pod.info) {
             self.agenda.put(after(now, START_DELAY_MS), Step::Start(uid.clone()));
@@ -371,7 +374,7 @@ mod tests {
         SimulatedPod {
             info,
             run_ms: Some(5_000),
-            run: RunTime::default(),
+            assumed: None,
             exit_code: 0,
             pvcs: vec![],
             grace_ms: 30_000,

@@ -128,7 +128,7 @@ impl Maker {
             pod: SimulatedPod {
                 info,
                 run_ms,
-                run: crate::run_time::RunTime::default(),
+                assumed: None,
                 exit_code: 0,
                 pvcs: Vec::new(),
                 grace_ms: 0,

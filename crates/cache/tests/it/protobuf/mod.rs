@@ -37,6 +37,7 @@ fn pods_decode_alike_from_protobuf_and_json() {
             .len(),
         1
     );
+    assert!(pod.status.container_statuses[0].state.terminated.as_ref().unwrap().finished_at.is_some());
     let bare = pods.items[1].read().unwrap();
     assert_eq!(bare.spec.priority, Some(0), "0 is not the same as nothing");
     assert!(bare.metadata.creation_timestamp.is_none() && bare.spec.node_name.is_none());
