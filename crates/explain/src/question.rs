@@ -64,9 +64,10 @@ impl Question {
         groups.chain(pods).map(ToString::to_string).collect()
     }
 
-    /// What else has this name in the namespace: a PodGroup, or a pod.
+    /// What else has this name in the namespace: a PodGroup, a pod, or a Job, the PodGroup of which has another name.
     pub fn other_kind(&self, cluster: &Cluster) -> Option<Subject> {
-        let others = [Subject::PodGroup, Subject::Pod].into_iter().filter(|other| *other != self.subject);
+        let others = [Subject::PodGroup, Subject::Pod, Subject::named("job")];
+        let others = others.into_iter().filter(|other| *other != self.subject);
         let mut others = others.map(|subject| Self { subject, ..self.clone() });
         let found = others.find(|other| other.namespaces(cluster).contains(&self.namespace));
         found.map(|other| other.subject)

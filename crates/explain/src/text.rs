@@ -176,6 +176,10 @@ fn job_lines(job: &JobFacts, names: usize) -> Vec<String> {
         lines.push("Whether its pods would run then is not known: they do not exist yet".to_owned());
     }
     lines.extend(remedies(if grows { "More of these would run" } else { "It would run" }, &job.remedies));
+    if members.pods == 0 && job.why.gate == Some(Gate::Gang) {
+        let why = "Its pods do not exist, or name another scheduler: events of its owner say why they were not made";
+        lines.push(why.to_owned());
+    }
     lines
 }
 
@@ -221,7 +225,7 @@ fn remedies(head: &str, of: &Remedies) -> Vec<String> {
         lines.push("Not all changes that might help were tried: the time for that was over".to_owned());
     } else if of.tried && of.found.is_empty() {
         lines.push(format!(
-            "No change was found with which {}: no single one, and no two or three together",
+            "No change was found with which {}: no single one; of two or three together not all were tried",
             head.to_lowercase()
         ));
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use phalanx_cluster::diagnosis::{Refusal, without_lack};
-use phalanx_cluster::event::Time;
+use phalanx_cluster::event::{Key, Time};
 use phalanx_cluster::id::{JobId, QueueId};
 use phalanx_cluster::{Cluster, Job};
 use phalanx_core::report::{Gate as CoreGate, Inspection, Snapshot};
@@ -20,7 +20,7 @@ const ROWS_MAX: usize = 200;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Top {
-    /// When the last cycle began.
+    /// When this was told.
     pub at: Timestamp,
     /// Queues, by name. For one namespace, those in which its jobs wait.
     pub queues: Vec<QueueRow>,
@@ -64,7 +64,7 @@ pub struct Alike {
     pub pods: u64,
     /// Namespace and name of the one that waits the longest.
     pub first: String,
-    /// Since when that one exists.
+    /// Since when that one waits.
     pub since: Timestamp,
     /// The gate that stopped them.
     pub gate: Option<Gate>,
@@ -76,7 +76,8 @@ pub struct Alike {
 struct Row<'s> {
     jobs: usize,
     pods: u64,
-    first: &'s Job,
+    /// Since when the first waits, and its name.
+    first: (Time, &'s Key),
 }
 
 impl Top {
@@ -90,15 +91,14 @@ impl Top {
             *counts.entry(job.queue).or_default() += 1;
             let gate = inspection.gate(id);
             let key = (job.queue, gate, reason(cluster, &inspection, id, gate));
-            let row = rows.entry(key).or_insert(Row { jobs: 0, pods: 0, first: job });
+            let waits = (cluster.waits_since(id), &job.key);
+            let row = rows.entry(key).or_insert(Row { jobs: 0, pods: 0, first: waits });
             row.jobs += 1;
             row.pods += u64::from(job.waiting());
-            if (job.created, &job.key) < (row.first.created, &row.first.key) {
-                row.first = job;
-            }
+            row.first = row.first.min(waits);
         }
         let mut rows: Vec<_> = rows.into_iter().collect();
-        rows.sort_by_key(|(_, row)| (row.first.created, &row.first.key));
+        rows.sort_by_key(|(_, row)| row.first);
         let left_out = rows.iter().skip(ROWS_MAX).map(|(_, row)| row.jobs).sum();
         rows.truncate(ROWS_MAX);
         let queue = |id: QueueId| queue_row(&inspection, id, counts.get(&id).copied().unwrap_or_default());
@@ -111,8 +111,8 @@ impl Top {
             queue: cluster.queues[queue].name.to_string(),
             jobs: row.jobs,
             pods: row.pods,
-            first: row.first.key.to_string(),
-            since: timestamp(row.first.created),
+            first: row.first.1.to_string(),
+            since: timestamp(row.first.0),
             gate: gate.map(Gate::from),
             reason,
         };

@@ -1,12 +1,12 @@
 //! Priorities, budgets and annotations that keep pods from being evicted for a job, and actions that evict.
 use std::collections::BTreeSet;
 
-use phalanx_cluster::event::{Event, PdbInfo, PodGroupInfo, PodInfo};
+use phalanx_cluster::event::{Event, PdbInfo, PodGroupInfo, PodInfo, QueueInfo};
 use phalanx_cluster::id::TaskId;
 use phalanx_cluster::{Cluster, Job, JobKind};
 
 use super::fix::{Choice, Fix};
-use super::{ConfAddition, TRIALS_MAX, Waiting};
+use super::{ConfAddition, TRIALS_MAX, Waiting, with_queue};
 
 /// The PriorityClass of a job whose priority is raised.
 const RAISED: &str = "explain-raised";
@@ -29,6 +29,7 @@ impl Waiting<'_> {
             Choice::First(self.priorities()),
             Choice::Each(pdbs.into_iter().map(disruptions).collect()),
             Choice::First(self.preemptable()),
+            Choice::First(self.reclaimable()),
             Choice::First(self.actions()),
         ]
     }
@@ -99,6 +100,17 @@ impl Waiting<'_> {
             Fix::events(text, group.into_iter().chain(pods).collect()).about(&job.key)
         };
         jobs.into_iter().take(TRIALS_MAX).map(fix).collect()
+    }
+
+    /// Other queues that are not reclaimable.
+    fn reclaimable(&self) -> Vec<Fix<'_>> {
+        let kept =
+            self.queues().into_iter().filter(|queue| !queue.reclaimable && queue.name != self.job.queue);
+        let fix = |QueueInfo { name, .. }: QueueInfo| {
+            let text = format!("if queue {name} were reclaimable");
+            Fix::new(text, move |cluster| with_queue(cluster, &name, |queue| queue.reclaimable = true))
+        };
+        kept.map(fix).collect()
     }
 
     /// Actions that the configuration lacks.

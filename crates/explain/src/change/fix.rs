@@ -55,6 +55,21 @@ impl<'w> Fix<'w> {
         Self { namespace: Some(object.namespace.to_string()), ..self }
     }
 
+    /// All of these changes, one after the other.
+    pub(super) fn all(fixes: Vec<Self>) -> Self {
+        let text = joined(&fixes.iter().map(|fix| (fix.text)(1)).collect::<Vec<_>>());
+        let (edits, less): (Vec<_>, Vec<_>) = fixes.into_iter().map(|fix| (fix.edit, fix.less)).unzip();
+        let each = |edits: &[Edit<'_>], cluster: &Cluster| {
+            edits.iter().flat_map(|edit| edit(cluster, 1)).collect::<Vec<Event>>()
+        };
+        let less: Option<Vec<Edit<'_>>> = less.into_iter().collect();
+        let all = Self::new(text, move |cluster| each(&edits, cluster));
+        match less {
+            Some(less) => all.less(move |cluster| each(&less, cluster)),
+            None => all,
+        }
+    }
+
     /// With the same change by a little less.
     pub(super) fn less(self, edit: impl Fn(&Cluster) -> Vec<Event> + 'w) -> Self {
         Self { less: Some(Box::new(move |cluster, _| edit(cluster))), ..self }
@@ -83,5 +98,34 @@ impl<'w> Choice<'w> {
         match self {
             Self::Each(fixes) | Self::First(fixes) | Self::Fewest(fixes) | Self::Together(fixes, _) => fixes,
         }
+    }
+}
+
+/// `once a has finished, if b were open and c were ready`: a word that begins two in a row stands once.
+pub(super) fn joined(texts: &[String]) -> String {
+    let mut whole = String::new();
+    let mut before = "";
+    for (at, text) in texts.iter().enumerate() {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        whole += match at {
+            0 => "",
+            last if last + 1 == texts.len() => " and ",
+            _ => ", ",
+        };
+        whole += if word == before { rest } else { text };
+        before = word;
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+
+    #[test]
+    fn several_changes_are_one_sentence() {
+        let texts = ["if a were open", "if b were ready", "with 1 more node like n"].map(str::to_owned);
+        assert_eq!(joined(&texts[..1]), "if a were open");
+        assert_eq!(joined(&texts), "if a were open, b were ready and with 1 more node like n");
     }
 }

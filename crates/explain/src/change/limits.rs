@@ -15,10 +15,8 @@ const WEIGHT_MAX: u32 = 64;
 impl Waiting<'_> {
     /// Limits with which the job would run.
     pub(super) fn limits(&self) -> Vec<Choice<'_>> {
-        let queues = match self.job.queue_lack {
-            None => self.larger_queues(&self.request()),
-            Some(_) => Vec::new(),
-        };
+        // Where the amount is known that the queue lacks, it counts as room.
+        let queues = if self.job.queue_lack.is_none() { self.larger_queues() } else { Vec::new() };
         vec![
             Choice::First(queues),
             Choice::First(self.weight().into_iter().collect()),
@@ -27,8 +25,12 @@ impl Waiting<'_> {
         ]
     }
 
-    /// What the job's waiting pods request that it needs to start.
+    /// What the job's waiting pods request that it needs to start; without such pods, its `minResources`.
     pub(super) fn request(&self) -> Resources {
+        let minimum = self.cluster.jobs[self.id].minimum.resources.as_ref();
+        if let Some(minimum) = minimum.filter(|_| self.job.waiting == 0) {
+            return parsed(&self.cluster.render(minimum));
+        }
         let (job, tasks) = (&self.cluster.jobs[self.id], &self.cluster.tasks);
         let waiting = job.tasks.iter().filter(|task| tasks[**task].node.is_none());
         let needed = job.min_member.saturating_sub(self.job.placed).max(1) as usize;
@@ -37,9 +39,10 @@ impl Waiting<'_> {
         parsed(&self.cluster.render(&sum))
     }
 
-    /// The queues on the way up with as much as they hold and the job requests.
-    fn larger_queues(&self, request: &Resources) -> Vec<Fix<'_>> {
-        let mut fixes: Vec<Fix<'_>> = Vec::new();
+    /// The queues on the way up with as much as they hold and the job requests: one of them, or all together.
+    pub(super) fn larger_queues(&self) -> Vec<Fix<'_>> {
+        let request = &self.request();
+        let (mut fixes, mut all) = (Vec::new(), Vec::new());
         for queue in self.queue_path() {
             let Some(id) = self.cluster.queue_named(&queue.name) else { continue };
             let held = parsed(&self.cluster.render_allocated(id, &self.cluster.devices_given(id)));
@@ -50,9 +53,11 @@ impl Waiting<'_> {
                 of_deserved.into_iter().filter(|(name, _)| queue.capability.iter().all(|it| it.0 != *name)),
             );
             if !more.is_empty() {
-                fixes.push(larger_queue(&queue, &more));
+                fixes.extend(larger_queue(&queue, &more));
+                all.extend(larger_queue(&queue, &more).pop());
             }
         }
+        fixes.extend((all.len() > 1).then(|| Fix::all(all)));
         fixes
     }
 
@@ -114,24 +119,49 @@ impl Waiting<'_> {
     }
 }
 
-/// A queue with larger limits, of those that it has for these resources.
-pub(super) fn larger_queue<'w>(queue: &QueueInfo, more: &Resources) -> Fix<'w> {
+/// A queue with larger limits, of those that it has for these resources: its capability, its deserved, or both; where it
+/// has neither, with a deserved.
+pub(super) fn larger_queue<'w>(queue: &QueueInfo, more: &Resources) -> Vec<Fix<'w>> {
+    let is_limited = |limits: &Resources| more.iter().any(|(name, _)| amount_of(limits, name).is_some());
+    let fields = match (is_limited(&queue.capability), is_limited(&queue.deserved)) {
+        (true, true) => &[Fields::Capability, Fields::Deserved, Fields::Both][..],
+        (true, false) => &[Fields::Capability],
+        (false, _) => &[Fields::Deserved],
+    };
+    fields.iter().map(|fields| with_larger(queue, *fields, more)).collect()
+}
+
+/// Limits of a queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fields {
+    Capability,
+    Deserved,
+    Both,
+}
+
+fn with_larger<'w>(queue: &QueueInfo, fields: Fields, more: &Resources) -> Fix<'w> {
     let with = |more: Resources| {
         let name = queue.name.clone();
         move |cluster: &Cluster| {
             with_queue(cluster, &name, |queue| {
-                add(&mut queue.capability, &more);
-                add(&mut queue.deserved, &more);
+                if fields != Fields::Deserved {
+                    add(&mut queue.capability, &more);
+                }
+                let states_none = more.iter().all(|(name, _)| amount_of(&queue.deserved, name).is_none());
+                match fields {
+                    Fields::Capability => {}
+                    Fields::Deserved if states_none => queue.deserved.extend(more.iter().cloned()),
+                    Fields::Deserved | Fields::Both => add(&mut queue.deserved, &more),
+                }
             })
         }
     };
-    let is_limited = |limits: &Resources| more.iter().any(|(name, _)| amount_of(limits, name).is_some());
-    let fields = match (is_limited(&queue.deserved), is_limited(&queue.capability)) {
-        (true, true) => "deserved and capability",
-        (true, false) => "deserved",
-        (false, _) => "capability",
+    let named = match fields {
+        Fields::Capability => "capability",
+        Fields::Deserved => "deserved",
+        Fields::Both => "deserved and capability",
     };
-    let text = format!("if queue {} had {} more in its {fields}", queue.name, amounts(more));
+    let text = format!("if queue {} had {} more in its {named}", queue.name, amounts(more));
     Fix::new(text, with(more.clone())).less(with(a_little_less(more)))
 }
 

@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_cluster::event::{Event, Key, NodeInfo, SliceInfo, SliceNodes};
+use phalanx_cluster::event::{Event, Key, NodeInfo, Phase, SliceInfo, SliceNodes};
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{Cluster, Hold, JobKind, Task};
 use phalanx_resource::DimId;
@@ -34,8 +34,7 @@ struct Running {
 impl Waiting<'_> {
     /// The smallest of each that helps.
     pub(super) fn room(&self) -> Vec<Choice<'_>> {
-        let queue = self.lacking_queue().map(Choice::one);
-        queue.into_iter().chain([self.finished(), Choice::Fewest(self.more_nodes())]).collect()
+        vec![Choice::First(self.lacking_queue()), self.finished(), Choice::Fewest(self.more_nodes())]
     }
 
     /// Each trial costs a copy of the cluster.
@@ -44,10 +43,12 @@ impl Waiting<'_> {
         (TRIED_OBJECTS / objects.max(1)).clamp(TRIALS_MIN, TRIALS_MAX)
     }
 
-    fn lacking_queue(&self) -> Option<Fix<'_>> {
-        let lack = self.job.queue_lack.as_ref()?;
-        let queue = self.queue(&lack.queue)?;
-        Some(larger_queue(&queue, &parsed(&lack.missing)))
+    /// The queue with what it lacks; or, where another gate or queue asks for more, with what the job requests.
+    fn lacking_queue(&self) -> Vec<Fix<'_>> {
+        let Some(lack) = &self.job.queue_lack else { return Vec::new() };
+        let Some(queue) = self.queue(&lack.queue) else { return Vec::new() };
+        let lacking = larger_queue(&queue, &parsed(&lack.missing));
+        lacking.into_iter().chain(self.larger_queues()).collect()
     }
 
     /// What runs, that with the fewest pods first.
@@ -101,7 +102,9 @@ impl Waiting<'_> {
 
     /// More nodes of each sort.
     fn more_nodes(&self) -> Vec<Fix<'_>> {
-        let most = self.job.waiting.clamp(1, NODES_MAX) as usize;
+        // Admission may count what other jobs were admitted for, and a job may wait for it before it has pods.
+        let admitted = self.cluster.jobs[self.id].phase != Phase::Pending;
+        let most = if admitted { self.job.waiting.clamp(1, NODES_MAX) } else { NODES_MAX } as usize;
         let fix = |node: NodeInfo| {
             let name = node.name.clone();
             let place = self.hyper_node_of(&name).map(|it| format!(" in HyperNode {it}")).unwrap_or_default();

@@ -1,5 +1,5 @@
 //! Which changes are enough: one by itself, or a few together.
-use super::fix::{Choice, Fix};
+use super::fix::{Choice, Fix, joined};
 use super::{Change, Remedy, TRIALS_MAX, Waiting};
 
 /// The most changes that are told as enough together.
@@ -34,9 +34,7 @@ impl Waiting<'_> {
             Choice::Together(_, all) => {
                 let first = tried.find_map(|fix| self.single(fix));
                 let all: Vec<&Fix<'_>> = all.iter().collect();
-                let few =
-                    || self.few(&all).or_else(|| self.few(&all.iter().copied().rev().collect::<Vec<_>>()));
-                first.or_else(few).into_iter().collect()
+                first.or_else(|| self.few_of(&all)).into_iter().collect()
             }
         }
     }
@@ -47,11 +45,17 @@ impl Waiting<'_> {
         Some(self.told(&[(fix, count)]))
     }
 
-    /// A few changes of any kind that are enough together: those that come first are preferred.
+    /// A few changes of any kind that are enough together: those that come first are preferred, unless more than a few of
+    /// these were needed.
     pub(super) fn together(&self, choices: &[Choice<'_>]) -> Option<Remedy> {
         let fixes: Vec<&Fix<'_>> =
             choices.iter().flat_map(|choice| choice.fixes().iter().take(TRIALS_MAX)).collect();
-        self.few(&fixes)
+        self.few_of(&fixes)
+    }
+
+    /// As few changes as are enough together, in their order or in the opposite one.
+    fn few_of(&self, fixes: &[&Fix<'_>]) -> Option<Remedy> {
+        self.few(fixes).or_else(|| self.few(&fixes.iter().copied().rev().collect::<Vec<_>>()))
     }
 
     /// As few changes as are enough together: each is needed, and there are not more than [`TOGETHER_MAX`]. With all
@@ -138,34 +142,5 @@ impl Waiting<'_> {
                 (0..several.len()).map(without).collect()
             }
         }
-    }
-}
-
-/// `once a has finished, if b were open and c were ready`: a word that begins two in a row stands once.
-fn joined(texts: &[String]) -> String {
-    let mut whole = String::new();
-    let mut before = "";
-    for (at, text) in texts.iter().enumerate() {
-        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
-        whole += match at {
-            0 => "",
-            last if last + 1 == texts.len() => " and ",
-            _ => ", ",
-        };
-        whole += if word == before { rest } else { text };
-        before = word;
-    }
-    whole
-}
-
-#[cfg(test)]
-mod tests {
-    use super::joined;
-
-    #[test]
-    fn several_changes_are_one_sentence() {
-        let texts = ["if a were open", "if b were ready", "with 1 more node like n"].map(str::to_owned);
-        assert_eq!(joined(&texts[..1]), "if a were open");
-        assert_eq!(joined(&texts), "if a were open, b were ready and with 1 more node like n");
     }
 }

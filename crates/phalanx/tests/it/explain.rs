@@ -156,12 +156,12 @@ fn of_pods_that_nobody_knows_admission_alone_is_told() {
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &waits))]);
     let explain =
         |form| phalanx_in(folder.path(), &["explain", "podgroup", "g", "-f", "m.yaml", "-o", form], "");
-    let expected = "\nIt would be admitted\n  without minResources\nWhether its pods would run then is not known: they do not exist yet\n";
+    let expected = "\nIt would be admitted\n  with 19 more nodes like n1\nWhether its pods would run then is not known: they do not exist yet\n";
     assert!(explain("text").text().ends_with(expected), "{:?}", explain("text"));
     let files_first = phalanx_in(folder.path(), &["explain", "-f", "m.yaml", "podgroup", "g"], "");
     assert_eq!(files_first.text(), explain("text").text(), "one file behind each -f");
     let job = &explain("json").json()["jobs"][0];
-    assert_eq!(job["admission"]["found"][0]["text"], "without minResources", "{job:#}");
+    assert_eq!(job["admission"]["found"][0]["text"], "with 19 more nodes like n1", "{job:#}");
     assert_eq!(
         (&job["remedies"]["tried"], &job["remedies"]["found"]),
         (&false.into(), &serde_json::json!([]))
@@ -388,7 +388,7 @@ fn where_no_change_helps_a_line_says_so() {
     let manifest = node("n1", 4) + &pod("p", 9000, "", odd);
     let folder = folder(&[("m.yaml", &manifest)]);
     let ran = phalanx_in(folder.path(), &["explain", "pod/p", "-f", "m.yaml"], "");
-    let none = "\nNo change was found with which it would run: no single one, and no two or three together\n";
+    let none = "\nNo change was found with which it would run: no single one; of two or three together not all were tried\n";
     assert!(ran.text().ends_with(none), "{ran:?}");
 }
 
