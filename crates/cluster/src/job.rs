@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
+use super::Cluster;
 use super::task::{Counts, Status};
 use super::tree::Sums;
 use crate::annotation::Annotations;
@@ -11,7 +12,7 @@ use crate::diagnosis::Refusal;
 use crate::event::{
     ControllerRef, GroupRef, GroupStatus, Key, NetworkTopology, Phase, Resources, SubGroupPolicy, Time,
 };
-use crate::id::{QueueId, TaskId};
+use crate::id::{JobId, QueueId, TaskId};
 
 /// The object of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -260,6 +261,21 @@ impl Job {
     pub(crate) fn count(&mut self, role: u16, from: Option<Status>, to: Option<Status>) {
         self.counts.moved(from, to);
         self.roles[usize::from(role)].counts.moved(from, to);
+    }
+}
+
+impl Cluster {
+    /// When the oldest pod of a job was created whose status is one of these.
+    pub fn oldest_pod(&self, job: JobId, is: impl Fn(Status) -> bool) -> Option<Time> {
+        let tasks = self.jobs[job].tasks.iter().map(|id| &self.tasks[*id]);
+        tasks.filter(|task| is(task.status)).map(|task| task.details.created).min()
+    }
+
+    /// Since when a job waits: since the oldest of its waiting pods was created, as pods that took the place of evicted
+    /// ones were later; without waiting pods, since it was.
+    pub fn waits_since(&self, job: JobId) -> Time {
+        let waits = |status| matches!(status, Status::Pending | Status::Pipelined);
+        self.oldest_pod(job, waits).unwrap_or(self.jobs[job].created)
     }
 }
 

@@ -71,7 +71,7 @@ fn note_enough(session: &mut Session<'_>, id: JobId, evicting: &[&'static str]) 
     let no_room = || {
         session.state.backlog.refusals.of(id).iter().any(|refusal| matches!(refusal, Refusal::Nodes { .. }))
     };
-    let has_enough = || job.has_places() && !session.job_starving(id);
+    let has_enough = || job.has_places() && session.job_ready(id);
     if evicting.is_empty() || job.kind == JobKind::Solo || !no_room() || !has_enough() {
         return;
     }

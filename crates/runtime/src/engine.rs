@@ -300,8 +300,10 @@ impl Engine {
             return;
         }
         let taken = self.may_run().then(|| {
-            let snapshot = Arc::new(self.scheduler.snapshot(&self.cluster));
-            Taken { snapshot, took: now.elapsed() }
+            let mut snapshot = self.scheduler.snapshot(&self.cluster);
+            // Cycles may be long ago, where nothing changes.
+            snapshot.now = self.clock.now();
+            Taken { snapshot: Arc::new(snapshot), took: now.elapsed() }
         });
         self.asked.answer(taken.as_ref());
     }

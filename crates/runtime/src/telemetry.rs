@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use phalanx_cluster::event::{Key, Time};
-use phalanx_cluster::{Cluster, JobKind};
+use phalanx_cluster::{Cluster, JobKind, Status};
 use phalanx_core::decision::Decision;
 use phalanx_core::{Outcome, Scheduler};
 use phalanx_framework::trace::{Stage, Trace};
@@ -187,11 +187,15 @@ impl Telemetry {
 
     /// Pods of a job were decided to be bound; when these are all that it has, it starts.
     fn note_started(&mut self, cluster: &Cluster, key: Key, pods: usize, now: Time) {
-        let named = |kind| cluster.job_named(kind, &key).map(|id| &cluster.jobs[id]);
-        let Some(job) = named(JobKind::Group).or_else(|| named(JobKind::Solo)) else { return };
+        let named = |kind| cluster.job_named(kind, &key);
+        let Some(id) = named(JobKind::Group).or_else(|| named(JobKind::Solo)) else { return };
+        let job = &cluster.jobs[id];
         let queue = &cluster.queues[job.queue].name;
         if job.counts.ready() as usize <= pods {
-            let waited = Duration::from_millis(u64::try_from(now.0 - job.created.0).unwrap_or_default());
+            // One that started before has run since its creation.
+            let again = self.started.contains_key(&key).then(|| cluster.oldest_pod(id, Status::is_ready));
+            let since = again.flatten().unwrap_or(job.created);
+            let waited = Duration::from_millis(u64::try_from(now.0 - since.0).unwrap_or_default());
             self.metrics.started(waited);
             if self.waited.len() < SERIES_MAX || self.waited.contains_key(queue) {
                 let sum = self.waited.entry(queue.clone()).or_default();

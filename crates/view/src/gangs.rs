@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use phalanx_cluster::event::Phase;
-use phalanx_cluster::id::{Id as _, NodeId};
+use phalanx_cluster::id::{Id as _, JobId, NodeId};
 use phalanx_cluster::{Cluster, HyperNodeId, Job, JobKind, Status, SubGroup};
 use phalanx_core::report::GroupReport;
 use serde::Serialize;
@@ -74,6 +74,9 @@ pub struct Gang {
     /// What is odd about its annotations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// Since when it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<i64>,
     /// When what happened to it.
     pub times: Times,
     /// Some of its nodes, and how many pods it has there: places in the list of nodes.
@@ -141,7 +144,7 @@ pub enum GangState {
 pub struct Times {
     /// It was created.
     pub created: i64,
-    /// It was let into its queue.
+    /// It was let into its queue first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enqueued: Option<i64>,
     /// Its first pod was given a node that is being freed.
@@ -181,7 +184,7 @@ pub(crate) fn of(seen: Seen<'_>, state: &State) -> (Gangs, Reasons) {
     let mut found: Vec<Found<'_>> = Vec::with_capacity(seen.groups.len());
     for report in seen.groups {
         let Some(job) = job(seen.cluster, report) else { continue };
-        let of_job = GangState::of(job);
+        let of_job = GangState::of(&seen.cluster.jobs[job]);
         match of_job {
             GangState::Waiting => gangs.waiting += 1,
             GangState::Running => {
@@ -203,27 +206,28 @@ pub(crate) fn of(seen: Seen<'_>, state: &State) -> (Gangs, Reasons) {
     (gangs, reasons)
 }
 
-fn job<'c>(cluster: &'c Cluster, report: &GroupReport) -> Option<&'c Job> {
+fn job(cluster: &Cluster, report: &GroupReport) -> Option<JobId> {
     let kind = if report.solo { JobKind::Solo } else { JobKind::Group };
-    cluster.jobs.get(cluster.job_named(kind, &report.key)?)
+    cluster.job_named(kind, &report.key)
 }
 
 /// A job, and what is told of it.
 struct Found<'a> {
     state: GangState,
     report: &'a GroupReport,
-    job: &'a Job,
+    job: JobId,
     /// The kind of its first reason.
     kind: Option<u32>,
 }
 
 fn gang(seen: Seen<'_>, of: &State, reasons: &mut Reasons, found: &Found<'_>) -> Gang {
-    let Found { state, report, job, kind } = *found;
+    let Found { state, report, job: id, kind } = *found;
+    let job = &seen.cluster.jobs[id];
     let pods = pods_by_node(seen.cluster, job);
     let nodes: Vec<NodeId> = pods.keys().copied().collect();
     let domain = seen.cluster.domain_of_nodes(&nodes).and_then(|id| of.hyper_nodes.place(id));
     let (places, more_nodes) = places(&pods, &of.nodes);
-    let (sub_groups, more_sub_groups) = sub_groups(seen.cluster, report, of);
+    let (sub_groups, more_sub_groups) = sub_groups(seen.cluster, id, of);
     Gang {
         name: report.key.to_string(),
         solo: report.solo,
@@ -242,6 +246,7 @@ fn gang(seen: Seen<'_>, of: &State, reasons: &mut Reasons, found: &Found<'_>) ->
         kind,
         lack: report.lack.as_ref().map(|lack| reasons.text(&lack.text)),
         problem: report.problem.as_ref().map(ToString::to_string),
+        since: (state == GangState::Waiting).then(|| seen.cluster.waits_since(id).0),
         times: times(seen, report, job),
         nodes: places,
         more_nodes,
@@ -252,9 +257,7 @@ fn gang(seen: Seen<'_>, of: &State, reasons: &mut Reasons, found: &Found<'_>) ->
 }
 
 /// The sub-groups of a gang that are listed, and how many more there are.
-fn sub_groups(cluster: &Cluster, report: &GroupReport, of: &State) -> (Vec<SubGroupRow>, u32) {
-    let job = if report.solo { None } else { cluster.job_named(JobKind::Group, &report.key) };
-    let Some(job) = job else { return (Vec::new(), 0) };
+fn sub_groups(cluster: &Cluster, job: JobId, of: &State) -> (Vec<SubGroupRow>, u32) {
     let placed = |(group, id): (SubGroup, HyperNodeId)| {
         let with_node = group.tasks.iter().filter(|task| cluster.tasks[**task].node.is_some());
         Some(SubGroupRow {

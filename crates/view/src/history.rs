@@ -183,7 +183,9 @@ impl History {
             return;
         }
         match phase {
-            Phase::Inqueue => noted.times.enqueued = Some(at),
+            Phase::Inqueue => {
+                noted.times.enqueued.get_or_insert(at);
+            }
             Phase::Completed => noted.times.finished = Some(at),
             Phase::Running => {}
             Phase::Pending | Phase::Unknown => return,

@@ -41,7 +41,7 @@ pub struct WaitingFigures {
     pub jobs: u32,
     /// Pods without a node, of all jobs.
     pub pods: u32,
-    /// When the oldest of the jobs was created.
+    /// Since when the first of the jobs waits.
     pub since: Option<Time>,
     /// What admitted jobs, here and in queues below, do not have yet of their minResources.
     pub inqueue: Amounts,
@@ -109,18 +109,20 @@ fn waiting(cluster: &Cluster) -> FxHashMap<QueueId, WaitingFigures> {
     let mut by_queue: FxHashMap<QueueId, WaitingFigures> = FxHashMap::default();
     for (id, job) in cluster.jobs.iter() {
         if job.waiting() > 0 {
-            note_waiting(by_queue.entry(job.queue).or_default(), job);
+            note_waiting(cluster, by_queue.entry(job.queue).or_default(), id);
         }
         note_inqueue(cluster, id, job, &mut by_queue);
     }
     by_queue
 }
 
-fn note_waiting(figures: &mut WaitingFigures, job: &Job) {
+fn note_waiting(cluster: &Cluster, figures: &mut WaitingFigures, id: JobId) {
+    let job = &cluster.jobs[id];
     figures.pods += job.waiting();
     if job.counts.ready() < job.min_member {
         figures.jobs += 1;
-        figures.since = Some(figures.since.map_or(job.created, |since| since.min(job.created)));
+        let waits = cluster.waits_since(id);
+        figures.since = Some(figures.since.map_or(waits, |since| since.min(waits)));
     }
 }
 

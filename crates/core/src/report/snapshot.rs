@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub cluster: Cluster,
     /// The configuration in force.
     pub conf: Conf,
-    /// When the last cycle began.
+    /// When it was taken, or else when the last cycle began.
     pub now: Time,
     refusals: Refusals,
     reservations: Reservations,

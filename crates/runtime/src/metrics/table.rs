@@ -295,17 +295,17 @@ pub static TABLE: &[MetricDef] = &[
     counter(
         "phalanx_queue_jobs_started_total",
         QUEUE,
-        "jobs whose pods were decided to be bound for the first time",
+        "how often jobs started: pods of a job that had none on a node were decided to be bound",
     ),
     gauge(
         "phalanx_queue_oldest_waiting_seconds",
         QUEUE,
-        "age of the oldest job that waits with fewer pods than it needs to start; 0 when none does",
+        "how long a job waits at most that has fewer pods than it needs to start: since its oldest waiting pod was created, or, without pods, since it was; 0 when none does",
     ),
     counter(
         "phalanx_queue_waited_seconds_total",
         QUEUE,
-        "how long these jobs had waited since their creation, added up",
+        "how long these jobs had waited, added up: since their creation, and, at a start after the first, since that of their oldest pod",
     ),
     gauge("phalanx_queue_waiting_jobs", QUEUE, "jobs that wait with fewer pods than they need to start"),
     gauge("phalanx_queue_waiting_pods", QUEUE, "pods that wait for a node"),

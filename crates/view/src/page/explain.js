@@ -56,7 +56,7 @@ const NAMES = 5;
 /** What is said where not all changes were tried, or none helps. */
 function unfound({ found, unfinished, tried }) {
   if (unfinished) return [['Not all changes that might help were tried: the time for that was over']];
-  return tried && found.length === 0 ? [['No change was found: no single one, and no two or three together']] : [];
+  return tried && found.length === 0 ? [['No change was found: no single one; of two or three together not all were tried']] : [];
 }
 
 function ofJob({ place, queue, domain, why, willRun, remedies, admission, members }) {

@@ -122,10 +122,12 @@ function timeline(view, { begin, end }, gang) {
   const { created, enqueued, bound, evicted, finished } = gang.times;
   const over = gang.state === 'finished' ? finished ?? end : end;
   const started = bound ?? (gang.placed > 0 ? created : over);
-  const entered = Math.min(enqueued ?? started, started);
+  const entered = Math.min(enqueued ?? (gang.phase === 'Pending' ? started : created), started);
+  // A gang of which nothing is placed has run until it was evicted.
+  const stopped = gang.placed > 0 || gang.state === 'finished' ? over : Math.max(evicted ?? started, started);
   const text = happened(gang).map(([what, time]) => what + ' ' + moment(time, view)).join(', ');
   return el('span', { class: 'bar', role: 'img', 'aria-label': text, title: text },
-    piece('asks', created, entered), piece('waits', entered, started), gang.placed > 0 ? piece('runs', started, over) : '',
+    piece('asks', created, entered), piece('waits', entered, started), piece('runs', started, stopped), piece('waits', stopped, over),
     evicted === undefined ? '' : el('i', { class: 'evicted', left: at(evicted) }));
 }
 

@@ -125,10 +125,10 @@ const SORTS = {
 
 /** Since when a gang waits, runs or is finished. */
 function since(gang) {
-  const { created, bound, evicted, finished } = gang.times;
+  const { created, bound, finished } = gang.times;
   if (gang.state === 'finished') return finished || bound || created;
   if (gang.state === 'running') return bound || created;
-  return Math.max(created, evicted || 0);
+  return gang.since;
 }
 
 /** Queues in the order of their tree, the busiest first among those of one parent, with their depth. */
