@@ -5,7 +5,7 @@ use anyhow::Result;
 use phalanx_explain::{Explanation, Question, Subject};
 use phalanx_runtime::api::client::SchedulerClient;
 use phalanx_runtime::journal::{NoPast, Past, Reader};
-use phalanx_sim::{Detail, Options, Simulation, counting_clock, expected_starts};
+use phalanx_sim::{Detail, Options, Simulation, expected_starts, stopped_clock};
 
 use crate::exit::{BadInput, counted, tell};
 use crate::flag;
@@ -131,7 +131,7 @@ fn simulated(args: &Args) -> Result<Explanation> {
     let expected =
         manifests.has_run_times().then(|| expected_starts(conf.clone(), manifests.clone(), &options));
     let mut simulation = Simulation::new(manifests, conf, &options);
-    simulation.run_cycles(CYCLES, &mut counting_clock());
+    simulation.run_cycles(CYCLES, &mut stopped_clock());
     let mut answer = simulation.explain(&question).ok_or_else(|| missing(&simulation, &question))?;
     expected.unwrap_or_default().tell(&mut answer);
     Ok(answer)

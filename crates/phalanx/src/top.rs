@@ -14,9 +14,8 @@ use crate::scheduler_api::{SchedulerArgs, VIEWER};
 
 /// Rows of a table on a terminal, which would scroll away.
 const ROWS_ON_TERMINAL: usize = 20;
-/// To the upper left corner; lines that are too long are cut at the edge, not broken.
-const BEGIN: &str = "\x1b[H\x1b[2J\x1b[?7l";
-const END: &str = "\x1b[?7h";
+/// Clears the terminal and goes to its upper left corner.
+const BEGIN: &str = "\x1b[H\x1b[2J";
 
 /// Flags of `top`.
 #[derive(Debug, clap::Args)]
@@ -46,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if live {
             loop {
                 let shown = match client.top(namespace).await {
-                    Ok(top) => painted(&text(&top, ROWS_ON_TERMINAL, wide)),
+                    Ok(top) => painted(&cut(&text(&top, ROWS_ON_TERMINAL, wide), columns())),
                     Err(error) => {
                         // Another replica may lead by now.
                         if let Ok(other) = args.scheduler.open(&place, &args.connection, VIEWER).await {
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                     }
                 };
                 let mut out = io::stdout().lock();
-                write!(out, "{BEGIN}{shown}{END}")?;
+                write!(out, "{BEGIN}{shown}")?;
                 out.flush()?;
                 drop(out);
                 tokio::time::sleep(Duration::from_secs(args.interval)).await;
@@ -65,6 +64,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let top = client.top(namespace).await?;
         args.output.print(&top, |_| text(&top, usize::MAX, wide))
     })
+}
+
+/// How many letters a line of the terminal takes.
+fn columns() -> usize {
+    terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0))
+}
+
+/// Lines that are too long end with an ellipsis.
+fn cut(text: &str, width: usize) -> String {
+    let line = |line: &str| match line.char_indices().nth(width) {
+        None => format!("{line}\n"),
+        Some(_) => line.chars().take(width.saturating_sub(1)).chain("…\n".chars()).collect(),
+    };
+    text.lines().map(line).collect()
 }
 
 fn text(top: &Top, rows: usize, wide: bool) -> String {
@@ -125,6 +138,11 @@ fn waiting_columns(now: i64) -> Vec<Column<Alike>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_are_longer_than_the_terminal_are_cut() {
+        assert_eq!(cut("cpu 32\n\ncpu 32, gpu 8\n", 6), "cpu 32\n\ncpu 3…\n");
+    }
 
     #[test]
     fn queues_and_waiting_jobs_are_tables() {

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::budget::{self, Blocked};
 use crate::manifests::{Manifests, Object};
-use crate::simulation::{Options, Simulation, counting_clock};
+use crate::simulation::{Options, Simulation, stopped_clock};
 
 /// Cycles that place all that has room: the second one what the first one has admitted.
 const PLACING_CYCLES: u32 = 2;
@@ -75,7 +75,7 @@ impl Manifests {
     /// ResourceClaims wait: their devices are not known here.
     fn place(&mut self, conf: &Conf, before: &Manifests, options: &Options) {
         let mut simulation = Simulation::new(before.clone(), conf.clone(), options);
-        simulation.run_cycles(PLACING_CYCLES, &mut counting_clock());
+        simulation.run_cycles(PLACING_CYCLES, &mut stopped_clock());
         let placed = simulation.api_server();
         let pods = before.objects.iter().filter_map(|object| match object {
             Object::Pod(pod) => Some((&pod.info.pod.uid, &pod.info)),

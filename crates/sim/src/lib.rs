@@ -62,6 +62,6 @@ pub use not_simulated::not_simulated;
 pub use other_schedulers::left_to_others;
 pub use report::{Comparison, Detail, GroupEnd, Report, Sides};
 pub use run_time::{Assumption, ExpectedStart, ExpectedStarts};
-pub use simulation::{Options, PERIOD_MS, Restless, RunTimes, Simulation, counting_clock};
+pub use simulation::{Options, PERIOD_MS, Restless, RunTimes, Simulation, stopped_clock};
 pub use watcher::SoFar;
 pub use whatif::{WhatIf, at_once, expected_starts};

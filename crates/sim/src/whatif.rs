@@ -16,7 +16,7 @@ use crate::changes::{Changes, Drain};
 use crate::manifests::{self, Manifests, Object, ReadOptions};
 use crate::report::{Comparison, Report};
 use crate::run_time::ExpectedStarts;
-use crate::simulation::{Options, Restless, RunTimes, Simulation, counting_clock};
+use crate::simulation::{Options, Restless, RunTimes, Simulation, stopped_clock};
 
 /// Nodes that are added at most.
 const NODES_MAX: u32 = 10_000;
@@ -84,8 +84,8 @@ impl WhatIf {
     fn run(&self, conf: Conf, manifests: Manifests, options: &Options) -> Result<Report, Restless> {
         let mut simulation = Simulation::new(manifests, conf, options);
         match self.cycles {
-            Some(cycles) => simulation.run_cycles(cycles, &mut counting_clock()),
-            None => simulation.run_to_rest(&mut counting_clock())?,
+            Some(cycles) => simulation.run_cycles(cycles, &mut stopped_clock()),
+            None => simulation.run_to_rest(&mut stopped_clock())?,
         }
         Ok(simulation.report_to_compare())
     }
@@ -113,7 +113,7 @@ pub fn at_once<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) 
 pub fn expected_starts(conf: Conf, manifests: Manifests, options: &Options) -> ExpectedStarts {
     let options = Options { run_times: RunTimes::Assumed, ..options.clone() };
     let mut simulation = Simulation::new(manifests, conf, &options);
-    let rests = simulation.run_to_rest(&mut counting_clock());
+    let rests = simulation.run_to_rest(&mut stopped_clock());
     rests.map(|()| simulation.expected_starts()).unwrap_or_default()
 }
 

@@ -75,6 +75,7 @@ fn each_switch_renders_its_file() -> Result<()> {
                 "phalanx-viewer",
                 "phalanx-capture",
                 "phalanx-viewer",
+                "phalanx-ask",
                 "phalanx-live",
                 "phalanx-capture",
                 "phalanx-viewer",

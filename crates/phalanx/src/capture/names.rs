@@ -212,7 +212,7 @@ mod tests {
 
     use phalanx_conf::Known;
     use phalanx_framework::conf::Conf;
-    use phalanx_sim::{Options, Report, Simulation, counting_clock};
+    use phalanx_sim::{Options, Report, Simulation, stopped_clock};
     use serde::Deserialize as _;
     use serde_json::json;
 
@@ -277,7 +277,7 @@ mod tests {
         let options = phalanx_sim::ReadOptions { schedulers, default_queue };
         let manifests = phalanx_sim::read(&texts, &options).unwrap();
         let mut simulation = Simulation::new(manifests, conf, &Options::default());
-        let _ = simulation.run_to_rest(&mut counting_clock());
+        let _ = simulation.run_to_rest(&mut stopped_clock());
         simulation.report()
     }
 

@@ -45,7 +45,8 @@ pub(super) async fn run(args: &Args) -> Result<()> {
     print(&(fields(&job) + &events::shown(&events, Millis::now())))
 }
 
-/// The events whose names begin with that of the Job, as recorders name them. Without them the Job is still shown.
+/// The events on the Job whose names begin with its own, as recorders name them, and not those on an earlier Job of its
+/// name. Without them the Job is still shown.
 async fn events_of(remote: &Remote, namespace: &str, job: &Job) -> Vec<Event> {
     let name = job.metadata.name.as_deref().unwrap_or_default();
     let selector = format!("involvedObject.name={name}");
@@ -55,7 +56,11 @@ async fn events_of(remote: &Remote, namespace: &str, job: &Job) -> Vec<Event> {
         Vec::new()
     });
     let prefix = format!("{name}.");
-    let of_job = |event: &Event| event.metadata.name.as_ref().is_some_and(|name| name.starts_with(&prefix));
+    let of_job = |event: &Event| {
+        let uid = event.involved_object.uid.as_ref();
+        let is_named = event.metadata.name.as_ref().is_some_and(|name| name.starts_with(&prefix));
+        is_named && uid.is_none_or(|uid| Some(uid) == job.metadata.uid.as_ref())
+    };
     found.into_iter().filter_map(|event| serde_json::from_value(event).ok()).filter(of_job).collect()
 }
 

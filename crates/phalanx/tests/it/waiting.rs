@@ -10,7 +10,7 @@ use std::thread;
 
 use phalanx_explain::{Change, Question, Remedies, Subject};
 use phalanx_framework::conf::Conf;
-use phalanx_sim::{Manifests, Options, ReadOptions, Simulation, counting_clock};
+use phalanx_sim::{Manifests, Options, ReadOptions, Simulation, stopped_clock};
 
 use crate::run::{folder, phalanx_in};
 use crate::scenarios::{Explain, cases, explain_of, name_of};
@@ -68,7 +68,7 @@ impl Case {
     /// What `explain` finds, with the changes themselves.
     fn remedies(&self) -> Remedies {
         let mut simulation = Simulation::new(self.manifests.clone(), self.conf.clone(), &Options::default());
-        simulation.run_cycles(2, &mut counting_clock());
+        simulation.run_cycles(2, &mut stopped_clock());
         let mut answer = simulation.explain(&self.question).unwrap();
         answer.jobs.pop().map(|job| job.remedies).or(answer.pod.map(|pod| pod.remedies)).unwrap()
     }
@@ -81,7 +81,7 @@ impl Case {
         manifests.apply(change);
         let mut simulation = Simulation::new(manifests, conf, &Options::default());
         // One that does not come to rest is looked at as it is.
-        let _ = simulation.run_to_rest(&mut counting_clock());
+        let _ = simulation.run_to_rest(&mut stopped_clock());
         let report = simulation.report();
         let name = format!("default/{}", self.question.name);
         let started =

@@ -60,13 +60,15 @@ impl Report {
             (0, 0) => "no pod to bind".to_owned(),
             (bound, waiting) => format!("{} bound, {waiting} waiting", counted(bound, "pod")),
         };
+        // A run without a clock does not know how long its sessions took.
+        let measured = Some(stats.session_seconds).filter(|seconds| *seconds > 0.0);
+        let sessions = measured.map(|seconds| format!(", {seconds:.3} s in sessions")).unwrap_or_default();
         format!(
-            "{bound}, {} evicted on {}; {}, {} s of virtual time, {:.3} s in sessions",
+            "{bound}, {} evicted on {}; {}, {} s of virtual time{sessions}",
             self.evictions.len(),
             counted(stats.nodes, "node"),
             counted(stats.cycles as usize, "cycle"),
             stats.virtual_seconds,
-            stats.session_seconds,
         )
     }
 
@@ -352,7 +354,7 @@ PodGroup train/big (Inqueue) waits:
   least missing, on node n1: pods 1
 2 pods wait, such as a/x: queue q is overused
 
-0 pods bound, 3 waiting, 1 evicted on 0 nodes; 0 cycles, 0 s of virtual time, 0.000 s in sessions
+0 pods bound, 3 waiting, 1 evicted on 0 nodes; 0 cycles, 0 s of virtual time
 ";
         assert_eq!(report.to_table(), expected);
     }

@@ -22,7 +22,7 @@ use crate::arrivals::Arrivals;
 use crate::manifests::{Manifests, Object, builtin_queue};
 use crate::outcome;
 use crate::report::{PodOutcome, alike};
-use crate::simulation::{Options, Restless, Simulation, counting_clock};
+use crate::simulation::{Options, Restless, Simulation, stopped_clock};
 use crate::watcher::Watcher;
 
 /// How far a run has come.
@@ -76,7 +76,7 @@ pub fn play(
         samples,
         progress,
     };
-    simulation.run_watched(&mut counting_clock(), &mut player)?;
+    simulation.run_watched(&mut stopped_clock(), &mut player)?;
     let end = simulation.now();
     player.samples.pass(&simulation, player.counts(), Time(end.0 + 1));
     Ok(player.run(name, &resource, &simulation))

@@ -2,7 +2,7 @@
 use phalanx_conf::Known;
 use phalanx_framework::conf::Conf;
 use phalanx_sim::trace::{Trace, TraceReport, play};
-use phalanx_sim::{Comparison, Manifests, Options, ReadOptions, Simulation, counting_clock, read};
+use phalanx_sim::{Comparison, Manifests, Options, ReadOptions, Simulation, read, stopped_clock};
 use phalanx_testkit::browser::Browser;
 use serde_json::json;
 
@@ -79,7 +79,7 @@ fn comparison_page() -> String {
     let report = |text| {
         let manifests = cluster(&(class.to_owned() + &low + &high));
         let mut simulation = Simulation::new(manifests, conf(text), &Options::default());
-        simulation.run_to_rest(&mut counting_clock()).unwrap();
+        simulation.run_to_rest(&mut stopped_clock()).unwrap();
         simulation.report()
     };
     Comparison::of(&report(SPREAD), &report(PREEMPT)).to_html(NAMES)

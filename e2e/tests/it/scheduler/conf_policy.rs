@@ -50,7 +50,7 @@ async fn a_bad_scheduler_conf_is_refused_as_far_as_lines_show_it() -> Result<()>
         ),
         ("backfill", "backfill,", "unknown action \"\"; expected"),
         ("  - name: gang", "\t- name: gang", "a tab as indentation before - name: gang; expected spaces"),
-        ("tiers:", "tier:", "data: expected the key scheduler.conf, with actions and tiers"),
+        ("tiers:", "tier:", "scheduler.conf: expected the keys actions and tiers"),
         ("tiers:", "tiers: []\nconfiguration:", "unknown key configuration; phalanx conf check names"),
         ("enablePreemptable", "enablePreemtable", "unknown key enablePreemtable; phalanx conf check names"),
     ] {
