@@ -271,11 +271,11 @@ impl Cluster {
         tasks.filter(|task| is(task.status)).map(|task| task.details.created).min()
     }
 
-    /// Since when a job waits: since the oldest of its waiting pods was created, as pods that took the place of evicted
-    /// ones were later; without waiting pods, since it was.
+    /// Since when a job waits: since it was created or, where that is later, since the oldest of its waiting pods was, as
+    /// those are that take the place of evicted ones.
     pub fn waits_since(&self, job: JobId) -> Time {
         let waits = |status| matches!(status, Status::Pending | Status::Pipelined);
-        self.oldest_pod(job, waits).unwrap_or(self.jobs[job].created)
+        self.oldest_pod(job, waits).unwrap_or_default().max(self.jobs[job].created)
     }
 }
 

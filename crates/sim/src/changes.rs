@@ -48,7 +48,7 @@ pub struct Drain {
 
 /// A node that is to be changed, and does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("node {0} is not in the input")]
+#[error("there is no node {0}")]
 pub struct NoSuchNode(pub String);
 
 impl Manifests {

@@ -3,11 +3,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_cluster::diagnosis::{Limit, Refusal, TopologyFault, Unfit};
+use phalanx_cluster::diagnosis::{Limit, Overuse, Refusal, TopologyFault, Unfit};
 use phalanx_cluster::event::Key;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Cluster, Hold};
 use phalanx_framework::placement::NodeRanking;
+use phalanx_framework::plugin::Plugin;
 use phalanx_resource::DimId;
 
 use super::Inspection;
@@ -82,7 +83,7 @@ impl Inspection<'_> {
             Refusal::Quota { queue, limit, over, gang, .. } => {
                 (of_limit(queue, limit), dims(if gang.is_empty() { over } else { gang }))
             }
-            Refusal::Overused { queue, .. } => (Some(queue), self.requested(job)),
+            Refusal::Overused { queue, why, .. } => (Some(queue), self.overused(job, queue, why)),
             Refusal::Topology(TopologyFault::NoRoom { missing, .. }) => {
                 (None, missing.iter().map(|(dim, _)| dim).collect())
             }
@@ -103,6 +104,19 @@ impl Inspection<'_> {
             Unfit::Reserved => self.requested(job).into_iter().map(|dim| (Within::Nominated, dim)).collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// The resources that a job requests of which a queue may not hold more.
+    fn overused(&self, job: JobId, queue: &str, why: &Overuse) -> Vec<DimId> {
+        if let Overuse::Barred(of) | Overuse::Guarantees(of, _) = why {
+            return of.clone();
+        }
+        let (cluster, requested) = (self.cluster(), self.requested(job));
+        let Some(queue) = cluster.queue_named(queue) else { return requested };
+        let mut guards = self.tiers.every().filter_map(Plugin::queue_guard);
+        let Some(of) = guards.find_map(|it| it.attributes(cluster, queue)) else { return requested };
+        let held = &cluster.queues[queue].subtree.allocated;
+        requested.into_iter().filter(|dim| held.get(*dim) >= of.deserved.get(*dim)).collect()
     }
 
     /// The resources that the waiting pods of a job request.

@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use phalanx_cluster::event::{PodGroupInfo, QueueInfo, Time};
+use phalanx_cluster::event::{PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::report::figures::Figures;
 use phalanx_core::{Activation, RetryLimits};
 use phalanx_framework::testing::{group, member, node, queue, resources, running};
@@ -97,6 +97,18 @@ fn figures_count_jobs_that_wait_by_queue_and_tell_the_oldest() {
     assert_eq!((a.allocated.get(DimId::CPU), a.request.get(DimId::CPU)), (3_000, 19_000));
     let attributes = a.attributes.as_ref().expect("proportion computes them");
     assert_eq!((attributes.deserved.get(DimId::CPU), attributes.share), (4_000, 0.75));
+}
+
+#[test]
+fn a_job_waits_since_the_pods_were_made_that_take_the_place_of_evicted_ones() {
+    let mut test = TestCluster::with(one_tier(&["enqueue", "allocate"], &["gang", "predicates"]));
+    let a = queue("a", 1);
+    test.nodes(1, "cpu=1").add(a.clone()).add(of_queue(&a, "g", 2, Time(5)));
+    for index in 0..2 {
+        test.add(PodInfo { created: Time(70 + i64::from(index)), ..member("g", index, "cpu=1") });
+    }
+    test.cycle();
+    assert_eq!(waiting(&test.figures(10), "a"), (1, 2, Some(Time(70))));
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn what_cannot_be_changed_is_said_in_one_line() {
     let folder = folder(&[("m.yaml", &node("n1", 4))]);
     for (flags, expected) in [
         (&[][..], "found no change, expected --with, --drain, --add-nodes or --new-conf"),
-        (&["--drain", "n9"], "node n9 is not in the input"),
+        (&["--drain", "n9"], "there is no node n9"),
         (&["--with", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
     ] {
         let ran = phalanx_in(folder.path(), &[&["whatif", "-f", "m.yaml"], flags].concat(), "");

@@ -300,7 +300,7 @@ pub static TABLE: &[MetricDef] = &[
     gauge(
         "phalanx_queue_oldest_waiting_seconds",
         QUEUE,
-        "how long a job waits at most that has fewer pods than it needs to start: since its oldest waiting pod was created, or, without pods, since it was; 0 when none does",
+        "how long a job waits at most that has fewer pods than it needs to start: since it was created or, where that is later, since the oldest of its waiting pods was; 0 when none does",
     ),
     counter(
         "phalanx_queue_waited_seconds_total",

@@ -317,7 +317,7 @@ async fn a_change_that_cannot_be_tried_is_refused_in_one_line() {
     let with = |text: String| WhatIf { with: vec![("new.yaml".into(), text)], ..WhatIf::default() };
     for (token, question, expected) in [
         ("ann", drain("n1"), "ann may not list podgroups.scheduling.volcano.sh in all namespaces"),
-        ("root", drain("n9"), "node n9 is not in the input"),
+        ("root", drain("n9"), "there is no node n9"),
         ("root", with("kind: Pod".into()), "new.yaml:1"),
         ("root", with("#".repeat(2 << 20)), "the question is cut short, or larger than 1048576 bytes"),
         (

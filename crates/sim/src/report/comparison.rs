@@ -177,8 +177,10 @@ impl Comparison {
         let [first, second] = names;
         let most = if detail == Detail::Wide { usize::MAX } else { NAMES_MAX };
         let elsewhere = match detail {
-            Detail::Short => named("PodGroups on other nodes", self.elsewhere.keys(), most),
-            Detail::Wide => self.elsewhere_table(names),
+            Detail::Short if self.elsewhere.len() > most => {
+                named("PodGroups on other nodes", self.elsewhere.keys(), most)
+            }
+            Detail::Short | Detail::Wide => self.elsewhere_table(names),
         };
         let evicted =
             [(first, &self.evictions.before), (second, &self.evictions.after)].map(|(name, evicted)| {
