@@ -41,6 +41,13 @@ pub(super) struct User {
     info: UserInfo,
 }
 
+impl User {
+    /// The name that the API server knows.
+    pub(super) fn name(&self) -> &str {
+        self.info.username.as_deref().unwrap_or_default()
+    }
+}
+
 /// What somebody may do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Right {
@@ -154,8 +161,7 @@ impl Auth {
             self.rights.keep(key.clone(), allowed);
             allowed
         };
-        let name = user.info.username.as_deref().unwrap_or_default();
-        let why = || format!("{name} may not {}", key.1.lacking());
+        let why = || format!("{} may not {}", user.name(), key.1.lacking());
         if allowed { Ok(()) } else { Err(Refused::new(StatusCode::FORBIDDEN, why())) }
     }
 

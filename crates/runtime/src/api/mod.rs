@@ -2,7 +2,7 @@
 //! paths, a capture of the scheduler, and profiles.
 //!
 //! An answer costs the scheduling thread a copy of what it knows, at most one a second and while no cycle is due. All
-//! else happens on another thread, one answer at a time.
+//! else happens on another thread, one answer at a time, in turn for those who ask.
 mod auth;
 mod capture;
 pub mod client;
@@ -13,6 +13,7 @@ mod past;
 mod profile;
 mod snapshots;
 mod token;
+mod turns;
 pub(crate) mod whatif;
 
 use std::fmt;
@@ -27,7 +28,6 @@ use phalanx_core::report::Snapshot;
 use phalanx_explain::{Patience, Question, Subject, Top};
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{debug, warn};
 
 use crate::engine::Input;
@@ -36,6 +36,7 @@ use auth::{Auth, Right};
 pub use evictions::{Evictions, Notes};
 use profile::Profiler;
 use snapshots::Snapshots;
+use turns::{Turn, Turns};
 
 /// How long changes that would let a job run are looked for.
 const REMEDIES: Duration = Duration::from_millis(600);
@@ -88,10 +89,10 @@ pub struct Api {
     names: Names,
     /// There with `--profiling`.
     profiler: Option<Profiler>,
-    /// Answers are made one at a time.
-    turn: Arc<Semaphore>,
-    /// So are those for which the journal is read: this may take seconds, and other answers do not wait for it.
-    reading: Arc<Semaphore>,
+    /// Of answers.
+    turns: Turns,
+    /// Of answers for which the journal is read: this may take seconds, and others do not wait for it.
+    reading: Turns,
 }
 
 impl fmt::Debug for Api {
@@ -110,8 +111,8 @@ impl Api {
             evictions,
             names: Names::default(),
             profiler: None,
-            turn: Arc::new(Semaphore::new(1)),
-            reading: Arc::new(Semaphore::new(1)),
+            turns: Turns::new(TURN),
+            reading: Turns::new(TURN),
         }
     }
 
@@ -178,15 +179,16 @@ impl Api {
         self.auth.may(&user, Right::List(asked.namespace().map(str::to_owned))).await?;
         let sees_all = asked.namespace().is_none() || self.auth.may(&user, Right::List(None)).await.is_ok();
         let evictions = Arc::clone(&self.evictions);
-        self.made(move |snapshot| asked.answer(snapshot, &evictions, sees_all)).await
+        let turn = self.turns.get(user.name()).await?;
+        self.made(turn, move |snapshot| asked.answer(snapshot, &evictions, sees_all)).await
     }
 
-    /// Makes an answer on another thread, once those before it are made.
+    /// Makes an answer on another thread, when it is its turn.
     async fn made(
         &self,
+        turn: Turn,
         make: impl FnOnce(&Snapshot) -> Result<Vec<u8>, Refused> + Send + 'static,
     ) -> Result<Vec<u8>, Refused> {
-        let turn = turn(&self.turn).await?;
         let snapshot = self.snapshots.get(TURN).await?;
         let made = tokio::task::spawn_blocking(move || {
             // The turn ends with the answer, also where who asked has hung up.
@@ -199,13 +201,6 @@ impl Api {
             Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made"))
         })
     }
-}
-
-/// The right to make an answer, once those before it are made.
-async fn turn(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refused> {
-    let late = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests before this one");
-    let turn = tokio::time::timeout(TURN, Arc::clone(turns).acquire_owned()).await;
-    turn.map_err(|_| late())?.map_err(|_| late())
 }
 
 /// A kind, a namespace and a name.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 
 use super::auth::Right;
-use super::{Api, Refused, body, capture, question, turn};
+use super::{Api, Refused, body, capture, question};
 use crate::journal::{NoPast, Past, Reader, Wanted};
 
 /// Behind it stand a kind, a namespace and a name.
@@ -19,7 +19,7 @@ impl Api {
             asked.ok_or_else(|| Refused::new(StatusCode::NOT_FOUND, format!("no such path: {path}")))?;
         let user = self.auth.user(headers).await?;
         self.auth.may(&user, Right::List(Some(asked.namespace.clone()))).await?;
-        let turn = turn(&self.reading).await?;
+        let turn = self.reading.get(user.name()).await?;
         let journal = capture::recording(&self.engine, Wanted::Decisions).await?;
         let past = tokio::task::spawn_blocking(move || {
             // The turn ends with the answer, also where who asked has hung up.

@@ -48,6 +48,7 @@ impl Api {
         let asked: WhatIf = serde_json::from_slice(&question.to_bytes())
             .map_err(|error| bad(format!("the question cannot be read: {error}")))?;
         let names = self.names.clone();
-        self.made(move |snapshot| body(&asked.answer(snapshot, &names).map_err(bad)?)).await
+        let turn = self.turns.get(user.name()).await?;
+        self.made(turn, move |snapshot| body(&asked.answer(snapshot, &names).map_err(bad)?)).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Debug, path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -100,7 +100,17 @@ impl Cluster {
             "metadata": {"name": name}, "spec": spec,
         });
         let object: DynamicObject = serde_json::from_value(object)?;
-        self.volcano(kind).create(&PostParams::default(), &object).await?;
+        let (api, params) = (self.volcano(kind), PostParams::default());
+        // A policy that was applied a moment ago refuses all until the API server has listed the queues that it reads.
+        wait::until(SOON, &format!("policies that let {kind} {name} in"), async || {
+            match api.create(&params, &object).await {
+                Err(kube::Error::Api(status)) if status.message.contains("not yet synced") => {
+                    bail!("{}", status.message)
+                }
+                answer => Ok(answer),
+            }
+        })
+        .await??;
         Ok(())
     }
 
