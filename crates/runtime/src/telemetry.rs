@@ -192,11 +192,12 @@ impl Telemetry {
         let job = &cluster.jobs[id];
         let queue = &cluster.queues[job.queue].name;
         if job.counts.ready() as usize <= pods {
+            let after =
+                |since: Time| Duration::from_millis(u64::try_from(now.0 - since.0).unwrap_or_default());
+            self.metrics.started(after(job.created));
             // One that started before has run since its creation.
             let again = self.started.contains_key(&key).then(|| cluster.oldest_pod(id, Status::is_ready));
-            let since = again.flatten().unwrap_or(job.created);
-            let waited = Duration::from_millis(u64::try_from(now.0 - since.0).unwrap_or_default());
-            self.metrics.started(waited);
+            let waited = after(again.flatten().unwrap_or(job.created));
             if self.waited.len() < SERIES_MAX || self.waited.contains_key(queue) {
                 let sum = self.waited.entry(queue.clone()).or_default();
                 sum.jobs += 1;

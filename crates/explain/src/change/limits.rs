@@ -53,8 +53,8 @@ impl Waiting<'_> {
                 of_deserved.into_iter().filter(|(name, _)| queue.capability.iter().all(|it| it.0 != *name)),
             );
             if !more.is_empty() {
+                all.push(with_larger(&queue, fields_of(&queue, &more), &more));
                 fixes.extend(larger_queue(&queue, &more));
-                all.extend(larger_queue(&queue, &more).pop());
             }
         }
         fixes.extend((all.len() > 1).then(|| Fix::all(all)));
@@ -122,13 +122,21 @@ impl Waiting<'_> {
 /// A queue with larger limits, of those that it has for these resources: its capability, its deserved, or both; where it
 /// has neither, with a deserved.
 pub(super) fn larger_queue<'w>(queue: &QueueInfo, more: &Resources) -> Vec<Fix<'w>> {
-    let is_limited = |limits: &Resources| more.iter().any(|(name, _)| amount_of(limits, name).is_some());
-    let fields = match (is_limited(&queue.capability), is_limited(&queue.deserved)) {
-        (true, true) => &[Fields::Capability, Fields::Deserved, Fields::Both][..],
-        (true, false) => &[Fields::Capability],
-        (false, _) => &[Fields::Deserved],
+    let fields = match fields_of(queue, more) {
+        Fields::Both => vec![Fields::Capability, Fields::Deserved, Fields::Both],
+        one => vec![one],
     };
-    fields.iter().map(|fields| with_larger(queue, *fields, more)).collect()
+    fields.into_iter().map(|fields| with_larger(queue, fields, more)).collect()
+}
+
+/// The limits that a queue has for any of these resources; its deserved, where it has none.
+fn fields_of(queue: &QueueInfo, more: &Resources) -> Fields {
+    let is_limited = |limits: &Resources| more.iter().any(|(name, _)| amount_of(limits, name).is_some());
+    match (is_limited(&queue.capability), is_limited(&queue.deserved)) {
+        (true, true) => Fields::Both,
+        (true, false) => Fields::Capability,
+        (false, _) => Fields::Deserved,
+    }
 }
 
 /// Limits of a queue.
