@@ -288,6 +288,8 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use phalanx_cluster::ClusterOptions;
+    use phalanx_cluster::event::{PodGroupInfo, PodInfo};
+    use phalanx_framework::testing::{group, member, node, running};
 
     use super::*;
 
@@ -307,6 +309,24 @@ mod tests {
         ];
         let expected = "open plugin drf 30.0ms, action allocate 1.2s (plugins gang 400.0ms)";
         assert_eq!(long(&steps, ms(1300)), expected);
+    }
+
+    #[test]
+    fn a_job_that_starts_again_has_waited_since_its_new_pods_were_made() {
+        let slow = SlowCycles { threshold: Duration::MAX, spans: None };
+        let mut telemetry = Telemetry::new(Arc::default(), slow);
+        let mut cluster = Cluster::new(ClusterOptions::default());
+        cluster.apply(node("n1", "cpu=4").into());
+        cluster.apply(PodGroupInfo { created: Time(1_000), ..group("g", 1) }.into());
+        for (created, bound) in [(3_000, 11_000), (60_000, 64_000)] {
+            let pod = PodInfo { created: Time(created), ..running(member("g", 0, "cpu=1"), "n1") };
+            let uid = pod.pod.uid.clone();
+            cluster.apply(pod.into());
+            telemetry.note_started(&cluster, Key::new("ns", "g"), 1, Time(bound));
+            cluster.apply(phalanx_cluster::event::Event::PodGone(uid));
+        }
+        let waited: Vec<f64> = telemetry.waited.values().map(|waited| waited.seconds).collect();
+        assert_eq!(waited, [10.0 + 4.0]);
     }
 
     #[test]

@@ -168,6 +168,14 @@ fn of_pods_that_nobody_knows_admission_alone_is_told() {
     );
 }
 
+#[test]
+fn of_an_admitted_gang_without_pods_it_is_said_who_knows_why() {
+    let folder = folder(&[("m.yaml", &(node("n1", 4) + &group("g", 2)))]);
+    let ran = phalanx_in(folder.path(), &["explain", "podgroup", "g", "-f", "m.yaml"], "");
+    let line = "\nIts pods do not exist, or name another scheduler: events of its owner say why they were not made\n";
+    assert!(ran.text().ends_with(line), "{ran:?}");
+}
+
 /// Those of the owner that is asked about end for none of its others.
 #[test]
 fn pods_of_the_same_owner_are_not_told_to_finish() {

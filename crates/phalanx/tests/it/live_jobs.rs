@@ -50,16 +50,19 @@ fn list_asks_for_a_namespace_or_for_all() {
 
 #[test]
 fn view_shows_a_job_with_its_events() {
-    let event = |name: &str, message: &str| {
+    let event = |name: &str, uid: &str, message: &str| {
         json!({
-            "metadata": {"name": name}, "involvedObject": {}, "type": "Normal", "reason": "ExecuteAction",
-            "message": message,
+            "metadata": {"name": name}, "involvedObject": {"uid": uid}, "type": "Normal",
+            "reason": "ExecuteAction", "message": message,
         })
     };
-    let events = json!({"items": [event("a.1", "mine"), event("ab.1", "another's")]});
+    let earlier = event("a.2", "u0", "another's of this name");
+    let events = json!({"items": [event("a.1", "u1", "mine"), event("ab.1", "u1", "another's"), earlier]});
     let server = ApiServer::start(move |line| match line {
         line if line.ends_with("/events") => (200, events.clone()),
-        _ => (200, json!({"metadata": {"name": "a", "namespace": "test"}, "spec": {"tasks": []}})),
+        _ => {
+            (200, json!({"metadata": {"name": "a", "namespace": "test", "uid": "u1"}, "spec": {"tasks": []}}))
+        }
     });
     let ran = server.phalanx(&["job", "view", "-n", "test", "-N", "a"]);
     assert!(ran.text().starts_with("Name:       \ta\nNamespace:  \ttest\n"), "{ran:?}");
