@@ -21,6 +21,9 @@ const TAINTS_MAX: usize = 8;
 /// The resource of which each pod needs one.
 const PODS: &str = "pods";
 
+/// A label that a pod asks nodes for: its key and, unless only the key counts, its value.
+type Label = (Arc<str>, Option<Arc<str>>);
+
 /// The value of a label of which only the key counts.
 const ANY: &str = "any";
 
@@ -34,11 +37,11 @@ impl Waiting<'_> {
             self.nodes_changed(away, "ready", |node| node.ready = true),
         ];
         let tolerations = Choice::Each(self.tolerations());
-        let labels = self.labels().map(Choice::one);
+        let labels = self.labels();
         let larger = Choice::First(self.larger_node());
         let node = self.a_node().map(Choice::one);
         let states = states.into_iter().flatten().map(Choice::one);
-        states.chain([tolerations]).chain(labels).chain([larger]).chain(node).collect()
+        states.chain([tolerations, labels, larger]).chain(node).collect()
     }
 
     fn nodes_that(&self, is: fn(&Node) -> bool) -> Vec<NodeId> {
@@ -83,26 +86,35 @@ impl Waiting<'_> {
         taints.iter().take(TAINTS_MAX).map(tolerated).collect()
     }
 
-    /// Labels that the pods ask for, on as few nodes as possible.
-    fn labels(&self) -> Option<Fix<'_>> {
-        let mut wanted: Vec<(Arc<str>, Option<Arc<str>>)> = Vec::new();
-        for label in self.waiting_pods().flat_map(asked) {
-            if !wanted.iter().any(|(key, _)| *key == label.0) {
-                wanted.push(label);
+    /// Labels that the pods ask for, on as few nodes as possible: each set of labels that some pods ask for; and where
+    /// pods ask for unlike ones, all sets, each on one node.
+    fn labels(&self) -> Choice<'_> {
+        let mut sets: Vec<Vec<Label>> = Vec::new();
+        for set in self.waiting_pods().map(asked) {
+            if !set.is_empty() && !sets.contains(&set) {
+                sets.push(set);
             }
         }
-        let missing = |id: &NodeId| missing(&self.cluster.nodes[*id].labels, &wanted);
+        let fixes = || sets.iter().enumerate().filter_map(|(number, set)| self.labelled(number, set.clone()));
+        let together = (sets.len() > 1).then(|| Fix::all(fixes().collect()));
+        Choice::First(fixes().chain(together).collect())
+    }
+
+    /// The labels of the set of this number. Each set begins with another node: two that do not agree are on two nodes.
+    fn labelled(&self, number: usize, wanted: Vec<Label>) -> Option<Fix<'_>> {
+        let missing_on = |id: &NodeId| missing(&self.cluster.nodes[*id].labels, &wanted);
         let mut nodes: Vec<NodeId> =
-            self.nodes.iter().copied().filter(|id| !missing(id).is_empty()).collect();
-        nodes.sort_by_cached_key(|id| (!self.has_room(*id), missing(id).len()));
-        let first = nodes.first()?;
-        let each = missing(first).into_iter().map(|(key, value)| match value {
+            self.nodes.iter().copied().filter(|id| !missing_on(id).is_empty()).collect();
+        nodes.sort_by_cached_key(|id| (!self.has_room(*id), missing_on(id).len()));
+        let begin = number.checked_rem(nodes.len())?;
+        nodes.rotate_left(begin);
+        let each = missing_on(&nodes[0]).into_iter().map(|(key, value)| match value {
             Some(value) => format!("{key}={value}"),
             None => key.to_string(),
         });
         let each: Vec<String> = each.collect();
         let noun = if each.len() == 1 { "label" } else { "labels" };
-        let first = &self.cluster.nodes[*first].name;
+        let first = &self.cluster.nodes[nodes[0]].name;
         let text = move |count: usize| {
             format!("if {} had {noun} {}", such_as("node", count, first), each.join(", "))
         };
@@ -169,7 +181,7 @@ fn larger(mut node: NodeInfo, more: &Resources) -> NodeInfo {
 
 /// The labels that a pod asks nodes for: of its selector, of the first term of its affinity that labels can satisfy,
 /// and of its rules on other pods. Of the latter only the key counts.
-fn asked(pod: &PodInfo) -> Vec<(Arc<str>, Option<Arc<str>>)> {
+fn asked(pod: &PodInfo) -> Vec<Label> {
     let constraints = &pod.constraints;
     let selector = constraints.node_selector.iter().map(|(key, value)| (key.clone(), Some(value.clone())));
     let terms = constraints.node_affinity.iter().flatten();
@@ -187,7 +199,7 @@ fn asked(pod: &PodInfo) -> Vec<(Arc<str>, Option<Arc<str>>)> {
 }
 
 /// A label that satisfies a requirement, where one can.
-fn satisfying(requirement: &Requirement) -> Option<(Arc<str>, Option<Arc<str>>)> {
+fn satisfying(requirement: &Requirement) -> Option<Label> {
     let key = requirement.key.clone();
     match requirement.operator {
         Operator::In => Some((key, Some(requirement.values.first()?.clone()))),
@@ -199,15 +211,15 @@ fn satisfying(requirement: &Requirement) -> Option<(Arc<str>, Option<Arc<str>>)>
 /// The labels that a node does not have.
 fn missing<'w>(
     labels: &[(Arc<str>, Arc<str>)],
-    wanted: &'w [(Arc<str>, Option<Arc<str>>)],
-) -> Vec<&'w (Arc<str>, Option<Arc<str>>)> {
-    let has = |(key, value): &&(Arc<str>, Option<Arc<str>>)| {
+    wanted: &'w [Label],
+) -> Vec<&'w Label> {
+    let has = |(key, value): &&Label| {
         labels.iter().any(|(known, is)| known == key && value.as_ref().is_none_or(|value| value == is))
     };
     wanted.iter().filter(|label| !has(label)).collect()
 }
 
-fn with_labels(mut node: NodeInfo, wanted: &[(Arc<str>, Option<Arc<str>>)]) -> Event {
+fn with_labels(mut node: NodeInfo, wanted: &[Label]) -> Event {
     for (key, value) in missing(&node.labels, wanted) {
         node.labels.retain(|(known, _)| known != key);
         node.labels.push((key.clone(), value.clone().unwrap_or_else(|| ANY.into())));
