@@ -20,6 +20,7 @@ fn a_change_shows_what_would_run_and_where() {
             "default/waits  Inqueue, 0 placed, 2 waiting  Running, 2 placed  n1-added-1 (2)",
         ),
         (&["--drain", "n1"], "default/runs  Running, 2 placed  Inqueue, 0 placed, 2 waiting"),
+        (&["--drain", "n1", "--add-nodes", "n1=1"], "default/runs  n1 (2)  n1-added-1 (2)"),
         (&["--with", "new.yaml"], "default/new  -  Running, 1 placed  n2 (1)"),
         (&["--with", "new.yaml"], "default/waits  Inqueue, 0 placed, 2 waiting  Running, 2 placed  n2 (2)"),
     ] {
