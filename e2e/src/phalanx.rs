@@ -44,10 +44,11 @@ pub fn binary() -> Result<PathBuf> {
 fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--package", "phalanx", "--message-format", "json-render-diagnostics"]);
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
-    }
+    // The program that `cargo test --workspace` has built; of the package alone, crates would have other features.
+    let optimised = ["build", "--release", "--package", "phalanx"];
+    let of_tests = ["test", "--no-run", "--workspace"];
+    command.args(if cfg!(debug_assertions) { &of_tests[..] } else { &optimised });
+    command.args(["--quiet", "--message-format", "json-render-diagnostics"]);
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(""));
     // What cargo tells a test of its package would have build scripts run anew here, and again in the next build.
     for (name, _) in std::env::vars_os() {
@@ -57,14 +58,17 @@ fn build() -> Result<PathBuf> {
             command.env_remove(name);
         }
     }
-    let output = command.stderr(Stdio::inherit()).output().context("running cargo build")?;
-    ensure!(output.status.success(), "cargo build -p phalanx failed ({})", output.status);
+    let output = command.stderr(Stdio::inherit()).output().context("running cargo")?;
+    ensure!(output.status.success(), "building phalanx failed ({})", output.status);
     let messages = String::from_utf8_lossy(&output.stdout);
-    let executable = |line: &str| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
-    };
-    messages.lines().filter_map(executable).next_back().context("cargo named no program")
+    messages.lines().find_map(program).context("cargo named no program")
+}
+
+/// The program, if a message of cargo says where it is.
+fn program(message: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let is_program = message["target"]["name"] == "phalanx" && message["profile"]["test"] == false;
+    is_program.then(|| message["executable"].as_str().map(PathBuf::from))?
 }
 
 /// The whole answer to a request with these headers.
