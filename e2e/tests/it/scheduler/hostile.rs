@@ -25,7 +25,7 @@ const FLAGS: [&str; 2] = ["--controllers", "--leader-elect=true"];
 /// costs it a second or two. A cycle of the scheduler takes some 10 ms all the while.
 const OTHERS_WAIT: Duration = Duration::from_mins(2);
 /// Of each kind of oddity, the first ones are sent and as many of the others: a plain object takes some 10 ms.
-const OF_EACH: usize = 10;
+const OF_EACH: usize = 5;
 /// An object that is longer does not fit into etcd, which the API server finds out after it has checked all the rest.
 const BYTES_MAX: usize = 1 << 20;
 /// Requests that are sent together.
