@@ -29,7 +29,17 @@ pub fn dir() -> PathBuf {
 ///
 /// Returns their names. A directory without any is an error, so is an object of another kind.
 pub async fn apply(client: &Client, dir: &Path) -> Result<Vec<String>> {
-    let definitions = read_all(dir)?;
+    apply_some(client, dir, |_| true).await
+}
+
+/// The same of definitions in some API groups.
+pub async fn apply_some(
+    client: &Client,
+    dir: &Path,
+    of_group: impl Fn(&str) -> bool,
+) -> Result<Vec<String>> {
+    let mut definitions = read_all(dir)?;
+    definitions.retain(|definition| definition["spec"]["group"].as_str().is_some_and(&of_group));
     ensure!(!definitions.is_empty(), "no custom resource definition in {}", dir.display());
     try_join_all(definitions.iter().map(|definition| apply_one(client, definition))).await
 }

@@ -20,6 +20,7 @@ use crate::scheduler::definitions::named as typed;
 /// A cluster without controllers, with those of these objects in force whose kind begins so.
 async fn with_policies(objects: Vec<Value>, kinds: &str) -> Result<Cluster> {
     let cluster = Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1)).await?;
+    cluster.define_jobs().await?;
     let is_policy = |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.starts_with(kinds));
     apply(&cluster.client, &objects.into_iter().filter(is_policy).collect::<Vec<_>>()).await?;
     Ok(cluster)
@@ -369,6 +370,7 @@ async fn by_controllers(client: &Client) -> Result<()> {
 #[tokio::test]
 async fn a_queue_takes_and_keeps_jobs_while_it_is_open_and_can_be_deleted_after_them() -> Result<()> {
     let cluster = Cluster::with(PlaneOptions::default(), fake::Nodes::new(1).cpu("4"), &[]).await?;
+    cluster.define_jobs().await?;
     let world = start_by_manifests(cluster).await?;
     let is_policy =
         |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdm"));

@@ -13,6 +13,7 @@ const SLOW: [&str; 2] = ["--kube-api-qps=20", "--kube-api-burst=1"];
 #[tokio::test]
 async fn the_next_controllers_make_what_killed_ones_have_not() -> Result<()> {
     let cluster = Cluster::with(PlaneOptions::default(), fake::Nodes::new(4).cpu("10"), &[]).await?;
+    cluster.define_jobs().await?;
     let slow = Phalanx::start_controllers(&cluster.plane, &SLOW).await?;
     let mut world = World { cluster, controllers: Some(slow) };
     let spec = json!({"plugins": {"svc": []}, "tasks": [task("worker", 30, None, "")]});
@@ -41,6 +42,7 @@ async fn the_next_controllers_make_what_killed_ones_have_not() -> Result<()> {
 #[tokio::test]
 async fn a_restart_is_counted_once_by_controllers_that_are_killed_in_it() -> Result<()> {
     let cluster = Cluster::with(PlaneOptions::default(), fake::Nodes::new(4).cpu("10"), &[]).await?;
+    cluster.define_jobs().await?;
     let slow = Phalanx::start_controllers(&cluster.plane, &SLOW).await?;
     let mut world = World { cluster, controllers: Some(slow) };
     let mut failing = task("worker", 10, Some("2"), "1,0");
@@ -62,6 +64,7 @@ async fn controllers_that_are_stopped_let_others_go_on_at_once() -> Result<()> {
     let patient =
         ["--leader-elect=true", "--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=30m"];
     let cluster = Cluster::with(PlaneOptions::default(), fake::Nodes::new(1).cpu("4"), &[]).await?;
+    cluster.define_jobs().await?;
     let leader = Phalanx::start_controllers(&cluster.plane, &patient).await?;
     wait::until(SOON, "a leader", async || {
         ensure!(leader.metric("phalanx_leader").await? > 0.5, "it waits");

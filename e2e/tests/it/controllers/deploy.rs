@@ -63,6 +63,7 @@ const SOMETIMES: [(&str, &str); 34] = [
 async fn the_manifests_grant_exactly_the_rights_that_the_controllers_need() -> Result<()> {
     let options = PlaneOptions { audit: true, ..PlaneOptions::default() };
     let cluster = Cluster::with(options, fake::Nodes::new(1).cpu("8"), &[]).await?;
+    cluster.define_jobs().await?;
     let objects = manifests_of_controllers()?;
     let world = start_by_manifests(cluster).await?;
 

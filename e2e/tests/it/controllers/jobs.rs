@@ -110,6 +110,7 @@ async fn an_evicted_pod_is_made_again_and_the_job_goes_on() -> Result<()> {
 async fn a_pod_that_the_scheduler_evicts_restarts_its_job_as_the_policy_says() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("4")).await?;
+    cluster.define_jobs().await?;
     // Without the action enqueue: it keeps a job waiting for which there is no room.
     let preempting = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/preempt-and-reclaim.yaml");
     let text = std::fs::read_to_string(preempting)?;

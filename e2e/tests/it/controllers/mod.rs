@@ -39,6 +39,7 @@ struct World {
 impl World {
     async fn start(nodes: fake::Nodes) -> Result<Self> {
         let cluster = Cluster::with(PlaneOptions::default(), nodes, &[]).await?;
+        cluster.define_jobs().await?;
         let controllers = Some(Phalanx::start_controllers(&cluster.plane, &[]).await?);
         Ok(Self { cluster, controllers })
     }

@@ -167,6 +167,7 @@ impl<'a> Made<'a> {
 #[tokio::test]
 async fn pods_of_owners_that_people_use_are_gangs_of_their_owners() -> Result<()> {
     let cluster = Cluster::with(PlaneOptions::default(), fake::Nodes::new(1).cpu("64"), &LONG).await?;
+    cluster.define_jobs().await?;
     for Owner { kind: (api_version, kind), .. } in &OWNERS {
         if *kind != STATEFUL_SET.1 {
             stub(&cluster, api_version, kind).await?;

@@ -156,6 +156,7 @@ async fn an_operators_kind_makes_a_gang_of_all_pods_below_it() -> Result<()> {
         &["--wait-for-podgroup", "--wait-for-podgroup-timeout=10m"],
     )
     .await?;
+    cluster.define_jobs().await?;
     let gangs = stub(&cluster, "example.com/v1", "Gang").await?;
     let rows = cluster.file("owners.yaml");
     std::fs::write(&rows, "- {apiVersion: example.com/v1, kind: Gang, minMember: spec.size}\n")?;
@@ -206,6 +207,7 @@ async fn controllers_that_are_started_again_make_no_second_podgroup() -> Result<
 async fn pods_wait_for_controllers_that_hold_their_lease() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("4")).await?;
+    cluster.define_jobs().await?;
     let controllers = Phalanx::start_controllers(&cluster.plane, &["--leader-elect=true"]).await?;
     wait::until(SOON, "a leader", async || {
         ensure!(controllers.metric("phalanx_leader").await? > 0.5, "it waits");

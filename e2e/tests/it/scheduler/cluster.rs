@@ -24,6 +24,8 @@ use serde_json::{Value, json};
 pub(crate) const SOON: Duration = Duration::from_mins(3);
 /// How long something that must not happen is watched for.
 const QUIET: Duration = Duration::from_millis(1500);
+/// The API groups of the objects that a scheduler reads.
+const OF_SCHEDULER: [&str; 2] = ["scheduling.volcano.sh", "topology.volcano.sh"];
 /// How the names of pods begin that only make the scheduler look.
 pub(crate) const FOREIGN: &str = "foreign-";
 
@@ -44,6 +46,9 @@ impl Cluster {
     /// The same on a plane of one's own.
     pub(crate) async fn with(options: PlaneOptions, nodes: fake::Nodes, flags: &[&str]) -> Result<Self> {
         let mut cluster = Self::without_scheduler(options, nodes).await?;
+        if flags.contains(&"--controllers") {
+            cluster.define_jobs().await?;
+        }
         cluster.scheduler = Some(Phalanx::start(&cluster.plane, flags).await?);
         Ok(cluster)
     }
@@ -51,8 +56,14 @@ impl Cluster {
     /// The same before the scheduler is there.
     pub(crate) async fn without_scheduler(options: PlaneOptions, nodes: fake::Nodes) -> Result<Self> {
         let cluster = Self::bare(options, nodes).await?;
-        crds::apply(&cluster.client, &crds::dir()).await?;
+        crds::apply_some(&cluster.client, &crds::dir(), |group| OF_SCHEDULER.contains(&group)).await?;
         Ok(cluster)
+    }
+
+    /// Adds the definitions that only controllers read. They take the API server seconds.
+    pub(crate) async fn define_jobs(&self) -> Result<()> {
+        crds::apply_some(&self.client, &crds::dir(), |group| !OF_SCHEDULER.contains(&group)).await?;
+        Ok(())
     }
 
     /// The same before our definitions are there.

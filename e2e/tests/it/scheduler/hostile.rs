@@ -194,6 +194,7 @@ async fn all_hostile_objects_at_once_stop_neither_scheduler_nor_controllers() ->
     // Room for all that hostile jobs ask for: that they get no more than their share is for capabilities of queues.
     let nodes = fake::Nodes::new(2).cpu("512").label("pool", "good");
     let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
+    cluster.define_jobs().await?;
     fake::Nodes::new(2).prefix("bad").cpu("512").label("pool", "bad").create(&cluster.client).await?;
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &FLAGS).await?);
     others_get_theirs(&cluster, "before").await?;

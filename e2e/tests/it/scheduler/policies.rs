@@ -21,6 +21,7 @@ use super::cluster::{Cluster, PodSpec, SOON};
 async fn with_policies(objects: Vec<Value>) -> Result<Cluster> {
     let options = PlaneOptions { native_gangs: true, ..PlaneOptions::default() };
     let cluster = Cluster::without_scheduler(options, fake::Nodes::new(1)).await?;
+    cluster.define_jobs().await?;
     let is_policy =
         |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmission"));
     let policies: Vec<Value> = objects.into_iter().filter(is_policy).collect();
