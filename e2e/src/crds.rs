@@ -33,11 +33,7 @@ pub async fn apply(client: &Client, dir: &Path) -> Result<Vec<String>> {
 }
 
 /// The same of definitions in some API groups.
-pub async fn apply_some(
-    client: &Client,
-    dir: &Path,
-    of_group: impl Fn(&str) -> bool,
-) -> Result<Vec<String>> {
+pub async fn apply_some(client: &Client, dir: &Path, of_group: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let mut definitions = read_all(dir)?;
     definitions.retain(|definition| definition["spec"]["group"].as_str().is_some_and(&of_group));
     ensure!(!definitions.is_empty(), "no custom resource definition in {}", dir.display());

@@ -209,10 +209,7 @@ fn satisfying(requirement: &Requirement) -> Option<Label> {
 }
 
 /// The labels that a node does not have.
-fn missing<'w>(
-    labels: &[(Arc<str>, Arc<str>)],
-    wanted: &'w [Label],
-) -> Vec<&'w Label> {
+fn missing<'w>(labels: &[(Arc<str>, Arc<str>)], wanted: &'w [Label]) -> Vec<&'w Label> {
     let has = |(key, value): &&Label| {
         labels.iter().any(|(known, is)| known == key && value.as_ref().is_none_or(|value| value == is))
     };
