@@ -14,18 +14,19 @@ use crate::v1beta1::{self, PodGroupSpec, PodGroupStatus, QueueSpec, QueueStatus}
 /// Stands at the top of each rendered file.
 const HEADER: &str = "# Generated from the Rust types by `phalanx crds`; do not edit.\n";
 
+/// All definitions.
+const ALL: [&Definition; 8] =
+    [&CRON_JOB, &JOB, &COMMAND, &JOB_FLOW, &JOB_TEMPLATE, &POD_GROUP, &QUEUE, &HYPER_NODE];
+
 /// The definitions as files: name and YAML text. The same text for every call and build.
-pub fn crds() -> Vec<(&'static str, String)> {
-    vec![
-        ("batch.volcano.sh_cronjobs.yaml", CRON_JOB.yaml()),
-        ("batch.volcano.sh_jobs.yaml", JOB.yaml()),
-        ("bus.volcano.sh_commands.yaml", COMMAND.yaml()),
-        ("flow.volcano.sh_jobflows.yaml", JOB_FLOW.yaml()),
-        ("flow.volcano.sh_jobtemplates.yaml", JOB_TEMPLATE.yaml()),
-        ("scheduling.volcano.sh_podgroups.yaml", POD_GROUP.yaml()),
-        ("scheduling.volcano.sh_queues.yaml", QUEUE.yaml()),
-        ("topology.volcano.sh_hypernodes.yaml", HYPER_NODE.yaml()),
-    ]
+pub fn crds() -> Vec<(String, String)> {
+    let name = |it: &Definition| format!("{}_{}.yaml", it.group, it.plural);
+    ALL.iter().map(|definition| (name(definition), definition.yaml())).collect()
+}
+
+/// The schema of a kind by its plural name, as in `podgroups`.
+pub fn schema(plural: &str) -> Option<Value> {
+    ALL.iter().find(|definition| definition.plural == plural).map(|definition| definition.schema())
 }
 
 /// What a definition says beside the schemas of spec and status.

@@ -16,5 +16,5 @@ mod ring;
 pub mod topology;
 pub mod v1beta1;
 
-pub use crd::crds;
+pub use crd::{crds, schema};
 pub use lenient::duration;

@@ -26,7 +26,7 @@ fn the_crd_files_equal_the_types() {
         .filter(|name| Path::new(name).extension().is_some_and(|end| end == "yaml"))
         .collect();
     found.sort();
-    assert_eq!(found, expected.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    assert_eq!(found, expected.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>());
     for (name, text) in expected {
         let stored = std::fs::read_to_string(directory.join(name)).unwrap();
         assert!(stored == text, "crds/{name} is stale: write it anew with `phalanx crds`");

@@ -28,7 +28,7 @@ use crate::object::NAME;
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
     shapes: BTreeMap<String, Arc<Shape>>,
-    /// Definitions of Volcano's kinds, with their rules.
+    /// Schemas of Volcano's kinds, with their rules.
     definitions: BTreeMap<&'static str, Arc<Value>>,
 }
 
@@ -70,9 +70,9 @@ impl Schemas {
         }
     }
 
-    fn definition(&mut self, file: &'static str) -> Arc<Value> {
-        let made = || Arc::new(sources::of_definition(file));
-        Arc::clone(self.definitions.entry(file).or_insert_with(made))
+    fn definition(&mut self, plural: &'static str) -> Arc<Value> {
+        let made = || Arc::new(sources::of_definition(plural));
+        Arc::clone(self.definitions.entry(plural).or_insert_with(made))
     }
 
     fn check_by(&mut self, kind: &str, schema: impl FnOnce() -> Value, object: &Value) -> Checked {

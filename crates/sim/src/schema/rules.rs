@@ -140,7 +140,7 @@ mod tests {
         });
         let mut job =
             serde_json::json!({"metadata": {"name": "train"}, "spec": {"minAvailable": 4, "tasks": [task]}});
-        let jobs = super::super::sources::of_definition("_jobs.");
+        let jobs = super::super::sources::of_definition("jobs");
         assert_eq!(broken(&jobs, &job), [], "minPartitions is 0");
         job["spec"]["tasks"][0]["partitionPolicy"]["minPartitions"] = 1.into();
         assert_eq!(broken(&jobs, &job).len(), 1);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn all_rules_that_are_evaluated_can_be_read() {
-        for plural in ["_jobs.", "cronjobs", "jobflows", "jobtemplates", "podgroups", "hypernodes"] {
+        for plural in ["jobs", "cronjobs", "jobflows", "jobtemplates", "podgroups", "hypernodes"] {
             assert_eq!(unread(plural), Vec::<String>::new(), "{plural}");
         }
     }

@@ -41,14 +41,14 @@ fn with_enums(mut root: Value) -> Value {
     root
 }
 
-/// Parts of the names of files of definitions.
+/// Plural names of kinds.
 pub(super) const POD_GROUPS: &str = "podgroups";
 pub(super) const HYPER_NODES: &str = "hypernodes";
 
 /// The same for a kind of Volcano's controllers.
 pub(super) fn definition_of(kind: Controlled) -> &'static str {
     match kind {
-        Controlled::Job => "_jobs.",
+        Controlled::Job => "jobs",
         Controlled::CronJob => "cronjobs",
         Controlled::JobFlow => "jobflows",
         Controlled::JobTemplate => "jobtemplates",
@@ -120,12 +120,9 @@ fn node_metrics() -> Value {
     })
 }
 
-/// The schema in the CustomResourceDefinition whose file has this in its name. An unreadable schema checks nothing.
+/// The schema in the CustomResourceDefinition of the kind with this plural name.
 pub(super) fn of_definition(plural: &str) -> Value {
-    let crds = phalanx_api::crds();
-    let text = crds.iter().find(|(file, _)| file.contains(plural)).map(|(_, text)| text.as_str());
-    let crd: Value = text.and_then(|text| serde_saphyr::from_str(text).ok()).unwrap_or_default();
-    let mut schema = crd.pointer("/spec/versions/0/schema/openAPIV3Schema").cloned().unwrap_or_default();
+    let mut schema = phalanx_api::schema(plural).unwrap_or_default();
     // The CRD declares metadata as an object without fields.
     let metadata = schema_for!(ObjectMeta).to_value();
     schema["$defs"] = metadata.get("$defs").cloned().unwrap_or_default();
