@@ -28,7 +28,7 @@ fn the_crd_files_equal_the_types() {
     found.sort();
     assert_eq!(found, expected.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>());
     for (name, text) in expected {
-        let stored = std::fs::read_to_string(directory.join(name)).unwrap();
+        let stored = std::fs::read_to_string(directory.join(&name)).unwrap();
         assert!(stored == text, "crds/{name} is stale: write it anew with `phalanx crds`");
     }
 }
