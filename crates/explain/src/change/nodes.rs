@@ -11,7 +11,7 @@ use phalanx_cluster::{Cluster, Node};
 
 use super::fix::{Choice, Fix};
 use super::limits::{a_little_less, amounts, parsed, sum};
-use super::{Waiting, such_as};
+use super::{TRIALS_MAX, Waiting, such_as};
 use crate::answer;
 use crate::text;
 
@@ -86,37 +86,45 @@ impl Waiting<'_> {
         taints.iter().take(TAINTS_MAX).map(tolerated).collect()
     }
 
-    /// Labels that the pods ask for, on as few nodes as possible: each set of labels that some pods ask for; and where
-    /// pods ask for unlike ones, all sets, each on one node.
+    /// The labels that a pod asks for, on as few nodes as possible. Where pods ask for unlike ones, those of several
+    /// pods, each on one node of its own: a node cannot have two values of a label.
     fn labels(&self) -> Choice<'_> {
         let mut sets: Vec<Vec<Label>> = Vec::new();
-        for set in self.waiting_pods().map(asked) {
-            if !set.is_empty() && !sets.contains(&set) {
+        for set in self.waiting_pods().map(asked).filter(|set| !set.is_empty()) {
+            if sets.len() < TRIALS_MAX && !sets.contains(&set) {
                 sets.push(set);
             }
         }
-        let fixes = || sets.iter().enumerate().filter_map(|(number, set)| self.labelled(number, set.clone()));
-        let together = (sets.len() > 1).then(|| Fix::all(fixes().collect()));
-        Choice::First(fixes().chain(together).collect())
+        let (mut each, mut on_one_node) = (Vec::new(), Vec::new());
+        for (number, set) in sets.iter().enumerate() {
+            let nodes = self.nodes_without(set);
+            let Some(node) = number.checked_rem(nodes.len()).map(|at| nodes[at]) else { continue };
+            on_one_node.extend(self.labelled(set, vec![node]));
+            each.extend(self.labelled(set, nodes));
+        }
+        if sets.len() > 1 { Choice::Together(each, on_one_node) } else { Choice::First(each) }
     }
 
-    /// The labels of the set of this number. Each set begins with another node: two that do not agree are on two nodes.
-    fn labelled(&self, number: usize, wanted: Vec<Label>) -> Option<Fix<'_>> {
-        let missing_on = |id: &NodeId| missing(&self.cluster.nodes[*id].labels, &wanted);
-        let mut nodes: Vec<NodeId> =
-            self.nodes.iter().copied().filter(|id| !missing_on(id).is_empty()).collect();
-        nodes.sort_by_cached_key(|id| (!self.has_room(*id), missing_on(id).len()));
-        let begin = number.checked_rem(nodes.len())?;
-        nodes.rotate_left(begin);
-        let each = missing_on(&nodes[0]).into_iter().map(|(key, value)| match value {
+    /// The nodes that lack some of these labels: those with room first, then those that lack fewer.
+    fn nodes_without(&self, wanted: &[Label]) -> Vec<NodeId> {
+        let lacks = |id: &NodeId| missing(&self.cluster.nodes[*id].labels, wanted).len();
+        let mut nodes: Vec<NodeId> = self.nodes.iter().copied().filter(|id| lacks(id) > 0).collect();
+        nodes.sort_by_cached_key(|id| (!self.has_room(*id), lacks(id)));
+        nodes
+    }
+
+    /// These labels on the first of these nodes.
+    fn labelled(&self, wanted: &[Label], nodes: Vec<NodeId>) -> Option<Fix<'_>> {
+        let wanted = wanted.to_vec();
+        let first = &self.cluster.nodes[*nodes.first()?];
+        let each = missing(&first.labels, &wanted).into_iter().map(|(key, value)| match value {
             Some(value) => format!("{key}={value}"),
             None => key.to_string(),
         });
         let each: Vec<String> = each.collect();
         let noun = if each.len() == 1 { "label" } else { "labels" };
-        let first = &self.cluster.nodes[nodes[0]].name;
         let text = move |count: usize| {
-            format!("if {} had {noun} {}", such_as("node", count, first), each.join(", "))
+            format!("if {} had {noun} {}", such_as("node", count, &first.name), each.join(", "))
         };
         Some(Fix::counted(nodes.len(), text, move |cluster, count| {
             nodes[..count].iter().map(|id| with_labels(cluster.node_info(*id), &wanted)).collect()
