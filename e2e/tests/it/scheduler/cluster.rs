@@ -60,12 +60,6 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Adds the definitions that only controllers read. They take the API server seconds.
-    pub(crate) async fn define_jobs(&self) -> Result<()> {
-        crds::apply_some(&self.client, &crds::dir(), |group| !OF_SCHEDULER.contains(&group)).await?;
-        Ok(())
-    }
-
     /// The same before our definitions are there.
     pub(crate) async fn bare(options: PlaneOptions, nodes: fake::Nodes) -> Result<Self> {
         let plane = Plane::start(options).await?;
@@ -73,6 +67,12 @@ impl Cluster {
         nodes.create(&client).await?;
         let kubelet = fake::Kubelet::start(client.clone());
         Ok(Self { scheduler: None, plane, client, kubelet: Some(kubelet) })
+    }
+
+    /// Adds the definitions that only controllers read. They take the API server seconds.
+    pub(crate) async fn define_jobs(&self) -> Result<()> {
+        crds::apply_some(&self.client, &crds::dir(), |group| !OF_SCHEDULER.contains(&group)).await?;
+        Ok(())
     }
 
     /// Where a test may write.

@@ -1,4 +1,4 @@
-//! All hostile objects at once, on a real API server.
+//! Hostile objects of all sorts at once, some of each, on a real API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use super::bad_objects::deep;
 use super::cluster::{Cluster, PodSpec, SOON, api_version};
 
 const FLAGS: [&str; 2] = ["--controllers", "--leader-elect=true"];
-/// How long others may wait beside all hostile objects. What takes time is the API server, which these tests share with
+/// How long others may wait beside hostile objects. What takes time is the API server, which these tests share with
 /// others on two cores: each write of a pod of ten thousand resources, tolerations or containers, be it but a condition,
 /// costs it a second or two. A cycle of the scheduler takes some 10 ms all the while.
 const OTHERS_WAIT: Duration = Duration::from_mins(2);
@@ -190,7 +190,7 @@ async fn until_gangs_are_whole(cluster: &Cluster) -> Result<()> {
 }
 
 #[tokio::test]
-async fn all_hostile_objects_at_once_stop_neither_scheduler_nor_controllers() -> Result<()> {
+async fn hostile_objects_of_all_sorts_at_once_stop_neither_scheduler_nor_controllers() -> Result<()> {
     // Room for all that hostile jobs ask for: that they get no more than their share is for capabilities of queues.
     let nodes = fake::Nodes::new(2).cpu("512").label("pool", "good");
     let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
