@@ -51,7 +51,7 @@ impl Evictions {
 
     /// Takes in what was decided.
     pub fn decided(&self, decisions: &[Decision], at: Timestamp) {
-        // As in the journal.
+        // In whole milliseconds, as the journal has it.
         let at = Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at);
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.note(decisions, Time(at.as_millisecond()));

@@ -46,7 +46,7 @@ impl Schemas {
     /// Unknown and invalid fields of an object of Volcano's controllers, except in templates of pods, which are pods of
     /// their own.
     pub(crate) fn check_controlled(&mut self, kind: Controlled, object: &Value) -> Checked {
-        let schema = self.definition(sources::definition_of(kind));
+        let schema = self.definition(sources::plural_of(kind));
         let mut checked = self.check_by(&format!("Volcano {}", kind.name()), || (*schema).clone(), object);
         let of_template = |path: &str| path.contains(".template.");
         checked.unknown.retain(|unknown| !of_template(&unknown.path));
@@ -56,7 +56,7 @@ impl Schemas {
 
     /// The rules of its definition that an object of Volcano's controllers breaks.
     pub(crate) fn broken_rules(&mut self, kind: Controlled, object: &Value) -> Vec<Invalid> {
-        rules::broken(&self.definition(sources::definition_of(kind)), object)
+        rules::broken(&self.definition(sources::plural_of(kind)), object)
     }
 
     /// The rules of the definition of HyperNodes, and of PodGroups, that an object breaks.

@@ -46,7 +46,7 @@ pub(super) const POD_GROUPS: &str = "podgroups";
 pub(super) const HYPER_NODES: &str = "hypernodes";
 
 /// The same for a kind of Volcano's controllers.
-pub(super) fn definition_of(kind: Controlled) -> &'static str {
+pub(super) fn plural_of(kind: Controlled) -> &'static str {
     match kind {
         Controlled::Job => "jobs",
         Controlled::CronJob => "cronjobs",
