@@ -1,4 +1,5 @@
 //! Sub-groups of a job: pods that an entry of `subGroupPolicy` selects, divided by the values of its `matchLabelKeys`.
+use std::hash::Hash;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -48,7 +49,7 @@ impl Cluster {
         let it = &self.jobs[job];
         let mut groups: FxHashMap<SubGroupKey<'_>, Vec<TaskId>> = FxHashMap::default();
         for task in it.tasks.iter().copied().filter(|task| self.tasks[*task].status.is_valid()) {
-            if let Some(key) = self.sub_group_key(it, task) {
+            if let Some(key) = self.key_of(it, task) {
                 groups.entry(key).or_default().push(task);
             }
         }
@@ -63,17 +64,46 @@ impl Cluster {
 
     /// How many sub-groups each entry of a job's `subGroupPolicy` has with `subGroupSize` tasks that count.
     pub fn whole_sub_groups(&self, job: JobId, counts: impl Fn(Status) -> bool) -> Vec<u32> {
-        let it = &self.jobs[job];
-        let mut whole = vec![0; it.sub_groups.len()];
-        let mut found: FxHashMap<SubGroupKey<'_>, u32> = FxHashMap::default();
-        for task in it.tasks.iter().copied().filter(|task| counts(self.tasks[*task].status)) {
-            let Some(key) = self.sub_group_key(it, task) else { continue };
-            let policy = key.0;
-            let found = found.entry(key).or_default();
-            *found += 1;
-            whole[policy] += u32::from(*found == it.sub_groups[policy].size);
+        let policies = &self.jobs[job].sub_groups;
+        let mut whole = vec![0; policies.len()];
+        for ((policy, _), found) in self.sizes_of_sub_groups(job, counts) {
+            whole[policy] += u32::from((1..=found).contains(&policies[policy].size));
         }
         whole
+    }
+
+    /// Whether the sub-groups of these tasks of a job have `subGroupSize` tasks that count.
+    pub fn are_in_whole_sub_groups(
+        &self,
+        job: JobId,
+        mut tasks: impl Iterator<Item = TaskId>,
+        counts: impl Fn(Status) -> bool,
+    ) -> bool {
+        let (it, sizes) = (&self.jobs[job], self.sizes_of_sub_groups(job, counts));
+        tasks.all(|task| {
+            self.key_of(it, task).is_none_or(|key| sizes.get(&key) >= Some(&it.sub_groups[key.0].size))
+        })
+    }
+
+    /// How many tasks that count each sub-group of a job has.
+    fn sizes_of_sub_groups(
+        &self,
+        job: JobId,
+        counts: impl Fn(Status) -> bool,
+    ) -> FxHashMap<SubGroupKey<'_>, u32> {
+        let it = &self.jobs[job];
+        let mut sizes = FxHashMap::default();
+        for task in it.tasks.iter().copied().filter(|task| counts(self.tasks[*task].status)) {
+            if let Some(key) = self.key_of(it, task) {
+                *sizes.entry(key).or_default() += 1;
+            }
+        }
+        sizes
+    }
+
+    /// What tasks of one sub-group have in common; `None` for a task of no sub-group.
+    pub fn sub_group_key(&self, task: TaskId) -> Option<impl Eq + Hash + '_> {
+        self.key_of(&self.jobs[self.tasks[task].job?], task)
     }
 
     /// The sub-groups of a job whose pods with nodes are in one HyperNode, and the lowest such HyperNode.
@@ -89,15 +119,15 @@ impl Cluster {
     /// The entry of `subGroupPolicy` that a task belongs to.
     pub fn sub_group_policy_of(&self, job: JobId, task: TaskId) -> Option<&SubGroupPolicy> {
         let it = &self.jobs[job];
-        Some(&it.sub_groups[self.sub_group_key(it, task)?.0])
+        Some(&it.sub_groups[self.key_of(it, task)?.0])
     }
 
     /// The tasks of the sub-group of a task.
     pub fn peers_of(&self, job: JobId, task: TaskId) -> Vec<TaskId> {
         let it = &self.jobs[job];
-        let Some(key) = self.sub_group_key(it, task) else { return Vec::new() };
+        let Some(key) = self.key_of(it, task) else { return Vec::new() };
         let is_peer = |other: &TaskId| {
-            self.tasks[*other].status.is_valid() && self.sub_group_key(it, *other).as_ref() == Some(&key)
+            self.tasks[*other].status.is_valid() && self.key_of(it, *other).as_ref() == Some(&key)
         };
         it.tasks.iter().copied().filter(is_peer).collect()
     }
@@ -107,7 +137,7 @@ impl Cluster {
         let it = &self.jobs[job];
         let pods = || it.tasks.iter().copied().filter(|task| self.tasks[*task].status.is_valid());
         let count = pods().count() as u32;
-        if count == 0 || pods().any(|task| self.sub_group_key(it, task).is_some_and(|key| key.0 == policy)) {
+        if count == 0 || pods().any(|task| self.key_of(it, task).is_some_and(|key| key.0 == policy)) {
             return None;
         }
         let entry = &it.sub_groups[policy];
@@ -123,7 +153,7 @@ impl Cluster {
         })
     }
 
-    fn sub_group_key<'a>(&'a self, job: &Job, task: TaskId) -> Option<SubGroupKey<'a>> {
+    fn key_of<'a>(&'a self, job: &Job, task: TaskId) -> Option<SubGroupKey<'a>> {
         let labels = &self.tasks[task].details.labels;
         job.sub_groups.iter().enumerate().find_map(|(at, policy)| Some((at, policy.values(labels)?)))
     }

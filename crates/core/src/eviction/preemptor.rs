@@ -333,7 +333,7 @@ impl Preemptor {
         );
         statement.session().chosen_domain = chosen;
         *placed = self.placed(statement.session().cluster);
-        Ok(rest.unwrap_or_default())
+        Ok(rest)
     }
 
     fn has_sub_groups(&self, cluster: &Cluster) -> bool {

@@ -20,8 +20,6 @@ use crate::statement::Statement;
 
 /// HyperNodes of each tier that are tried for a gang or a sub-group at most.
 const TRIED_MAX: usize = 16;
-/// How often a sub-group that finds no place beside those before it gets the first turn.
-const FIRST_TURNS_MAX: usize = 3;
 
 /// How the tasks of a job are placed.
 #[derive(Clone, Copy)]
@@ -50,6 +48,18 @@ impl Enough {
             Enough::Ready => session.job_ready(job),
             Enough::Whole => session.job_whole(job),
         }
+    }
+}
+
+impl Placing<'_> {
+    fn request(&self) -> Request {
+        let goal = if self.room.of == RoomOf::Idle { Goal::Start } else { Goal::Reserve };
+        Request { job: self.job, goal }
+    }
+
+    /// Whether placing in order may fail though there are places.
+    fn may_search(&self, cluster: &Cluster, tasks: &[TaskId]) -> bool {
+        backtracking::greedy_may_fail(cluster, tasks) || self.groups.are_unlike(cluster)
     }
 }
 
@@ -160,7 +170,8 @@ pub(super) fn find_in(
     Request { job: placing.job, goal }.reached(statement.session())
 }
 
-/// Places tasks in a domain until the job is ready, sub-groups whole.
+/// Places tasks in a domain until the job is ready, sub-groups whole: one sub-group and one task after the other, and
+/// where that fails, unlike ones by a search over all of them.
 pub(super) fn place_in(
     statement: &mut Statement<'_, '_>,
     placing: Placing<'_>,
@@ -168,7 +179,28 @@ pub(super) fn place_in(
     tasks: &[TaskId],
     shortfall: &mut Shortfall,
 ) {
-    let Some(mut rest) = place_sub_groups(statement, placing, domain, tasks, shortfall) else { return };
+    let starts = !statement.session().job_ready(placing.job);
+    let left = place_in_order(statement, placing, domain, tasks, shortfall);
+    let session = statement.session();
+    let is_done = starts
+        && (placing.request().reached(session).is_some()
+            || placing.may_search(session.cluster, tasks)
+                && backtracking::place(statement, placing.request(), tasks, Until::GangIsWhole));
+    if let (false, Some(first)) = (is_done, left.first()) {
+        let session = statement.session();
+        shortfall.note(left.len(), || not_placed(session, *first));
+    }
+}
+
+/// Places the sub-groups, then the other tasks. Returns the tasks that found no node, unless the job has enough.
+fn place_in_order(
+    statement: &mut Statement<'_, '_>,
+    placing: Placing<'_>,
+    domain: &Domain,
+    tasks: &[TaskId],
+    shortfall: &mut Shortfall,
+) -> Vec<TaskId> {
+    let mut rest = place_sub_groups(statement, placing, domain, tasks, shortfall);
     let session = statement.session();
     // Tasks with reserved nodes come last: placing stops once the job is ready, and they count for that already.
     rest.sort_by_key(|task| session.cluster.tasks[*task].status == Status::Pipelined);
@@ -176,82 +208,33 @@ pub(super) fn place_in(
     let near = session.cluster.jobs[placing.job].topology.is_some();
     let fill = Fill { job: placing.job, all: false, near, wanted: rest.len() as u64 };
     let room = placing.room.clone().next(session, &rest);
-    let (all, starts) = (rest.clone(), !statement.session().job_ready(placing.job));
-    let is_placed = fill.fill(statement, &room, domain, &mut rest)
-        || starts && search(statement, placing, &all, Until::GangIsWhole);
-    if let (false, Some(first)) = (is_placed, rest.first()) {
-        let session = statement.session();
-        shortfall.note(rest.len(), || not_placed(session, *first));
-    }
+    if fill.fill(statement, &room, domain, &mut rest) { Vec::new() } else { rest }
 }
 
-/// Places sub-groups whole in a domain, until the job has enough. Where they are of different entries of `subGroupPolicy`
-/// or of unlike pods, one that finds no place gets the first turn, and all are placed anew; if that does not help, they
-/// are placed as far as they find places. Returns the tasks that are to be placed one by one, unless the job has enough.
+/// Places each sub-group whole that finds a place in a domain, until the job has enough. Returns the tasks that are to be
+/// placed one by one; none once the job has enough.
 pub(crate) fn place_sub_groups(
     statement: &mut Statement<'_, '_>,
     placing: Placing<'_>,
     domain: &Domain,
     tasks: &[TaskId],
     shortfall: &mut Shortfall,
-) -> Option<Vec<TaskId>> {
-    let mut order = placing.groups.clone();
-    let unlike = order.are_unlike(statement.session().cluster);
-    let turns = if unlike { FIRST_TURNS_MAX } else { 0 };
-    for _ in 0..turns {
-        let (mut groups, mut failed) = (order.clone(), 0);
-        let placed = statement.nested(|statement| {
-            let placed = place_each(statement, placing, domain, &mut groups, shortfall);
-            placed.inspect_err(|at| failed = *at).ok()
-        });
-        match placed {
-            Some(Placed::Enough) => return None,
-            Some(Placed::All) => return Some(groups.rest(tasks)),
-            None => order.move_to_front(failed),
-        }
-    }
-    let mut groups = placing.groups.clone();
-    match place_each(statement, placing, domain, &mut groups, shortfall) {
-        Ok(Placed::Enough) => None,
-        Ok(Placed::All) | Err(_) => Some(groups.rest(tasks)),
-    }
-}
-
-/// How far sub-groups are placed.
-enum Placed {
-    /// The job has enough.
-    Enough,
-    /// Each of them.
-    All,
-}
-
-/// Places each sub-group whole that finds a place, until the job has enough.
-///
-/// # Errors
-/// The first that found none.
-fn place_each(
-    statement: &mut Statement<'_, '_>,
-    placing: Placing<'_>,
-    domain: &Domain,
-    groups: &mut WaitingSubGroups,
-    shortfall: &mut Shortfall,
-) -> Result<Placed, usize> {
-    let (mut room, mut failed, mut placed) = (placing.room.clone(), None, 0);
+) -> Vec<TaskId> {
+    let (mut groups, mut room, mut placed) = (placing.groups.clone(), placing.room.clone(), 0);
     for at in 0..groups.lacking.len() {
         let group = &groups.lacking[at];
         let tasks = [&group.members[..], &group.beyond[..]].concat();
         room = room.next(statement.session(), &tasks);
         if !place_sub_group(statement, placing, Beside { domain, placed }, group, &room, shortfall) {
-            failed = failed.or(Some(at));
             continue;
         }
         placed += 1;
         groups.note_whole(at);
         if placing.enough.is_reached(statement.session(), placing.job) {
-            return Ok(Placed::Enough);
+            return Vec::new();
         }
     }
-    failed.map_or(Ok(Placed::All), Err)
+    groups.rest(tasks)
 }
 
 /// Where the other sub-groups of a gang are.
@@ -302,7 +285,8 @@ fn place_sub_group(
             let fill = Fill { job, all: true, near, wanted: members.len() as u64 };
             let mut left = members.clone();
             let is_placed = fill.fill(statement, room, &domain, &mut left)
-                || search(statement, placing, members, Until::AllArePlaced);
+                || backtracking::greedy_may_fail(statement.session().cluster, members)
+                    && backtracking::place(statement, placing.request(), members, Until::AllArePlaced);
             let session = statement.session();
             if let (false, Some(first)) = (is_placed, left.first()) {
                 shortfall.note(left.len(), || not_placed(session, *first));
@@ -310,13 +294,6 @@ fn place_sub_group(
             is_placed && (!is_reserved || are(session, Status::Allocated))
         })
     })
-}
-
-/// Places unlike pods, where filling may have failed though there are places.
-fn search(statement: &mut Statement<'_, '_>, placing: Placing<'_>, members: &[TaskId], until: Until) -> bool {
-    let goal = if placing.room.of == RoomOf::Idle { Goal::Start } else { Goal::Reserve };
-    backtracking::greedy_may_fail(statement.session().cluster, members)
-        && backtracking::place(statement, Request { job: placing.job, goal }, members, until)
 }
 
 /// The domains for the pods that a sub-group lacks, the best first; those with room for all of its pods that wait come

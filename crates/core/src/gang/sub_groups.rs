@@ -133,17 +133,12 @@ impl WaitingSubGroups {
         });
     }
 
-    /// Whether they differ in their entries or in their pods, so that the order in which they are placed matters.
+    /// Whether they differ in their entries or in their pods.
     pub(crate) fn are_unlike(&self, cluster: &Cluster) -> bool {
         let kind = |group: &LackingSubGroup| (group.policy, count_classes(cluster, group.members.iter()));
         let mut kinds = self.lacking.iter().map(kind);
         let first = kinds.next();
         kinds.any(|kind| Some(kind) != first)
-    }
-
-    /// A sub-group is placed before all others.
-    pub(crate) fn move_to_front(&mut self, at: usize) {
-        self.lacking[..=at].rotate_right(1);
     }
 
     /// A sub-group has got the pods that it lacked.

@@ -184,7 +184,8 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
             cluster.device_claims_key(*task),
             session.tiers.scope_without_claims(cluster, *task),
         );
-        let alike = (asks, cluster.tasks[*task].role, common);
+        let sub_group = cluster.sub_group_key(*task);
+        let alike = (asks, cluster.tasks[*task].role, sub_group, common);
         let item = *at.entry(alike).or_insert_with(|| {
             items.push(Item { tasks: Vec::new() });
             items.len() - 1

@@ -113,7 +113,12 @@ impl<'a> Search<'a> {
 
     fn is_done(&self, session: &Session<'_>) -> bool {
         match self.until {
-            Until::GangIsWhole => self.request.is_whole(session),
+            Until::GangIsWhole => {
+                let has_node = |status: Status| status.is_ready() || status == Status::Pipelined;
+                let placed = self.placed.iter().map(|(_, task)| *task);
+                self.request.is_whole(session)
+                    && session.cluster.are_in_whole_sub_groups(self.request.job, placed, has_node)
+            }
             Until::AllArePlaced => {
                 self.items.iter().map(|item| item.tasks.len()).sum::<usize>() == self.placed.len()
             }
