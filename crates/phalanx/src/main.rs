@@ -37,6 +37,9 @@ use clap::{Parser, Subcommand};
 
 use program::Program;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Phalanx: a batch and gang scheduler for Kubernetes that reads Volcano's objects and configuration.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]

@@ -203,10 +203,13 @@ impl Checks {
         }
     }
 
-    /// A node is deleted. It may have been the room for which pods were evicted before.
+    /// A node is deleted. It may have been the room for which pods were evicted before, or for the rest of a gang.
     pub fn node_gone(&mut self, node: &str, now: Micros) {
         self.gone.insert(node.to_owned(), now);
         self.evictions.clear();
+        for gang in std::mem::take(&mut self.below).into_keys() {
+            self.started[gang] = true;
+        }
     }
 
     /// A node has become unready. Pods may have been evicted for its room, and those that use it do not go on.
