@@ -3,7 +3,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use phalanx_faults::planted::Planted;
 use phalanx_faults::shrink::shrink;
@@ -15,20 +15,23 @@ use serde_json::Value;
 /// So many runs are given to a thread at once.
 const TOGETHER: u64 = 64;
 
+/// Violations that are printed at most.
+const PRINTED: usize = 20;
+
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs, each from a seed of its own.
-    #[arg(long, default_value_t = 1000)]
-    runs: u64,
+    /// Runs, each from a seed of its own; 1000, and 10000 at most for each bug with --planted.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    runs: Option<u64>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Plant each bug in turn, and look for the first run that finds it.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["tell", "shrink"])]
     planted: bool,
-    /// Plant this bug only, by its number.
-    #[arg(long)]
-    bug: Option<usize>,
+    /// Plant this bug only, by the name that --planted prints, such as BindLost.
+    #[arg(long, value_parser = bug)]
+    bug: Option<Planted>,
     /// Print the story of the first violation, line by line.
     #[arg(long)]
     tell: bool,
@@ -45,6 +48,7 @@ struct Figures {
     events: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     fewest_events: Option<u64>,
+    /// Those that no planted bug explains.
     violations: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     planted: Option<usize>,
@@ -75,19 +79,18 @@ impl Sum {
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
     let started = Instant::now();
-    let seeds = options.seed..options.seed.saturating_add(options.runs);
+    let runs = options.runs.unwrap_or(if options.planted { 10_000 } else { 1_000 });
+    let seeds = options.seed..options.seed.saturating_add(runs);
     if options.planted {
         return plant(options, &seeds, started);
     }
-    let bug = match options.bug {
-        Some(number) => {
-            Some(*Planted::ALL.get(number).context("--bug: there is no planted bug of this number")?)
-        }
-        None => None,
-    };
+    let bug = options.bug;
     let sum = play(&seeds, bug, false)?;
-    for (seed, violation) in sum.violations.iter().take(20) {
+    for (seed, violation) in sum.violations.iter().take(PRINTED) {
         say!("seed {seed}: {violation}");
+    }
+    if sum.violations.len() > PRINTED {
+        say!("and {} more", sum.violations.len() - PRINTED);
     }
     if let Some((seed, _)) = sum.violations.first()
         && (options.tell || options.shrink)
@@ -145,20 +148,20 @@ fn one(seed: u64, bug: Option<Planted>, sum: &mut Sum) -> Result<()> {
 /// Plants each bug, and counts how many are found.
 fn plant(options: &Options, seeds: &Range<u64>, started: Instant) -> Result<Value> {
     let (mut all, mut found) = (Sum::default(), 0);
-    let chosen = |number: &usize| options.bug.is_none_or(|wanted| wanted == *number);
-    for number in (0..Planted::ALL.len()).filter(chosen) {
-        let bug = Planted::ALL[number];
+    let chosen: Vec<Planted> =
+        Planted::ALL.iter().copied().filter(|bug| options.bug.is_none_or(|wanted| wanted == *bug)).collect();
+    for bug in chosen.iter().copied() {
         let sum = play(seeds, Some(bug), true)?;
         match sum.violations.first() {
             Some((seed, violation)) => {
                 found += 1;
-                say!("{number:>2} {bug:?}: seed {seed}, within {} runs: {violation}", sum.runs);
+                say!("{bug:?}: seed {seed}: {violation}");
             }
-            None => say!("{number:>2} {bug:?}: not found in {} runs", sum.runs),
+            None => say!("{bug:?}: not found in {} runs", sum.runs),
         }
         all.add(Sum { violations: Vec::new(), ..sum });
     }
-    figures(&all, Some(found), started)
+    figures(&all, Some((chosen.len(), found)), started)
 }
 
 fn tell(seed: u64, bug: Option<Planted>, shorter: bool) -> Result<()> {
@@ -166,6 +169,9 @@ fn tell(seed: u64, bug: Option<Planted>, shorter: bool) -> Result<()> {
     let story = Story::new(seed);
     let story = if shorter { shrink(story, options)? } else { story };
     let outcome = world::run(&story, options)?;
+    if let Some(bug) = bug {
+        say!("planted bug {bug:?}: {}", bug.about());
+    }
     say!("{story}");
     for line in &outcome.told {
         say!("{line}");
@@ -179,15 +185,25 @@ fn tell(seed: u64, bug: Option<Planted>, shorter: bool) -> Result<()> {
 /// Fails where a promise was broken, or a planted bug was not found.
 pub(crate) fn check(options: &Options, figures: &Value) -> Result<()> {
     if options.planted {
-        let wanted = if options.bug.is_some() { 1 } else { Planted::ALL.len() as u64 };
-        ensure!(figures["found"] == wanted, "not all planted bugs were found, see above");
-    } else if options.bug.is_none() {
-        ensure!(figures["violations"] == 0, "{} violations, see above", figures["violations"]);
+        ensure!(figures["found"] == figures["planted"], "not all planted bugs were found, see above");
+    } else if let Some(bug) = options.bug {
+        ensure!(figures["violations"] != 0, "the planted bug {bug:?} was not found");
+    } else {
+        ensure!(figures["violations"] == 0, "violations: {}, see above", figures["violations"]);
     }
     Ok(())
 }
 
-fn figures(sum: &Sum, found: Option<usize>, started: Instant) -> Result<Value> {
+fn bug(name: &str) -> Result<Planted, String> {
+    let found = Planted::ALL.iter().copied().find(|bug| format!("{bug:?}") == name);
+    found.ok_or_else(|| {
+        let all: Vec<String> = Planted::ALL.iter().map(|bug| format!("{bug:?}")).collect();
+        format!("expected one of {}", all.join(", "))
+    })
+}
+
+/// Of planted bugs: how many, and how many were found.
+fn figures(sum: &Sum, planted: Option<(usize, usize)>, started: Instant) -> Result<Value> {
     let seconds = started.elapsed().as_secs_f64();
     let figures = Figures {
         name: "faults",
@@ -195,8 +211,8 @@ fn figures(sum: &Sum, found: Option<usize>, started: Instant) -> Result<Value> {
         events: sum.events,
         fewest_events: sum.fewest,
         violations: sum.violations.len() as u64,
-        planted: found.map(|_| Planted::ALL.len()),
-        found,
+        planted: planted.map(|(all, _)| all),
+        found: planted.map(|(_, found)| found),
         runs_per_second: sum.runs as f64 / seconds,
         seconds,
     };

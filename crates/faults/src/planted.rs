@@ -12,6 +12,13 @@ macro_rules! planted {
         impl Planted {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// What it does.
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($doc,)*).trim_start(),)*
+                }
+            }
         }
     };
 }

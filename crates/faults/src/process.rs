@@ -17,7 +17,7 @@ use tower::util::service_fn;
 use crate::clocks::Clocks;
 use crate::controllers::Controllers;
 use crate::planted::Planted;
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Decided, Scheduler};
 use crate::story::{Micros, Role, SECOND};
 use crate::watches::{Reader, Watches};
 
@@ -163,10 +163,10 @@ impl Process {
         std::mem::take(&mut sent)
     }
 
-    /// The evictions that were decided since the last call: the UID of the pod, and the gang for which it is evicted.
-    pub fn take_preemptors(&mut self) -> Vec<(Arc<str>, usize)> {
+    /// What was decided since the last call.
+    pub fn take_decided(&mut self) -> Vec<Decided> {
         match &mut self.part {
-            Part::Scheduler(scheduler) => std::mem::take(&mut scheduler.preemptors),
+            Part::Scheduler(scheduler) => std::mem::take(&mut scheduler.decided),
             Part::Controllers(_) => Vec::new(),
         }
     }

@@ -62,14 +62,33 @@ pub struct Scheduler {
     inputs: mpsc::Sender<Input>,
     outputs: queue::UnboundedReceiver<driver::Input>,
     running: FuturesUnordered<Running>,
-    /// Pods whose eviction was decided, by UID, and for which gang.
-    pub preemptors: Vec<(Arc<str>, usize)>,
+    /// What was decided since the world looked.
+    pub decided: Vec<Decided>,
     bug: Option<Planted>,
     /// Names or UIDs for which a bug has shown.
     shown: BTreeSet<Arc<str>>,
     /// Answers have arrived since requests were handed out.
     answered: bool,
     nodes: usize,
+}
+
+/// A decision about pods, by their UIDs.
+#[derive(Clone, Debug)]
+pub enum Decided {
+    /// Pods of a gang are to be bound.
+    Binds {
+        /// The gang.
+        gang: usize,
+        /// The pods.
+        pods: Vec<Arc<str>>,
+    },
+    /// A pod is to be evicted.
+    Evicts {
+        /// The pod.
+        pod: Arc<str>,
+        /// The gang that gets its room.
+        by: usize,
+    },
 }
 
 impl Scheduler {
@@ -95,7 +114,7 @@ impl Scheduler {
             inputs,
             outputs,
             running: FuturesUnordered::new(),
-            preemptors: Vec::new(),
+            decided: Vec::new(),
             bug,
             shown: BTreeSet::new(),
             answered: false,
@@ -152,7 +171,7 @@ impl Scheduler {
             any = true;
             let input = match input {
                 driver::Input::Decisions(decisions) => {
-                    self.preemptors.extend(decisions.iter().filter_map(preemptor));
+                    self.decided.extend(decisions.iter().filter_map(decided));
                     driver::Input::Decisions(self.altered(decisions))
                 }
                 input => input,
@@ -224,7 +243,7 @@ impl Scheduler {
             }
             (victim @ Decision::Evict { .. }, Some(Planted::EvictionTooMany)) => {
                 let another = self.another_victim(&victim);
-                self.preemptors.extend(another.as_ref().and_then(preemptor));
+                self.decided.extend(another.as_ref().and_then(decided));
                 std::iter::once(victim).chain(another).collect()
             }
             (status @ Decision::PodGroupStatus { .. }, Some(Planted::UndoIncomplete)) => {
@@ -302,10 +321,18 @@ impl Scheduler {
     }
 }
 
-/// The pod that a decision evicts, and the gang for which it does.
-fn preemptor(decision: &Decision) -> Option<(Arc<str>, usize)> {
-    let Decision::Evict { pod, cause, .. } = decision else { return None };
-    Some((Arc::clone(&pod.uid), gang_of(&cause.by.as_ref()?.name)?))
+/// What a decision says of pods of gangs.
+fn decided(decision: &Decision) -> Option<Decided> {
+    match decision {
+        Decision::Bind { pods, .. } => {
+            let gang = gang_of(&pods.first()?.pod.name)?;
+            Some(Decided::Binds { gang, pods: pods.iter().map(|bind| Arc::clone(&bind.pod.uid)).collect() })
+        }
+        Decision::Evict { pod, cause, .. } => {
+            Some(Decided::Evicts { pod: Arc::clone(&pod.uid), by: gang_of(&cause.by.as_ref()?.name)? })
+        }
+        _ => None,
+    }
 }
 
 fn evict(pod: &Arc<PodRef>) -> Decision {

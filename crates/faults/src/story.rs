@@ -23,7 +23,7 @@ const SPARE: usize = 12;
 /// All that is given in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Story {
-    /// Of delays and of the scheduler.
+    /// Seeds delays and the scheduler.
     pub seed: u64,
     /// Processor cores of each node.
     pub nodes: Vec<u32>,
@@ -212,6 +212,20 @@ pub enum Answer {
     ReplyLost,
 }
 
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Busy => "refused with 429",
+            Self::Trouble => "answered by 500, not carried out",
+            Self::DoneTrouble => "answered by 500, carried out",
+            Self::Refused => "refused with 403",
+            Self::Conflict => "a status is refused with 409",
+            Self::RequestLost => "lost on the way",
+            Self::ReplyLost => "carried out, the reply is lost",
+        })
+    }
+}
+
 /// How many requests meet a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
@@ -365,14 +379,18 @@ impl fmt::Display for Story {
         let RetryLimits { all_up_to, per_cycle, evicting_per_cycle, .. } = self.limits;
         writeln!(
             f,
-            "waiting gangs: up to {all_up_to} are all tried in each cycle; of more, {per_cycle} that any event may \
-             help, and {evicting_per_cycle} that may need evictions"
+            "in each cycle all waiting gangs are tried, if there are at most {all_up_to}; else {per_cycle}, and \
+             {evicting_per_cycle} of those that may need evictions"
         )?;
         for (index, gang) in self.gangs.iter().enumerate().filter(|(_, gang)| gang.size > 0) {
             writeln!(
                 f,
-                "{} gang-{index} arrives{}: {} pods of {} cores, minMember {}, each runs {}{}{}",
-                if index < self.first_spare() { time(gang.arrives) } else { "if little happens,".to_owned() },
+                "{} gang-{index} arrives{}: pods {}, cores of each {}, minMember {}, each runs {}{}{}",
+                if index < self.first_spare() {
+                    time(gang.arrives)
+                } else {
+                    "when little happens,".to_owned()
+                },
                 match gang.maker {
                     Maker::User => String::new(),
                     Maker::Owner => ", made by an owner without a PodGroup".to_owned(),
@@ -387,9 +405,17 @@ impl fmt::Display for Story {
             )?;
         }
         for Fault { at, lasts, kind } in &self.faults {
-            writeln!(f, "{} for {}: {kind}", time(*at), time(*lasts).trim())?;
+            let lasts = if kind.ends() { format!(" for {}", time(*lasts).trim()) } else { String::new() };
+            writeln!(f, "{}{lasts}: {kind}", time(*at))?;
         }
         Ok(())
+    }
+}
+
+impl FaultKind {
+    /// Whether it goes on for a time; others happen at once, or for good.
+    pub fn ends(&self) -> bool {
+        !matches!(self, Self::NodeRemoved(_) | Self::PodDeleted(..) | Self::ClockSet(..) | Self::Reload(_))
     }
 }
 
@@ -408,9 +434,9 @@ impl fmt::Display for FaultKind {
                 write!(f, "changes of {} reach process {who} twice", kind.plural())
             }
             Self::Answers(answer, Share::Half) => {
-                write!(f, "half of the requests are answered by {answer:?}")
+                write!(f, "of half of the requests: {answer}")
             }
-            Self::Answers(answer, Share::All) => write!(f, "all requests are answered by {answer:?}"),
+            Self::Answers(answer, Share::All) => write!(f, "of all requests: {answer}"),
             Self::NodeDies(node) => write!(f, "node-{node} is gone with its pods"),
             Self::NodeRemoved(node) => write!(f, "node-{node} is gone with its pods, for good"),
             Self::NodeUnready(node) => write!(f, "node-{node} is not ready, its kubelet does not answer"),
@@ -419,7 +445,7 @@ impl fmt::Display for FaultKind {
             Self::PodDeleted(gang, pod) => write!(f, "pod {pod} of gang-{gang} is deleted"),
             Self::Crash(who, 0) => write!(f, "process {who} is killed"),
             Self::Crash(who, request) => {
-                write!(f, "process {who} is killed with request {request} from now on")
+                write!(f, "process {who} is killed when it sends request number {request} from then on")
             }
             Self::Pause(who) => write!(f, "process {who} is stopped"),
             Self::ClockSet(who, by) => write!(f, "the clock of process {who} is set by {by} s"),

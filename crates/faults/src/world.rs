@@ -3,6 +3,7 @@
 mod election;
 mod faults;
 mod nodes;
+mod words;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -338,8 +339,8 @@ impl<'a> World<'a> {
     fn step(&mut self, who: usize) {
         let Some(process) = &mut self.processes[who] else { return };
         let (sent, life) = (process.step(), process.life);
-        for (pod, preemptor) in process.take_preemptors() {
-            self.checks.decided(&pod, preemptor);
+        for decided in process.take_decided() {
+            self.checks.decided(&decided, &self.server, self.clocks.now());
         }
         let wake = process.wake();
         for outgoing in sent {
@@ -381,9 +382,8 @@ impl<'a> World<'a> {
         let applies = !matches!(answer, Some(Answer::Conflict)) || request.uri().path().ends_with("/status");
         let answer = answer.filter(|_| applies);
         self.tell(|| {
-            let what = answer.map_or(String::new(), |answer| format!(" ({answer:?})"));
-            let body = String::from_utf8_lossy(request.body()).into_owned();
-            format!("process {who}: {} {}{what} {body}", request.method(), request.uri().path())
+            let what = answer.map_or(String::new(), |answer| format!(" [{answer}]"));
+            format!("process {who} {}{what}", words::words(request))
         });
         let carried_out = matches!(answer, None | Some(Answer::DoneTrouble | Answer::ReplyLost));
         let done = if carried_out { Some(self.server.handle(request)?) } else { None };
@@ -414,7 +414,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Half of the requests, or all, meet the fault of the hour.
+    /// Half of the requests, or all, meet the fault that is active.
     fn answer_of_fault(&mut self) -> Option<Answer> {
         let mut answers = self.active.iter().filter_map(|index| match self.story.faults[*index].kind {
             FaultKind::Answers(answer, share) => Some((answer, share)),

@@ -52,7 +52,7 @@ const RARE: [(Planted, u64); 6] = [
     (Planted::SilenceIsRefusal, 6956),
     (Planted::NoFence, 685),
     (Planted::EvictionLost, 1994),
-    (Planted::EvictionTooMany, 8103),
+    (Planted::EvictionTooMany, 3346),
     (Planted::QueueStateLost, 571),
     (Planted::WakeUpLost, 1748),
 ];

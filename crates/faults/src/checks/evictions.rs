@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use phalanx_cache::slim;
 
+use super::starts::is_terminating;
 use super::{Checks, NOTICED, SEEN, TRIED_AGAIN};
 use crate::gangs::{gang_name, gang_of, member};
 use crate::server::Server;
-use crate::story::{CALM_AFTER, FaultKind, Gang, Maker, Micros, SECOND, time};
+use crate::story::{CALM_AFTER, FaultKind, Gang, Micros, SECOND, time};
 
 /// How long after an eviction a pod is bound that may have its room.
 const SERVED: Micros = 55 * SECOND;
@@ -23,7 +24,7 @@ pub(super) struct Eviction {
 
 impl Checks {
     /// A scheduler has decided to evict the pod with this UID for a gang.
-    pub fn decided(&mut self, pod: &Arc<str>, preemptor: usize) {
+    pub(super) fn evicts(&mut self, pod: &Arc<str>, preemptor: usize) {
         self.preemptors.entry(pod.to_string()).or_default().insert(preemptor);
     }
 
@@ -31,7 +32,7 @@ impl Checks {
         let Some(((victim, _), pod)) = member(name).zip(server.pods.get(name)) else { return };
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let Some(preemptors) = self.preemptors.get(uid).cloned() else {
-            return self.find(now, format!("pod {name} is evicted for nobody"));
+            return self.find(now, format!("pod {name} is evicted, and no scheduler has decided it"));
         };
         let gang = |index: usize| &self.story.gangs[index];
         if let Some(by) = preemptors.iter().find(|by| !may_evict(gang(**by), gang(victim))) {
@@ -85,21 +86,9 @@ impl Checks {
     /// How many pods an eviction leaves of a gang, if these are fewer than `minMember`, and nothing but evictions has
     /// lately taken pods of the gang.
     fn left_of_broken_gang(&self, index: usize, victim: &str, server: &Server, now: Micros) -> Option<usize> {
-        let gang = &self.story.gangs[index];
-        let min = if gang.maker == Maker::Owner { 1 } else { gang.min };
-        let pods = || server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
-        let evicted = |pod: &slim::Pod| {
-            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-            is_terminating(pod) && self.preemptors.contains_key(uid)
-        };
-        let hidden = pods().any(|(_, pod)| is_terminating(pod) && !evicted(pod))
-            || now - self.last_loss[index] <= SEEN
-            || !self.is_quiet(now);
-        let stays = |(name, pod): &(&String, &Arc<slim::Pod>)| {
-            let failed = pod.status.phase.as_deref() == Some("Failed");
-            *name != victim && pod.spec.node_name.is_some() && !failed && !is_terminating(pod)
-        };
-        let left = pods().filter(stays).count();
+        let (min, hidden) =
+            (self.min_of(index), self.has_just_lost(index, server, now) || !self.is_quiet(now));
+        let left = self.stay(index, server, now).filter(|name| *name != victim).count();
         (min > 1 && left < min && !hidden).then_some(left)
     }
 
@@ -129,10 +118,6 @@ impl Checks {
         let (gang, at) = (gang_name(eviction.victim), time(eviction.at));
         Some(format!("a pod of {gang} was evicted in vain at {}", at.trim()))
     }
-}
-
-fn is_terminating(pod: &slim::Pod) -> bool {
-    pod.metadata.deletion_timestamp.is_some()
 }
 
 /// Preemption is for a higher priority in the same queue; a queue reclaims from another one whatever the priority.

@@ -67,10 +67,10 @@ impl Checks {
             let old = self.job_statuses.insert(name.clone(), new.clone()).unwrap_or_default();
             miscounts(&old, &new).then(|| {
                 format!(
-                    "Job {name} counts {} retries, then {} and is {:?}",
-                    old.retry_count,
+                    "Job {name} is written with phase {} and retryCount {}, after {}",
+                    phase(job).map_or("none".to_owned(), |phase| phase.as_str().to_owned()),
                     new.retry_count,
-                    phase(job)
+                    old.retry_count,
                 )
             })
         })

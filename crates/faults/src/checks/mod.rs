@@ -2,6 +2,7 @@
 //! at what a process believes, apart from the last one.
 mod evictions;
 mod jobs;
+mod starts;
 mod statuses;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,17 +16,17 @@ use phalanx_cluster::{Status, Task};
 
 use crate::gangs::{gang_name, gang_of, has_ended, is_open, is_ready, member, node_name, uses_node};
 use crate::process::{Part, Process};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Decided, Scheduler};
 use crate::server::{Effect, Server};
 use crate::story::{CALM_AFTER, FaultKind, Gang, Maker, Micros, SECOND, Story, time};
 
 /// How long a gang may be started below `minMember` once faults are over.
 const BELOW_MIN: Micros = 55 * SECOND;
-/// By then a deletion of a node has been seen, and binds to it that were on their way have been answered.
+/// After this time every process has seen that a node was deleted, and its binds to the node have been answered.
 const SEEN: Micros = 20 * SECOND;
 /// How long an eviction is tried that is lost or refused.
 const TRIED_AGAIN: Micros = 20 * SECOND;
-/// By then a process that nothing hinders has seen a change and acts on it.
+/// Within this time a process without faults sees a change and acts on it.
 const NOTICED: Micros = 3 * SECOND;
 
 /// A promise that was not kept.
@@ -58,6 +59,8 @@ pub struct Checks {
     evictions: Vec<evictions::Eviction>,
     /// Whether so many pods of a gang as it needs have had nodes at the same time, by gang.
     started: Vec<bool>,
+    /// How many pods with nodes a gang had when it was looked at, by gang.
+    placed: Vec<usize>,
     /// Since when a gang has fewer pods with nodes than it needs, but some.
     below: BTreeMap<usize, Micros>,
     /// When an eviction or a deletion was sent, by the UID of the pod.
@@ -70,6 +73,8 @@ pub struct Checks {
     losses: Vec<usize>,
     /// When a pod of a gang was lost last, by gang.
     last_loss: Vec<Micros>,
+    /// When a bind was decided, by the UID of the pod.
+    binds: BTreeMap<String, Micros>,
     /// The gangs for which a scheduler has decided to evict a pod, by the UID of the pod.
     preemptors: BTreeMap<String, BTreeSet<usize>>,
     /// When a pod was bound last, by gang.
@@ -98,12 +103,14 @@ impl Checks {
             found: None,
             evictions: Vec::new(),
             started: vec![false; story.gangs.len()],
+            placed: vec![0; story.gangs.len()],
             below: BTreeMap::new(),
             eviction_sent: BTreeMap::new(),
             discarded: BTreeSet::new(),
             succeeded: BTreeSet::new(),
             losses: vec![0; story.gangs.len()],
             last_loss: vec![0; story.gangs.len()],
+            binds: BTreeMap::new(),
             preemptors: BTreeMap::new(),
             last_bound: Vec::new(),
             in_use: 0,
@@ -119,6 +126,14 @@ impl Checks {
 
     fn find(&mut self, at: Micros, what: String) {
         self.found.get_or_insert(Violation { at, what });
+    }
+
+    /// A scheduler has decided something.
+    pub fn decided(&mut self, decided: &Decided, server: &Server, now: Micros) {
+        match decided {
+            Decided::Binds { gang, pods } => self.starts(*gang, pods, server, now),
+            Decided::Evicts { pod, by } => self.evicts(pod, *by),
+        }
     }
 
     /// A process sends a request.
@@ -262,8 +277,11 @@ impl Checks {
         }
         let since = |at: Micros| now.saturating_sub(at.max(CALM_AFTER));
         if let Some((gang, at)) = self.below.iter().find(|(_, at)| since(**at) > BELOW_MIN) {
-            let what = format!("{} was started below minMember at {}", gang_name(*gang), time(*at).trim());
-            self.find(now, what);
+            let (gang, at) = (gang_name(*gang), time(*at));
+            self.find(
+                now,
+                format!("{gang} has had fewer pods with nodes than minMember since {}", at.trim()),
+            );
         }
         if let Some(problem) = self.restart_is_wrong(server).or_else(|| self.in_vain(now)) {
             self.find(now, problem);
@@ -294,8 +312,10 @@ impl Checks {
         }
         for (gang, placed) in placed.into_iter().enumerate() {
             let min = self.story.gangs[gang].min;
-            // A gang whose last pod is gone starts anew.
-            self.started[gang] = placed >= min || (self.started[gang] && placed > 0);
+            // A gang whose last pod is gone starts anew, once schedulers have seen it.
+            let goes_on = placed > 0 && (self.placed[gang] > 0 || now - self.last_loss[gang] <= NOTICED);
+            self.placed[gang] = placed;
+            self.started[gang] = placed >= min || (self.started[gang] && (goes_on || placed == 0));
             if placed > 0 && !self.started[gang] {
                 self.below.entry(gang).or_insert(now);
             } else {
@@ -393,9 +413,9 @@ fn cluster_differs(process: &Process, scheduler: &Scheduler, server: &Server) ->
     let groups = cluster.jobs.iter().filter(|(_, job)| job.group_ref().is_some());
     let groups = groups.map(|(_, job)| (job.key.name.to_string(), job.min_member));
     let members = server.groups.iter().map(|(name, group)| (name.clone(), group.spec.min_member as u32));
-    let problem = differs("pod", pods, alive)
-        .or_else(|| differs("node", nodes, real))
-        .or_else(|| differs("PodGroup", groups, members))?;
+    let problem = differs("the node of pod", pods, alive)
+        .or_else(|| differs("unschedulable of node", nodes, real))
+        .or_else(|| differs("minMember of PodGroup", groups, members))?;
     Some(format!("process {}: {problem}", process.index))
 }
 
@@ -408,6 +428,7 @@ fn differs<V: PartialEq + Debug>(
     let (known, real) = (known.collect::<BTreeMap<_, _>>(), real.collect::<BTreeMap<_, _>>());
     let mut names = known.keys().chain(real.keys());
     let name = names.find(|name| known.get(*name) != real.get(*name))?;
-    let (known, real) = (known.get(name), real.get(name));
-    Some(format!("{what} {name} is {real:?} on the API server, the Cluster has {known:?}"))
+    let told = |value: Option<&V>| value.map_or("absent".to_owned(), |value| format!("{value:?}"));
+    let (known, real) = (told(known.get(name)), told(real.get(name)));
+    Some(format!("{what} {name} is {real} on the API server, and {known} in the Cluster"))
 }

@@ -50,11 +50,15 @@ impl World<'_> {
     }
 
     pub(super) fn ends(&mut self, index: usize) -> Result<()> {
-        if matches!(self.story.faults[index].kind, FaultKind::NodeRemoved(_)) {
+        let kind = self.story.faults[index].kind.clone();
+        if matches!(kind, FaultKind::NodeRemoved(_)) {
             return Ok(());
         }
         self.active.retain(|active| *active != index);
-        match self.story.faults[index].kind {
+        if kind.ends() {
+            self.tell(|| format!("OVER: {kind}"));
+        }
+        match kind {
             FaultKind::WatchBreaks(who, kind) => self.resume(who, kind)?,
             FaultKind::WatchExpires(who, kind) => self.list_again(who, kind, 10_000..200_000),
             FaultKind::NodeDies(node) if !self.is_active(&FaultKind::NodeRemoved(node)) => {
@@ -101,7 +105,7 @@ impl World<'_> {
         }
     }
 
-    /// A page of a list meets the fault of the hour, like other requests; then another list follows.
+    /// A page of a list meets the fault that is active, like other requests; then another list follows.
     pub(super) fn list_fails(&mut self, who: usize, kind: Watched) -> bool {
         let wait = match self.answer_of_fault() {
             None | Some(Answer::Conflict) => return false,
@@ -115,7 +119,7 @@ impl World<'_> {
         true
     }
 
-    /// The process is gone; half of the requests that it has sent arrive.
+    /// The process is gone.
     pub(super) fn kill(&mut self, who: usize) {
         self.processes[who] = None;
     }

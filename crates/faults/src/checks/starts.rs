@@ -1,0 +1,61 @@
+//! Gangs start whole: what a scheduler decides to bind makes `minMember` full.
+use std::sync::Arc;
+
+use phalanx_cache::slim;
+
+use super::{Checks, SEEN, TRIED_AGAIN};
+use crate::gangs::{gang_name, gang_of};
+use crate::server::Server;
+use crate::story::{Maker, Micros};
+
+impl Checks {
+    /// A scheduler has decided to bind pods of a gang, by their UIDs.
+    pub(super) fn starts(&mut self, index: usize, pods: &[Arc<str>], server: &Server, now: Micros) {
+        self.binds.extend(pods.iter().map(|pod| (pod.to_string(), now)));
+        let (min, has) = (self.min_of(index), self.stay(index, server, now).count());
+        if has < min && !self.has_just_lost(index, server, now) && self.is_quiet(now) {
+            let (gang, count) = (gang_name(index), pods.len());
+            self.find(now, format!("{gang} starts with {count} binds, which gives it {has} of {min} pods"));
+        }
+    }
+
+    /// The pods with which a gang may start or go on.
+    pub(super) fn min_of(&self, index: usize) -> usize {
+        let gang = &self.story.gangs[index];
+        if gang.maker == Maker::Owner { 1 } else { gang.min }
+    }
+
+    /// The pods of a gang that have nodes and stay, and those whose binds are on their way: schedulers count these too.
+    pub(super) fn stay<'s>(
+        &'s self,
+        index: usize,
+        server: &'s Server,
+        now: Micros,
+    ) -> impl Iterator<Item = &'s String> {
+        let is_on_its_way = move |pod: &slim::Pod| {
+            let decided = self.binds.get(pod.metadata.uid.as_deref().unwrap_or_default());
+            decided.is_some_and(|at| now - at < TRIED_AGAIN)
+        };
+        let stays = move |(name, pod): &(&String, &Arc<slim::Pod>)| {
+            let failed = pod.status.phase.as_deref() == Some("Failed");
+            let placed = pod.spec.node_name.is_some() || is_on_its_way(pod);
+            gang_of(name) == Some(index) && placed && !failed && !is_terminating(pod)
+        };
+        server.pods.iter().filter(stays).map(|(name, _)| name)
+    }
+
+    /// Whether a pod of a gang is going or has gone so lately, for another reason than an eviction, that a scheduler may
+    /// not know it.
+    pub(super) fn has_just_lost(&self, index: usize, server: &Server, now: Micros) -> bool {
+        let is_evicted =
+            |pod: &slim::Pod| self.preemptors.contains_key(pod.metadata.uid.as_deref().unwrap_or_default());
+        let is_going = |(name, pod): (&String, &Arc<slim::Pod>)| {
+            gang_of(name) == Some(index) && is_terminating(pod) && !is_evicted(pod)
+        };
+        now - self.last_loss[index] <= SEEN || server.pods.iter().any(is_going)
+    }
+}
+
+pub(super) fn is_terminating(pod: &slim::Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
