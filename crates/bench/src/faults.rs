@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use phalanx_faults::planted::Planted;
 use phalanx_faults::shrink::shrink;
 use phalanx_faults::story::Story;
@@ -29,8 +30,8 @@ pub(crate) struct Options {
     /// Plant each bug in turn, and look for the first run that finds it.
     #[arg(long, conflicts_with_all = ["tell", "shrink"])]
     planted: bool,
-    /// Plant this bug only, by the name that --planted prints, such as BindLost.
-    #[arg(long, value_parser = bug)]
+    /// Plant this bug only, such as BindLost.
+    #[arg(long, value_parser = bugs())]
     bug: Option<Planted>,
     /// Print the story of the first violation, line by line.
     #[arg(long)]
@@ -155,9 +156,9 @@ fn plant(options: &Options, seeds: &Range<u64>, started: Instant) -> Result<Valu
         match sum.violations.first() {
             Some((seed, violation)) => {
                 found += 1;
-                say!("{bug:?}: seed {seed}: {violation}");
+                say!("{}: seed {seed}: {violation}", bug.name());
             }
-            None => say!("{bug:?}: not found in {} runs", sum.runs),
+            None => say!("{}: not found in {} runs", bug.name(), sum.runs),
         }
         all.add(Sum { violations: Vec::new(), ..sum });
     }
@@ -170,7 +171,7 @@ fn tell(seed: u64, bug: Option<Planted>, shorter: bool) -> Result<()> {
     let story = if shorter { shrink(story, options)? } else { story };
     let outcome = world::run(&story, options)?;
     if let Some(bug) = bug {
-        say!("planted bug {bug:?}: {}", bug.about());
+        say!("planted bug {}: {}", bug.name(), bug.about());
     }
     say!("{story}");
     for line in &outcome.told {
@@ -187,19 +188,17 @@ pub(crate) fn check(options: &Options, figures: &Value) -> Result<()> {
     if options.planted {
         ensure!(figures["found"] == figures["planted"], "not all planted bugs were found, see above");
     } else if let Some(bug) = options.bug {
-        ensure!(figures["violations"] != 0, "the planted bug {bug:?} was not found");
+        ensure!(figures["violations"] != 0, "the planted bug {} was not found", bug.name());
     } else {
         ensure!(figures["violations"] == 0, "violations: {}, see above", figures["violations"]);
     }
     Ok(())
 }
 
-fn bug(name: &str) -> Result<Planted, String> {
-    let found = Planted::ALL.iter().copied().find(|bug| format!("{bug:?}") == name);
-    found.ok_or_else(|| {
-        let all: Vec<String> = Planted::ALL.iter().map(|bug| format!("{bug:?}")).collect();
-        format!("expected one of {}", all.join(", "))
-    })
+fn bugs() -> impl TypedValueParser<Value = Planted> {
+    let value = |bug: &Planted| PossibleValue::new(bug.name()).help(bug.about());
+    let find = |name: String| Planted::ALL.iter().copied().find(|bug| bug.name() == name);
+    PossibleValuesParser::new(Planted::ALL.iter().map(value)).try_map(move |name| find(name).ok_or("unknown"))
 }
 
 /// Of planted bugs: how many, and how many were found.

@@ -13,6 +13,13 @@ macro_rules! planted {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+
             /// What it does.
             pub fn about(self) -> &'static str {
                 match self {

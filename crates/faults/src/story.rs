@@ -216,12 +216,12 @@ impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Busy => "refused with 429",
-            Self::Trouble => "answered by 500, not carried out",
-            Self::DoneTrouble => "answered by 500, carried out",
+            Self::Trouble => "answered by 500 and not carried out",
+            Self::DoneTrouble => "carried out and answered by 500",
             Self::Refused => "refused with 403",
-            Self::Conflict => "a status is refused with 409",
-            Self::RequestLost => "lost on the way",
-            Self::ReplyLost => "carried out, the reply is lost",
+            Self::Conflict => "refused with 409",
+            Self::RequestLost => "lost",
+            Self::ReplyLost => "carried out, and the reply is lost",
         })
     }
 }
@@ -434,9 +434,9 @@ impl fmt::Display for FaultKind {
                 write!(f, "changes of {} reach process {who} twice", kind.plural())
             }
             Self::Answers(answer, Share::Half) => {
-                write!(f, "of half of the requests: {answer}")
+                write!(f, "half of the requests are {answer}")
             }
-            Self::Answers(answer, Share::All) => write!(f, "of all requests: {answer}"),
+            Self::Answers(answer, Share::All) => write!(f, "all requests are {answer}"),
             Self::NodeDies(node) => write!(f, "node-{node} is gone with its pods"),
             Self::NodeRemoved(node) => write!(f, "node-{node} is gone with its pods, for good"),
             Self::NodeUnready(node) => write!(f, "node-{node} is not ready, its kubelet does not answer"),

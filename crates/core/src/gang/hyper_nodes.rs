@@ -57,9 +57,8 @@ impl Placing<'_> {
         Request { job: self.job, goal }
     }
 
-    /// Whether placing in order may fail though there are places.
-    fn may_search(&self, cluster: &Cluster, tasks: &[TaskId]) -> bool {
-        backtracking::greedy_may_fail(cluster, tasks) || self.groups.are_unlike(cluster)
+    fn is_done(&self, session: &Session<'_>) -> bool {
+        self.request().reached(session).is_some()
     }
 }
 
@@ -181,15 +180,20 @@ pub(super) fn place_in(
 ) {
     let starts = !statement.session().job_ready(placing.job);
     let left = place_in_order(statement, placing, domain, tasks, shortfall);
-    let session = statement.session();
-    let is_done = starts
-        && (placing.request().reached(session).is_some()
-            || placing.may_search(session.cluster, tasks)
-                && backtracking::place(statement, placing.request(), tasks, Until::GangIsWhole));
-    if let (false, Some(first)) = (is_done, left.first()) {
+    if starts && (placing.is_done(statement.session()) || search(statement, placing, tasks)) {
+        return;
+    }
+    if let Some(first) = left.first() {
         let session = statement.session();
         shortfall.note(left.len(), || not_placed(session, *first));
     }
+}
+
+/// Places unlike tasks and sub-groups in any way that lets the job start.
+fn search(statement: &mut Statement<'_, '_>, placing: Placing<'_>, tasks: &[TaskId]) -> bool {
+    let cluster = &*statement.session().cluster;
+    (backtracking::greedy_may_fail(cluster, tasks) || placing.groups.are_unlike(cluster))
+        && backtracking::place(statement, placing.request(), tasks, Until::GangIsWhole)
 }
 
 /// Places the sub-groups, then the other tasks. Returns the tasks that found no node, unless the job has enough.

@@ -14,8 +14,7 @@ impl Checks {
         self.binds.extend(pods.iter().map(|pod| (pod.to_string(), now)));
         let (min, has) = (self.min_of(index), self.stay(index, server, now).count());
         if has < min && !self.has_just_lost(index, server, now) && self.is_quiet(now) {
-            let (gang, count) = (gang_name(index), pods.len());
-            self.find(now, format!("{gang} starts with {count} binds, which gives it {has} of {min} pods"));
+            self.find(now, format!("{} starts with {has} of the {min} pods of minMember", gang_name(index)));
         }
     }
 

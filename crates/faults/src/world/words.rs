@@ -13,7 +13,7 @@ pub(super) fn words(request: &Request<Bytes>) -> String {
         (&Method::POST, ["eviction", pod, ..]) => format!("evicts pod {pod}"),
         (&Method::DELETE, [name, plural, ..]) => format!("deletes {plural}/{name}"),
         (&Method::POST, ["events", ..]) => {
-            format!("tells event {} of {}: {}", text("/reason"), text("/regarding/name"), text("/note"))
+            format!("sends event {} of {}: {}", text("/reason"), text("/regarding/name"), text("/note"))
         }
         (&Method::POST, [plural, ..]) => format!("creates {plural}/{}", text("/metadata/name")),
         (_, ["status", name, plural]) => {
