@@ -86,6 +86,11 @@ impl Status {
         !matches!(self, Status::Releasing | Status::Failed | Status::Unknown)
     }
 
+    /// Whether a task has a node, or will have one once resources are released.
+    pub fn has_place(self) -> bool {
+        self.is_ready() || self == Status::Pipelined
+    }
+
     /// Whether the task was given or nominated to a node, and is not being bound.
     #[inline]
     pub fn has_new_place(self) -> bool {

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::network::{RequiredSubGroups, count_classes};
 use phalanx_cluster::event::SubGroupPolicy;
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Cluster, Status, SubGroup};
+use phalanx_cluster::{Cluster, SubGroup};
 
 /// A sub-group that lacks pods, as many of which wait as it lacks.
 #[derive(Clone)]
@@ -89,10 +89,7 @@ impl WaitingSubGroups {
     fn add(&mut self, cluster: &Cluster, job: JobId, at: usize, mut waiting: Vec<TaskId>) {
         let SubGroup { policy, tasks, .. } = &self.all[at];
         let others: Vec<TaskId> = tasks.iter().copied().filter(|task| !self.of.contains_key(task)).collect();
-        let has_place = |task: &&TaskId| {
-            let status = cluster.tasks[**task].status;
-            status.is_ready() || status == Status::Pipelined
-        };
+        let has_place = |task: &&TaskId| cluster.tasks[**task].status.has_place();
         let size = cluster.jobs[job].sub_groups[*policy].size as usize;
         let lacks = size.saturating_sub(others.iter().filter(has_place).count());
         if lacks == 0 {

@@ -136,10 +136,9 @@ fn is_ready(cluster: &Cluster, job: JobId) -> bool {
 
 fn is_pipelined(cluster: &Cluster, job: JobId) -> bool {
     let it = &cluster.jobs[job];
-    let placed = |status: Status| status.is_ready() || status == Status::Pipelined;
     ready_or_pipelined(&it.counts) >= it.min_member
         && it.roles_satisfied(ready_or_pipelined).is_ok()
-        && lacking_entry(cluster, job, placed).is_none()
+        && lacking_entry(cluster, job, Status::has_place).is_none()
 }
 
 /// Tasks that have a node, now or once terminating pods are gone.

@@ -114,10 +114,9 @@ impl<'a> Search<'a> {
     fn is_done(&self, session: &Session<'_>) -> bool {
         match self.until {
             Until::GangIsWhole => {
-                let has_node = |status: Status| status.is_ready() || status == Status::Pipelined;
                 let placed = self.placed.iter().map(|(_, task)| *task);
                 self.request.is_whole(session)
-                    && session.cluster.are_in_whole_sub_groups(self.request.job, placed, has_node)
+                    && session.cluster.are_in_whole_sub_groups(self.request.job, placed, Status::has_place)
             }
             Until::AllArePlaced => {
                 self.items.iter().map(|item| item.tasks.len()).sum::<usize>() == self.placed.len()
