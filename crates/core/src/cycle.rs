@@ -129,7 +129,7 @@ impl Scheduler {
     /// Active jobs, by id: the next cycle tries them in any case.
     pub fn active_jobs(&mut self, cluster: &mut Cluster) -> Vec<JobId> {
         self.state.backlog.follow(cluster);
-        self.state.backlog.active_jobs(cluster)
+        self.state.backlog.active_jobs()
     }
 
     /// How many jobs wait, by pool.

@@ -115,7 +115,7 @@ impl<'w> Session<'w> {
     /// Active jobs, by id.
     pub(crate) fn active_jobs(&mut self) -> Vec<JobId> {
         self.state.backlog.follow(self.cluster);
-        self.state.backlog.active_jobs(self.cluster)
+        self.state.backlog.active_jobs()
     }
 
     /// Active jobs with tasks to place, by id.

@@ -45,11 +45,6 @@ impl Carried {
         !self.affinity.is_empty() || self.spread.iter().any(|spread| spread.required)
     }
 
-    /// Whether a term is among them.
-    pub(super) fn has(&self, term: TermId) -> bool {
-        self.all().any(|(other, _)| other == term)
-    }
-
     /// All terms with their uses; a term with two uses comes twice.
     pub(super) fn all(&self) -> impl Iterator<Item = (TermId, TermUse)> {
         let affinity = self.affinity.iter().map(|term| (*term, TermUse::PRESENCE));

@@ -206,15 +206,15 @@ impl Terms {
         class.profile.map_or(0, |profile| self.profiles[profile].version.0)
     }
 
-    /// The terms that [concern](Self::concerns) a class; some come more than once.
+    /// The terms whose counts make a difference to a class; some come more than once. Those that are not the class's
+    /// own may become more.
     pub fn concerning(&self, class: &Class) -> impl Iterator<Item = TermId> {
         class.carried.all().map(|(term, _)| term).chain(self.symmetric(class))
     }
 
-    /// Whether what is counted for a term makes a difference to a class.
-    pub fn concerns(&self, term: TermId, class: &Class) -> bool {
-        let Some(it) = self.terms.get(term) else { return false };
-        (it.symmetric > 0 && self.matches(term, class)) || class.carried.has(term)
+    /// Whether a term matches the tasks of a class, and some class keeps them away or draws them by it.
+    pub fn is_symmetric(&self, term: TermId, class: &Class) -> bool {
+        self.terms.get(term).is_some_and(|it| it.symmetric > 0) && self.matches(term, class)
     }
 
     /// The topology of a term.

@@ -29,12 +29,11 @@ fn run(session: &mut Session<'_>) {
         .collect();
     let mut admissible = Vec::with_capacity(pending.len());
     for job in pending {
+        if has_all(&session.cluster.jobs[job]) && !session.state.backlog.is_first_of_class(job) {
+            session.admit(job);
+            continue;
+        }
         match session.queue_blocked(job) {
-            Ok(())
-                if has_all(&session.cluster.jobs[job]) && !session.state.backlog.is_first_of_class(job) =>
-            {
-                session.admit(job);
-            }
             Ok(()) => admissible.push(job),
             Err(refusal) => session.refuse(job, refusal),
         }

@@ -220,7 +220,7 @@ pub(crate) fn end_cycle(session: &mut Session<'_>, limits: RetryLimits) {
     let backlog = &mut session.state.backlog;
     backlog.classes.drop_emptied(&mut backlog.timers);
     backlog.record_capacities(session.cluster);
-    session.state.backlog.tidy_active(session.cluster);
+    session.state.backlog.tidy_active();
     debug_assert!(knows_queues(session), "a queue has another answer than its unschedulable jobs were given");
 }
 

@@ -211,10 +211,10 @@ impl Backlog {
         self.active.push(id);
     }
 
-    /// Active jobs, by id.
-    pub(crate) fn active_jobs(&self, cluster: &Cluster) -> Vec<JobId> {
+    /// Active jobs, by id, of the Cluster as it was followed last.
+    pub(crate) fn active_jobs(&self) -> Vec<JobId> {
         let mut jobs = self.active.clone();
-        jobs.retain(|id| cluster.jobs.get(*id).is_some() && self.row(*id).pool == Pool::Active);
+        jobs.retain(|id| self.row(*id).pool == Pool::Active);
         jobs.sort_unstable();
         jobs.dedup();
         jobs
@@ -366,8 +366,8 @@ impl Backlog {
     }
 
     /// Drops jobs from the list of active jobs that are in another pool by now.
-    pub(super) fn tidy_active(&mut self, cluster: &Cluster) {
-        let jobs = self.active_jobs(cluster);
+    pub(super) fn tidy_active(&mut self) {
+        let jobs = self.active_jobs();
         for id in &jobs {
             if let Some(class) = self.take_first_of(*id) {
                 self.try_each_cycle(class);
@@ -437,8 +437,8 @@ impl Backlog {
             backoff: self.timers.of(TimerKind::JobBackoff).filter(in_backoff).count(),
             ..Pending::default()
         };
-        for id in self.active_jobs(cluster) {
-            let job = &cluster.jobs[id];
+        for id in self.active_jobs() {
+            let Some(job) = cluster.jobs.get(id) else { continue };
             let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.object.exists);
             let refusals = self.refusals.of(id);
             let refused = !refusals.is_empty() && (!job.has_places() || job.grows()) && !self.is_deferred(id);

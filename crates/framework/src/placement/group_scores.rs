@@ -92,12 +92,7 @@ impl GroupScores {
         }
     }
 
-    /// The sum of the scores of a group, in millionths; 0 for [`NIL`].
-    pub(super) fn of(&self, group: u32) -> i64 {
-        self.of_group.get(group as usize).map_or(0, |place| self.at(*place))
-    }
-
-    /// The same of all groups.
+    /// The sum of the scores of each group, in millionths; 0 for one without.
     pub(super) fn all(&self) -> impl Iterator<Item = i64> {
         self.of_group.iter().map(|place| self.at(*place))
     }
@@ -160,7 +155,7 @@ mod tests {
                 scorers.iter().zip(&mut normalised).for_each(|(scorer, scores)| scorer.normalise(scores));
                 for (group, sum) in scores.all().enumerate().filter(|(group, _)| !plain[0][*group].is_nan()) {
                     let expected = normalised.iter().map(|scores| in_millionths(scores[group])).sum::<i64>();
-                    prop_assert_eq!((sum, scores.of(group as u32)), (expected, expected));
+                    prop_assert_eq!(sum, expected);
                 }
             }
         }

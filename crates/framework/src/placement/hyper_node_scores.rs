@@ -58,12 +58,7 @@ impl HyperNodeScores {
         self.of_group[group] = ids.map(|id| self.of_hyper_node[id.index()]).sum();
     }
 
-    /// What is added to the score of a group; 0 for one that does not exist.
-    pub(super) fn of(&self, group: u32) -> i64 {
-        self.of_group.get(group as usize).copied().unwrap_or(0)
-    }
-
-    /// The same of all groups.
+    /// What is added to the score of each group.
     pub(super) fn all(&self) -> impl Iterator<Item = i64> {
         self.of_group.iter().copied()
     }

@@ -59,7 +59,7 @@ impl RatedBuckets {
     }
 
     /// The best slot and its rating with the score of its group; `scores` has those of all groups.
-    pub(super) fn best(&self, scores: impl Iterator<Item = i64>) -> Option<(usize, Rating)> {
+    pub(super) fn best(&self, scores: &[i64]) -> Option<(usize, Rating)> {
         match self {
             Self::All(tournament) => tournament.best(),
             Self::ByGroup(heaps) => heaps.best(scores),
@@ -130,11 +130,11 @@ impl GroupHeaps {
         self.tops[group as usize] = Top { rating, slot };
     }
 
-    fn best(&self, scores: impl Iterator<Item = i64>) -> Option<(usize, Rating)> {
+    fn best(&self, scores: &[i64]) -> Option<(usize, Rating)> {
         let mut best = (Rating::NONE, NIL);
         for (Top { rating, slot }, score) in self.tops.iter().zip(scores) {
             // The sum means nothing for an empty heap.
-            let score = rating.score.wrapping_add(score);
+            let score = rating.score.wrapping_add(*score);
             // Most are worse by their scores alone.
             if score >= best.0.score && *slot != NIL {
                 best = best.max((Rating { score, ..*rating }, *slot));
@@ -174,7 +174,7 @@ mod tests {
                     .map(|(slot, (rating, group))| (Rating { score: rating.score + scores[*group as usize], ..*rating }, slot))
                     .collect();
                 sorted.sort_unstable();
-                let best = heaps.best(scores.into_iter());
+                let best = heaps.best(&scores);
                 prop_assert_eq!(best, sorted.last().map(|(rating, slot)| (*slot, *rating)));
             }
         }

@@ -86,6 +86,8 @@ pub(super) struct TopologyVerdicts {
     by_marks: FxHashMap<Arc<[Mark]>, u32>,
     scores: GroupScores,
     hyper_nodes: HyperNodeScores,
+    /// By group: the sum of both, in millionths. All are compared for each pod.
+    sums: Vec<i64>,
     /// By attribute set; [`NIL`] for those whose nodes do not pass the filters by attributes. Empty without rules.
     group_of: Vec<u32>,
     cursor: u64,
@@ -138,13 +140,18 @@ impl TopologyVerdicts {
     }
 
     /// The scores of all groups, in millionths.
-    pub(super) fn scores(&self) -> impl Iterator<Item = i64> {
-        self.scores.all().zip(self.hyper_nodes.all()).map(|(score, added)| score + added)
+    pub(super) fn scores(&self) -> &[i64] {
+        &self.sums
     }
 
     /// The score of a group, in millionths; 0 for [`NIL`].
     pub(super) fn score_of(&self, group: u32) -> i64 {
-        self.scores.of(group) + self.hyper_nodes.of(group)
+        self.sums.get(group as usize).copied().unwrap_or(0)
+    }
+
+    fn sum_up(&mut self) {
+        self.sums.clear();
+        self.sums.extend(self.scores.all().zip(self.hyper_nodes.all()).map(|(score, added)| score + added));
     }
 
     /// Groups all attribute sets, and asks the rules about all groups.
@@ -181,6 +188,7 @@ impl TopologyVerdicts {
             self.ask(input, group);
         }
         self.scores.normalise(&rules.topology_scorers);
+        self.sum_up();
     }
 
     /// Catches up with the pods that are counted in topology domains.
@@ -197,6 +205,7 @@ impl TopologyVerdicts {
         if self.hyper_nodes.catch_up(cluster, &rules.hyper_node_scorers) {
             let groups = self.groups.iter().map(DomainGroup::hyper_nodes);
             self.hyper_nodes.add_up(groups);
+            self.sum_up();
         }
         let same = self.version == cluster.terms.version(class);
         let changes = cluster.terms.changes(self.cursor).filter(|_| same);
@@ -223,8 +232,8 @@ impl TopologyVerdicts {
         for change in changes {
             let (TermChange::Domain(term, _) | TermChange::Term(term)) = *change else { return None };
             if self.terms.binary_search(&term).is_err() {
-                if cluster.terms.concerns(term, class) {
-                    // It came after the attribute sets were grouped.
+                if cluster.terms.is_symmetric(term, class) {
+                    // It came after the attribute sets were grouped, unlike the terms of the class's own rules.
                     return None;
                 }
                 continue;
@@ -280,6 +289,7 @@ impl TopologyVerdicts {
         }
         if !asked.is_empty() || !moved.is_empty() {
             self.scores.normalise(&input.rules.topology_scorers);
+            self.sum_up();
         }
         self.changed(&flipped, &moved)
     }
