@@ -424,7 +424,7 @@ fn write_allocated(session: &mut Session<'_>, id: QueueId) {
     let queue = &mut session.cluster.queues[id];
     queue.object.rendered = Rendered::new(&queue.subtree.allocated, given);
     if queue.object.written != allocated {
-        queue.object.written.clone_from(&allocated);
+        queue.object.write(allocated.clone());
         session.decisions.push(Decision::QueueStatus { queue: queue.name.clone(), allocated });
     }
 }

@@ -1,9 +1,10 @@
 //! Events that say what the scheduler wrote itself.
-use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, Time};
+use phalanx_cluster::Cluster;
+use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::decision::Decision;
 use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
-use phalanx_framework::testing::{cluster_of, group, job_of, member, node};
+use phalanx_framework::testing::{cluster_of, group, job_of, member, node, pod, queue, resources, running};
 
 #[test]
 fn reading_a_status_that_phalanx_wrote_activates_no_job() {
@@ -41,4 +42,34 @@ fn reading_a_status_that_phalanx_wrote_activates_no_job() {
     }
     cluster.apply(PodInfo { priority: Some(7), ..pod }.into());
     assert_eq!(scheduler.active_jobs(&mut cluster), [job]);
+}
+
+#[test]
+fn a_status_of_a_queue_that_somebody_else_wrote_is_written_anew() {
+    let on_node = PodInfo { queue: Some("q".into()), ..running(pod("p", "cpu=1"), "n") };
+    let q = queue("q", 1);
+    let mut cluster = cluster_of([node("n", "cpu=4").into(), q.clone().into(), on_node.into()]);
+    let mut scheduler = Scheduler::new(Conf::default(), 0);
+    let mut written = |cluster: &mut Cluster| {
+        let decisions = scheduler.run(cluster, Time(0)).decisions;
+        decisions.into_iter().find_map(|decision| match decision {
+            Decision::QueueStatus { queue, allocated } if *queue == *"q" => Some(allocated),
+            _ => None,
+        })
+    };
+    let first = written(&mut cluster).expect("a status");
+    let with = |amounts: &str| Event::from(QueueInfo { allocated: resources(amounts), ..q.clone() });
+    let own = "cpu=1 pods=1";
+    for (amounts, is_foreign) in [
+        ("", false),
+        (own, false),
+        ("cpu=3", true),
+        ("cpu=3", false),
+        (own, false),
+        ("cpu=3", true),
+        (own, false),
+    ] {
+        assert_eq!(cluster.apply(with(amounts)), is_foreign, "a cycle for {amounts:?}");
+        assert_eq!(written(&mut cluster), is_foreign.then(|| first.clone()), "{amounts:?}");
+    }
 }
