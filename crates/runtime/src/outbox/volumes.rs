@@ -178,6 +178,9 @@ impl Outbox {
     /// Pods whose claims were not bound in time go back.
     pub fn expire(&mut self, now: Instant) -> Vec<Event> {
         let late = self.volumes.expired(now);
+        if late.is_empty() {
+            return Vec::new();
+        }
         self.fail(late, &why_late(self.options.volumes_timeout), BindFault::Place, now)
     }
 
