@@ -17,8 +17,9 @@ pub const CALM_AFTER: Micros = 60 * SECOND;
 /// So much happens in each run, campaigns for the lease apart: no gang arrives after that.
 pub const ENOUGH: u64 = 200;
 
-/// How many gangs are spare.
-const SPARE: usize = 12;
+/// How many gangs are spare: those that may arrive while there are faults, and those of a single pod, which arrive after.
+const SPARE_GANGS: usize = 5;
+const SPARE_SINGLE: usize = 9;
 
 /// All that is given in a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,6 +211,8 @@ pub enum Answer {
     RequestLost,
     /// The reply is lost: the request was carried out; the client gives up after 15 seconds.
     ReplyLost,
+    /// The request is carried out and answered seconds later, when the lease may be another process's.
+    Late,
 }
 
 impl fmt::Display for Answer {
@@ -222,6 +225,7 @@ impl fmt::Display for Answer {
             Self::Conflict => "refused with 409",
             Self::RequestLost => "lost",
             Self::ReplyLost => "carried out, and the reply is lost",
+            Self::Late => "carried out seconds later",
         })
     }
 }
@@ -235,7 +239,7 @@ pub enum Share {
     All,
 }
 
-const ANSWERS: [Answer; 7] = [
+const ANSWERS: [Answer; 8] = [
     Answer::Busy,
     Answer::Trouble,
     Answer::DoneTrouble,
@@ -243,6 +247,7 @@ const ANSWERS: [Answer; 7] = [
     Answer::Conflict,
     Answer::RequestLost,
     Answer::ReplyLost,
+    Answer::Late,
 ];
 
 impl Story {
@@ -254,14 +259,15 @@ impl Story {
         let controllers = if chance.random_bool(0.1) { 2 } else { 1 };
         let mut gangs: Vec<Gang> = (0..chance.random_range(1..=2)).map(|_| Gang::draw(&mut chance)).collect();
         gangs.sort_by_key(|gang| gang.arrives);
-        gangs.extend((0..SPARE).map(|_| Gang::draw(&mut chance).smaller()));
+        gangs.extend((0..SPARE_GANGS).map(|_| Gang::draw(&mut chance).smaller()));
+        gangs.extend((0..SPARE_SINGLE).map(|_| Gang::draw(&mut chance).single()));
         let limit = chance.random_range(3..=9);
         let mut story = Self {
             seed,
             nodes,
             limit,
             gangs,
-            spare: SPARE,
+            spare: SPARE_GANGS + SPARE_SINGLE,
             schedulers,
             controllers,
             limits: RetryLimits::default(),
@@ -276,6 +282,11 @@ impl Story {
     /// The number of the first gang that is spare.
     pub fn first_spare(&self) -> usize {
         self.gangs.len() - self.spare
+    }
+
+    /// The number of the first spare gang of a single pod.
+    pub fn first_single(&self) -> usize {
+        self.first_spare() + SPARE_GANGS
     }
 
     /// How many processes run: schedulers first, then controllers.
@@ -300,9 +311,14 @@ fn draw_limits(chance: &mut impl Rng) -> RetryLimits {
 }
 
 impl Gang {
-    /// At most two pods: a run ends soon after enough has happened.
+    /// At most two pods.
     fn smaller(self) -> Self {
         Self { size: self.size.min(2), min: self.min.min(2), ..self }
+    }
+
+    /// One pod, and no Job: a run ends soon after enough has happened.
+    fn single(self) -> Self {
+        Self { maker: Maker::User, size: 1, min: 1, ..self }
     }
 
     fn draw(chance: &mut impl Rng) -> Self {

@@ -59,6 +59,11 @@ impl Watches {
         Self { reader, streams, bug }
     }
 
+    /// What is wrong with the process.
+    pub fn bug(&self) -> Option<Planted> {
+        self.bug
+    }
+
     /// The connection of a watch is gone.
     pub fn break_off(&mut self, kind: Watched) {
         self.streams[kind as usize].broken = true;

@@ -4,19 +4,19 @@
 use phalanx_faults::planted::Planted;
 use phalanx_faults::shrink::shrink;
 use phalanx_faults::story::Story;
-use phalanx_faults::world::{Options, run};
+use phalanx_faults::world::{Options, Outcome, run};
 
 /// How many seeds are played, each in some hundredths of a second of a debug build.
 const RUNS: u64 = 1000;
 
+/// In so many of them, at least, pods are evicted.
+const EVICTING: usize = 50;
+
 /// Plays these seeds on two threads, which is what CI has.
-fn violations(seeds: std::ops::Range<u64>) -> Vec<String> {
+fn outcomes(seeds: std::ops::Range<u64>) -> Vec<(u64, Outcome)> {
     let half = seeds.start + (seeds.end - seeds.start) / 2;
-    let play = |seeds: std::ops::Range<u64>| {
-        let outcomes = seeds.map(|seed| (seed, run(&Story::new(seed), Options::default()).unwrap()));
-        let wrong =
-            outcomes.filter_map(|(seed, outcome)| Some(format!("seed {seed}: {}", outcome.violation?)));
-        wrong.collect::<Vec<_>>()
+    let play = |seeds: std::ops::Range<u64>| -> Vec<(u64, Outcome)> {
+        seeds.map(|seed| (seed, run(&Story::new(seed), Options::default()).unwrap())).collect()
     };
     std::thread::scope(|scope| {
         let other = scope.spawn(|| play(half..seeds.end));
@@ -28,11 +28,18 @@ fn violations(seeds: std::ops::Range<u64>) -> Vec<String> {
 
 #[test]
 fn runs_with_faults_keep_all_promises() {
-    let wrong = violations(1..1 + RUNS);
+    let outcomes = outcomes(1..1 + RUNS);
+    let wrong = outcomes.iter().filter_map(|(seed, outcome)| Some((seed, outcome.violation.as_ref()?)));
+    let wrong: Vec<String> = wrong.map(|(seed, violation)| format!("seed {seed}: {violation}")).collect();
     assert!(
         wrong.is_empty(),
         "{}\ntry phalanx-bench faults --runs 1 --seed SEED --tell --shrink",
         wrong.join("\n")
+    );
+    let evicting = outcomes.iter().filter(|(_, outcome)| outcome.evictions > 0).count();
+    assert!(
+        evicting >= EVICTING,
+        "{evicting} runs had evictions: stories without them prove little of evictions"
     );
 }
 
@@ -48,13 +55,15 @@ fn a_seed_has_one_outcome() {
 }
 
 /// Bugs that show in few runs, each with the first seed that finds it, as `phalanx-bench faults --planted` prints it.
-const RARE: [(Planted, u64); 6] = [
-    (Planted::SilenceIsRefusal, 6956),
-    (Planted::NoFence, 685),
-    (Planted::EvictionLost, 1994),
-    (Planted::EvictionTooMany, 3346),
-    (Planted::QueueStateLost, 571),
-    (Planted::WakeUpLost, 1748),
+const RARE: [(Planted, u64); 8] = [
+    (Planted::SilenceIsRefusal, 2468),
+    (Planted::RefusalIsDone, 478),
+    (Planted::EvictionTooMany, 6715),
+    (Planted::RelistKeepsGone, 1990),
+    (Planted::ReadinessLost, 558),
+    (Planted::QueueStateLost, 346),
+    (Planted::WakeUpLost, 730),
+    (Planted::NoFence, 356),
 ];
 
 fn is_found(bug: Planted, mut seeds: std::ops::Range<u64>) -> bool {

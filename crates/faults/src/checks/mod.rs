@@ -1,22 +1,22 @@
 //! What has to hold: after each thing that happens, and at the end of a run. The checkers look at the API server, not
 //! at what a process believes, apart from the last one.
+mod clusters;
 mod evictions;
 mod jobs;
 mod starts;
 mod statuses;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Debug};
+use std::fmt;
 
 use http::{Method, Request};
 use hyper::body::Bytes;
 use phalanx_api::batch::JobStatus;
 use phalanx_cache::slim;
-use phalanx_cluster::{Status, Task};
 
-use crate::gangs::{gang_name, gang_of, has_ended, is_open, is_ready, member, node_name, uses_node};
-use crate::process::{Part, Process};
-use crate::scheduler::{Decided, Scheduler};
+use crate::gangs::{gang_name, gang_of, is_open, is_ready, member, node_name, uses_node};
+use crate::process::Process;
+use crate::scheduler::Decided;
 use crate::server::{Effect, Server};
 use crate::story::{CALM_AFTER, FaultKind, Gang, Maker, Micros, SECOND, Story, time};
 
@@ -339,10 +339,7 @@ impl Checks {
                 .or_else(|| statuses::has_joined_nothing(gang, server))
         });
         let what = gangs.or_else(|| self.queue_is_wrong(server));
-        let what = what.or_else(|| match leader(processes) {
-            Some((leader, scheduler)) => cluster_differs(leader, scheduler, server),
-            None => Some("no scheduler leads".to_owned()),
-        });
+        let what = what.or_else(|| clusters::of_leader_differs(processes, server));
         what.map(|what| Violation::new(now, what))
     }
 
@@ -385,50 +382,4 @@ impl Checks {
         };
         self.story.nodes.iter().enumerate().map(free).sum()
     }
-}
-
-/// The scheduler that leads.
-fn leader<'a>(mut processes: impl Iterator<Item = &'a Process>) -> Option<(&'a Process, &'a Scheduler)> {
-    processes.find_map(|process| match &process.part {
-        Part::Scheduler(it) if it.engine.leads && process.elector.leads() => Some((process, &**it)),
-        _ => None,
-    })
-}
-
-/// The indexes of the scheduler are right, and its Cluster is that of the API server.
-fn cluster_differs(process: &Process, scheduler: &Scheduler, server: &Server) -> Option<String> {
-    let cluster = &scheduler.engine.cluster;
-    if let Some(problem) = scheduler.engine.scheduler.check(cluster).into_iter().next() {
-        return Some(format!("process {}: {problem}", process.index));
-    }
-    let node_of = |task: &Task| task.node.map(|node| cluster.nodes[node].name.to_string());
-    let is_over = |task: &Task| matches!(task.status, Status::Succeeded | Status::Failed);
-    let pods = cluster.tasks.iter().filter(|(_, task)| !is_over(task));
-    let pods = pods.map(|(_, task)| (task.pod.name.to_string(), node_of(task)));
-    let alive = server.pods.iter().filter(|(_, pod)| !has_ended(pod));
-    let alive = alive.map(|(name, pod)| (name.clone(), pod.spec.node_name.clone()));
-    let nodes = cluster.nodes.iter().filter(|(_, node)| node.exists);
-    let nodes = nodes.map(|(_, node)| (node.name.to_string(), node.unschedulable));
-    let real = server.nodes.iter().map(|(name, node)| (name.clone(), node.spec.unschedulable));
-    let groups = cluster.jobs.iter().filter(|(_, job)| job.group_ref().is_some());
-    let groups = groups.map(|(_, job)| (job.key.name.to_string(), job.min_member));
-    let members = server.groups.iter().map(|(name, group)| (name.clone(), group.spec.min_member as u32));
-    let problem = differs("the node of pod", pods, alive)
-        .or_else(|| differs("unschedulable of node", nodes, real))
-        .or_else(|| differs("minMember of PodGroup", groups, members))?;
-    Some(format!("process {}: {problem}", process.index))
-}
-
-/// An object that the Cluster and the API server have otherwise, or that only one of them has.
-fn differs<V: PartialEq + Debug>(
-    what: &str,
-    known: impl Iterator<Item = (String, V)>,
-    real: impl Iterator<Item = (String, V)>,
-) -> Option<String> {
-    let (known, real) = (known.collect::<BTreeMap<_, _>>(), real.collect::<BTreeMap<_, _>>());
-    let mut names = known.keys().chain(real.keys());
-    let name = names.find(|name| known.get(*name) != real.get(*name))?;
-    let told = |value: Option<&V>| value.map_or("absent".to_owned(), |value| format!("{value:?}"));
-    let (known, real) = (told(known.get(name)), told(real.get(name)));
-    Some(format!("{what} {name} is {real} on the API server, and {known} in the Cluster"))
 }

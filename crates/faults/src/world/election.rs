@@ -60,7 +60,7 @@ impl World<'_> {
     fn next(&mut self, who: usize, step: Step) {
         let Some(life) = self.processes[who].as_ref().map(|process| process.life) else { return };
         let lost = match self.answer_of_fault() {
-            None | Some(Answer::Conflict) => false,
+            None | Some(Answer::Conflict | Answer::Late) => false,
             Some(Answer::ReplyLost | Answer::DoneTrouble) => {
                 matches!(step, Step::Decide(..) | Step::Wrote(_))
             }

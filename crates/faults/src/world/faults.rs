@@ -108,7 +108,7 @@ impl World<'_> {
     /// A page of a list meets the fault that is active, like other requests; then another list follows.
     pub(super) fn list_fails(&mut self, who: usize, kind: Watched) -> bool {
         let wait = match self.answer_of_fault() {
-            None | Some(Answer::Conflict) => return false,
+            None | Some(Answer::Conflict | Answer::Late) => return false,
             Some(Answer::RequestLost | Answer::ReplyLost) => REQUEST_TIMEOUT..REQUEST_TIMEOUT + SECOND,
             Some(Answer::Busy | Answer::Trouble | Answer::DoneTrouble | Answer::Refused) => {
                 50_000..2 * SECOND

@@ -26,13 +26,17 @@ impl World<'_> {
         }
     }
 
-    /// A run in which little has happened goes on with more gangs.
+    /// A run in which little has happened goes on with more gangs; once faults are over with single pods, one after the
+    /// other, so that little more happens than has to.
     pub(super) fn spare(&mut self, index: usize) {
+        let calm = self.now() >= CALM_AFTER;
+        let index = if calm { index.max(self.story.first_single()) } else { index };
+        let waits = calm && self.server.pods.values().any(|pod| gangs::uses_node(pod));
         let Some(gang) = self.story.gangs.get(index) else { return };
-        if gang.size > 0 {
+        if !waits && gang.size > 0 {
             self.gang_arrives(index);
         }
-        self.plan(self.now() + BETWEEN_SPARE, Happening::Spare(index + 1));
+        self.plan(self.now() + BETWEEN_SPARE, Happening::Spare(if waits { index } else { index + 1 }));
     }
 
     pub(super) fn pod_arrives(&mut self, index: usize, number: usize) {
