@@ -100,10 +100,10 @@ pub(super) fn request(change: &Change) -> Result<Option<Request<Bytes>>, http::E
             let path = object(target.kind, &target.namespace, &target.name);
             send(Method::DELETE, path, JSON, &deletion(target))
         }
-        Change::Status { object, .. } => {
+        Change::Status { object, urgent } => {
             let path = format!("{}/status", of(object.kind(), object.metadata()));
             match object {
-                Object::Queue(queue) => send(Method::PATCH, path, MERGE, &queue_status(queue)),
+                Object::Queue(queue) => send(Method::PATCH, path, MERGE, &queue_status(queue, *urgent)),
                 other => send(Method::PUT, path, JSON, &StatusBody::of(other)),
             }
         }
@@ -190,16 +190,22 @@ fn joining(pod: &Target, group: &str) -> Value {
 }
 
 /// The fields of a Queue's status that are the controllers'. The others are the scheduler's, so that no version is
-/// asked for: both may write at the same time.
-fn queue_status(queue: &v1beta1::Queue) -> Value {
+/// asked for: both may write at the same time. But a write that opens or closes the queue is of no use once the queue
+/// is another one, or it would undo what was decided since; and one of counts leaves the state alone.
+fn queue_status(queue: &v1beta1::Queue, changes_state: bool) -> Value {
     let status = queue.status.clone().unwrap_or_default();
-    json!({
+    let mut body = json!({
         "metadata": {"uid": queue.metadata.uid},
         "status": {
-            "state": status.state, "pending": status.pending, "inqueue": status.inqueue,
+            "pending": status.pending, "inqueue": status.inqueue,
             "running": status.running, "unknown": status.unknown, "completed": status.completed,
         },
-    })
+    });
+    if changes_state {
+        body["metadata"]["resourceVersion"] = json!(queue.metadata.resource_version);
+        body["status"]["state"] = json!(status.state);
+    }
+    body
 }
 
 /// An object that an answer has brought.
@@ -361,14 +367,21 @@ mod tests {
     }
 
     #[test]
-    fn of_a_queue_only_the_fields_of_the_controllers_are_written() {
-        let queue = v1beta1::Queue { metadata: metadata(None), ..v1beta1::Queue::default() };
-        let change = Change::Status { object: Object::Queue(Box::new(queue)), urgent: true };
-        let (line, body) = sent(&change);
-        assert_eq!(line, "PATCH /apis/scheduling.volcano.sh/v1beta1/queues/x/status");
-        let fields: Vec<&String> = body["status"].as_object().expect("a status").keys().collect();
-        assert_eq!(fields, ["completed", "inqueue", "pending", "running", "state", "unknown"]);
-        assert_eq!(body["metadata"], json!({"uid": "u"}), "no version: the scheduler writes the rest");
+    fn of_a_queue_only_the_fields_of_the_controllers_are_written_and_its_state_at_the_version_that_was_observed()
+     {
+        let write = |urgent| {
+            let queue = v1beta1::Queue { metadata: metadata(None), ..v1beta1::Queue::default() };
+            let (line, body) = sent(&Change::Status { object: Object::Queue(Box::new(queue)), urgent });
+            assert_eq!(line, "PATCH /apis/scheduling.volcano.sh/v1beta1/queues/x/status");
+            let fields: Vec<String> = body["status"].as_object().expect("a status").keys().cloned().collect();
+            (fields.join(" "), body["metadata"].clone())
+        };
+        let (fields, of) = write(true);
+        assert_eq!(fields, "completed inqueue pending running state unknown");
+        assert_eq!(of, json!({"uid": "u", "resourceVersion": "7"}));
+        let (fields, of) = write(false);
+        assert_eq!(fields, "completed inqueue pending running unknown");
+        assert_eq!(of, json!({"uid": "u"}), "no version: the scheduler writes the rest");
     }
 
     fn pod() -> Target {
