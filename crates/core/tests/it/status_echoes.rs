@@ -48,7 +48,8 @@ fn reading_a_status_that_phalanx_wrote_activates_no_job() {
 fn a_status_of_a_queue_that_somebody_else_wrote_is_written_anew() {
     let on_node = PodInfo { queue: Some("q".into()), ..running(pod("p", "cpu=1"), "n") };
     let q = queue("q", 1);
-    let mut cluster = cluster_of([node("n", "cpu=4").into(), q.clone().into(), on_node.into()]);
+    let events: [Event; 3] = [node("n", "cpu=4").into(), q.clone().into(), on_node.into()];
+    let mut cluster = cluster_of(events);
     let mut scheduler = Scheduler::new(Conf::default(), 0);
     let mut written = |cluster: &mut Cluster| {
         let decisions = scheduler.run(cluster, Time(0)).decisions;

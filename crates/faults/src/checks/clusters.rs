@@ -58,14 +58,20 @@ fn read_anew(process: &Process, server: &Server) -> Result<Cluster> {
     }
 }
 
-/// The first object that is another one in the two, or in one of them only.
+/// The first object that is another one in the two, or in one of them only, and the first field that differs.
 fn differ(cluster: &Cluster, anew: &Cluster) -> Option<String> {
     let [known, real] = [cluster, anew].map(by_name);
     let mut names = known.keys().chain(real.keys());
     let name = names.find(|name| known.get(*name) != real.get(*name))?;
-    let told = |event: Option<&Event>| event.map_or("absent".to_owned(), |event| format!("{event:?}"));
-    let (known, real) = (told(known.get(name)), told(real.get(name)));
-    Some(format!("{name} is in the Cluster {known}, and read anew {real}"))
+    let [known, real] = [known.get(name), real.get(name)].map(told);
+    let mut fields = known.lines().zip(real.lines());
+    let (known, real) = fields.find(|(known, real)| known != real).unwrap_or_default();
+    Some(format!("{name} is in the Cluster `{}`, and read anew `{}`", known.trim(), real.trim()))
+}
+
+/// An object with a field in each line.
+fn told(event: Option<&Event>) -> String {
+    event.map_or("absent".to_owned(), |event| format!("{event:#?}"))
 }
 
 fn by_name(cluster: &Cluster) -> BTreeMap<String, Event> {
