@@ -310,6 +310,12 @@ impl Checks {
                 self.succeeded.insert(name.clone());
             }
         }
+        // Somebody may delete a pod that has done its work: it counts for the start of its gang all the same.
+        for name in self.succeeded.iter().filter(|name| !server.pods.contains_key(*name)) {
+            if let Some((gang, _)) = member(name).filter(|(gang, _)| self.is_of_user(*gang)) {
+                placed[gang] += 1;
+            }
+        }
         for (gang, placed) in placed.into_iter().enumerate() {
             let min = self.story.gangs[gang].min;
             // A gang whose last pod is gone starts anew, once schedulers have seen it.
@@ -323,6 +329,10 @@ impl Checks {
             }
         }
         true
+    }
+
+    fn is_of_user(&self, gang: usize) -> bool {
+        self.story.gangs[gang].maker == Maker::User
     }
 
     /// What has to hold once nothing changes any more.
