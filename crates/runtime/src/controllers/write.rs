@@ -190,8 +190,8 @@ fn joining(pod: &Target, group: &str) -> Value {
 }
 
 /// The fields of a Queue's status that are the controllers'. The others are the scheduler's, so that no version is
-/// asked for: both may write at the same time. But a write that opens or closes the queue is of no use once the queue
-/// is another one, or it would undo what was decided since; and one of counts leaves the state alone.
+/// asked for: both may write at the same time. A write that opens or closes the queue names the version that was
+/// observed, so that it does not undo a later decision; a write of counts leaves the state alone.
 fn queue_status(queue: &v1beta1::Queue, changes_state: bool) -> Value {
     let status = queue.status.clone().unwrap_or_default();
     let mut body = json!({
@@ -367,8 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_queue_only_the_fields_of_the_controllers_are_written_and_its_state_at_the_version_that_was_observed()
-     {
+    fn a_queue_is_opened_or_closed_at_the_version_that_was_observed() {
         let write = |urgent| {
             let queue = v1beta1::Queue { metadata: metadata(None), ..v1beta1::Queue::default() };
             let (line, body) = sent(&Change::Status { object: Object::Queue(Box::new(queue)), urgent });
