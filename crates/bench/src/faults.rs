@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// Plant this bug only, such as BindLost.
     #[arg(long, value_parser = bugs())]
     bug: Option<Planted>,
-    /// Print the story of the first violation, line by line.
+    /// Print the story of the first violation, line by line; that of a single run also without a violation.
     #[arg(long)]
     tell: bool,
     /// Make that story as short as it gets first.
@@ -49,6 +49,8 @@ struct Figures {
     events: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     fewest_events: Option<u64>,
+    /// Those in which pods were evicted.
+    runs_with_evictions: u64,
     /// Those that no planted bug explains.
     violations: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,6 +67,7 @@ struct Sum {
     runs: u64,
     events: u64,
     fewest: Option<u64>,
+    evicting: u64,
     violations: Vec<(u64, String)>,
 }
 
@@ -72,6 +75,7 @@ impl Sum {
     fn add(&mut self, other: Self) {
         self.runs += other.runs;
         self.events += other.events;
+        self.evicting += other.evicting;
         self.fewest = self.fewest.into_iter().chain(other.fewest).min();
         self.violations.extend(other.violations);
         self.violations.sort();
@@ -93,10 +97,10 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     if sum.violations.len() > PRINTED {
         say!("and {} more", sum.violations.len() - PRINTED);
     }
-    if let Some((seed, _)) = sum.violations.first()
-        && (options.tell || options.shrink)
-    {
-        tell(*seed, bug, options.shrink)?;
+    let found = sum.violations.first().map(|(seed, _)| *seed);
+    let told = found.or_else(|| (runs == 1 && !options.shrink).then_some(options.seed));
+    if let Some(seed) = told.filter(|_| options.tell || options.shrink) {
+        tell(seed, bug, options.shrink)?;
     }
     figures(&sum, None, started)
 }
@@ -141,6 +145,7 @@ fn one(seed: u64, bug: Option<Planted>, sum: &mut Sum) -> Result<()> {
     };
     let outcome = outcome.with_context(|| format!("seed {seed}"))?;
     sum.events += outcome.events;
+    sum.evicting += u64::from(outcome.evictions > 0);
     sum.fewest = sum.fewest.into_iter().chain([outcome.events]).min();
     sum.violations.extend(outcome.violation.map(|violation| (seed, violation.to_string())));
     Ok(())
@@ -209,6 +214,7 @@ fn figures(sum: &Sum, planted: Option<(usize, usize)>, started: Instant) -> Resu
         runs: sum.runs,
         events: sum.events,
         fewest_events: sum.fewest,
+        runs_with_evictions: sum.evicting,
         violations: sum.violations.len() as u64,
         planted: planted.map(|(all, _)| all),
         found: planted.map(|(_, found)| found),

@@ -49,7 +49,8 @@ pub fn pod_name(gang: usize, member: usize, maker: Maker) -> String {
 
 /// The gang that a Job, a PodGroup or a pod belongs to, by its name.
 pub fn gang_of(name: &str) -> Option<usize> {
-    name.trim_start_matches("podgroup-").strip_prefix("gang-")?.split('-').next()?.parse().ok()
+    let name = name.strip_prefix("podgroup-").unwrap_or(name).strip_prefix("gang-")?;
+    name.split('-').next()?.parse().ok()
 }
 
 /// The gang and the number of a pod.
@@ -104,10 +105,11 @@ pub fn set_ready(node: &mut slim::Node, ready: bool) {
     node.spec.taints = if ready { Vec::new() } else { vec![taint("NoSchedule"), taint("NoExecute")] };
 }
 
-/// Whether a node is there and ready.
-pub fn is_ready(server: &Server, node: &str) -> bool {
-    let conditions = server.nodes.get(node).map(|node| &node.status.conditions);
-    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+/// Whether a node is there, ready, and not cordoned.
+pub fn takes_pods(server: &Server, node: &str) -> bool {
+    let is_ready = |it: &slim::Condition| it.type_ == "Ready" && it.status == "True";
+    let node = server.nodes.get(node).filter(|node| !node.spec.unschedulable);
+    node.is_some_and(|node| node.status.conditions.iter().any(is_ready))
 }
 
 /// A Command of the user for a queue.
@@ -132,11 +134,17 @@ pub fn is_open(server: &Server, queue: &str) -> bool {
 }
 
 /// The queues `root`, `default` and `limited`.
-pub fn queues(server: &mut Server, limit: u32) {
+pub fn queues(server: &mut Server, limit: u32, deserved: u32) {
     for (name, spec) in [
         ("root", json!({"weight": 1})),
         ("default", json!({"weight": 1, "parent": "root"})),
-        ("limited", json!({"weight": 1, "parent": "root", "capability": {"cpu": limit.to_string()}})),
+        (
+            "limited",
+            json!({
+                "weight": 1, "parent": "root", "capability": {"cpu": limit.to_string()},
+                "deserved": {"cpu": deserved.to_string()},
+            }),
+        ),
     ] {
         let metadata = meta(server, name.to_owned(), 0);
         let (spec, status) = (part::<QueueSpec>(spec), part(json!({"state": "Open"})));

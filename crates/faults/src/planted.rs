@@ -51,6 +51,8 @@ planted! {
     RefusalIsDone,
     /// A write that is to be tried again, after a conflict, 429, 500 or silence, counts as carried out.
     ConflictIsDone,
+    /// The actions of scheduler.conf are read without `preempt` and `reclaim`.
+    NoEvictingActions,
     /// Evictions are never sent.
     EvictionLost,
     /// Another pod is evicted than was decided.
@@ -61,6 +63,8 @@ planted! {
     EvictionTooMany,
     /// Changes of the status of PodGroups are not written.
     StatusLost,
+    /// That the status of a PodGroup was written is told as a conflict, so that it is written again and again.
+    StatusWrittenForEver,
     /// The first status of each PodGroup is written and no later one.
     StatusFrozen,
     /// A deletion of a pod is not told to the Cluster.
@@ -73,6 +77,8 @@ planted! {
     MissedChanges,
     /// Nodes are read as ready.
     ReadinessLost,
+    /// Nodes are read as not cordoned.
+    CordonLost,
     /// The scheduler reads queues as open.
     QueueStateLost,
     /// A gang that is refused keeps the place of its first pod: a Statement is not undone as a whole.
@@ -93,6 +99,8 @@ planted! {
     ReplicasOffByOne,
     /// The controllers never make the second pod of a Job.
     PodCreationLost,
+    /// The controllers read action RestartPod as RestartTask.
+    RestartPodIsRestartTask,
     /// The controllers delete no pods.
     JobPodDeletionLost,
     /// The controllers put no pod into the PodGroup that they made for it.

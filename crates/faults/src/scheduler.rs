@@ -37,8 +37,8 @@ use crate::story::{Role, Watched};
 type Running = Pin<Box<dyn Future<Output = (Job, Reply)> + Send>>;
 type Report = Box<dyn FnMut(Vec<Event>) + Send>;
 
-/// The two configurations between which reloads switch.
-static CONFS: LazyLock<[Option<phalanx_framework::conf::Conf>; 2]> = LazyLock::new(|| {
+/// The two configurations between which reloads switch, and one that evicts nothing.
+static CONFS: LazyLock<[Option<phalanx_framework::conf::Conf>; 3]> = LazyLock::new(|| {
     let conf = |actions: &str, last: &str| {
         let text = format!(
             "actions: \"{actions}\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: \
@@ -50,6 +50,7 @@ static CONFS: LazyLock<[Option<phalanx_framework::conf::Conf>; 2]> = LazyLock::n
     [
         conf("enqueue, allocate, backfill, reclaim, preempt", "nodeorder"),
         conf("enqueue, allocate, preempt, backfill", "binpack"),
+        conf("enqueue, allocate, backfill", "nodeorder"),
     ]
 });
 
@@ -130,7 +131,7 @@ impl Scheduler {
 
     /// Another configuration takes effect.
     pub fn reload(&self, conf: usize) -> Result<()> {
-        self.tell(Input::Conf(Box::new(configuration(conf)?), Arc::from("")));
+        self.tell(Input::Conf(Box::new(configuration(conf, self.bug)?), Arc::from("")));
         Ok(())
     }
 
@@ -340,7 +341,8 @@ fn evict(pod: &Arc<PodRef>) -> Decision {
     Decision::Evict { pod: Arc::clone(pod), group: None, cause }
 }
 
-fn configuration(conf: usize) -> Result<phalanx_framework::conf::Conf> {
+fn configuration(conf: usize, bug: Option<Planted>) -> Result<phalanx_framework::conf::Conf> {
+    let conf = if bug == Some(Planted::NoEvictingActions) { CONFS.len() - 1 } else { conf };
     CONFS[conf].clone().ok_or_else(|| anyhow!("the scheduler.conf of the simulation is wrong"))
 }
 
@@ -350,7 +352,7 @@ fn engine(
     outbox: queue::UnboundedSender<driver::Input>,
 ) -> Result<Engine> {
     let slow = SlowCycles { threshold: Duration::MAX, spans: None };
-    let mut core = Core::new(configuration(start.conf)?, start.seed);
+    let mut core = Core::new(configuration(start.conf, start.bug)?, start.seed);
     core.set_retry_limits(start.limits);
     let engine = Engine {
         cluster: Cluster::new(ClusterOptions::default()),
@@ -417,6 +419,7 @@ fn misread(job: &Job, reply: Reply, bug: Option<Planted>) -> Reply {
         }
         (Reply::Refused(_), Some(Planted::RefusalIsDone)) if bind => Reply::Done,
         (Reply::Conflict(_) | Reply::Passing { .. }, Some(Planted::ConflictIsDone)) if status => Reply::Done,
+        (Reply::Done, Some(Planted::StatusWrittenForEver)) if status => Reply::Conflict(String::new()),
         (reply, _) => reply,
     }
 }

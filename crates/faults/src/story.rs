@@ -21,6 +21,9 @@ pub const ENOUGH: u64 = 200;
 const SPARE_GANGS: usize = 5;
 const SPARE_SINGLE: usize = 9;
 
+/// The share of stories whose nodes are full.
+const CROWDED: f64 = 0.4;
+
 /// All that is given in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Story {
@@ -30,6 +33,8 @@ pub struct Story {
     pub nodes: Vec<u32>,
     /// The most cores that queue `limited` may use.
     pub limit: u32,
+    /// The cores that queue `limited` deserves: for these it reclaims from `default`, which deserves none.
+    pub deserved: u32,
     /// The gangs, by the time of their arrival; then those that are spare.
     pub gangs: Vec<Gang>,
     /// How many of the last gangs arrive one by one, until [`ENOUGH`] has happened.
@@ -178,6 +183,8 @@ pub enum FaultKind {
     NodeRemoved(usize),
     /// The kubelet of a node does not answer: the node is not ready, and no pod on it starts, ends or stops.
     NodeUnready(usize),
+    /// The user cordons a node, and uncordons it when the fault is over.
+    NodeCordoned(usize),
     /// The user closes queue `limited` or `default`, and opens it when the fault is over.
     QueueCloses(&'static str),
     /// The kubelet of a node rejects the pods that are bound to the node.
@@ -254,18 +261,18 @@ impl Story {
     /// The story of a seed.
     pub fn new(seed: u64) -> Self {
         let mut chance = Pcg64::seed_from_u64(seed);
-        let nodes: Vec<u32> = (0..chance.random_range(1..=3)).map(|_| chance.random_range(3..=7)).collect();
         let schedulers = if chance.random_bool(0.25) { 2 } else { 1 };
         let controllers = if chance.random_bool(0.1) { 2 } else { 1 };
-        let mut gangs: Vec<Gang> = (0..chance.random_range(1..=2)).map(|_| Gang::draw(&mut chance)).collect();
-        gangs.sort_by_key(|gang| gang.arrives);
+        let limit = chance.random_range(3..=9);
+        let (nodes, mut gangs) =
+            if chance.random_bool(CROWDED) { crowded(&mut chance) } else { roomy(&mut chance) };
         gangs.extend((0..SPARE_GANGS).map(|_| Gang::draw(&mut chance).smaller()));
         gangs.extend((0..SPARE_SINGLE).map(|_| Gang::draw(&mut chance).single()));
-        let limit = chance.random_range(3..=9);
         let mut story = Self {
             seed,
             nodes,
             limit,
+            deserved: chance.random_range(0..=limit),
             gangs,
             spare: SPARE_GANGS + SPARE_SINGLE,
             schedulers,
@@ -300,6 +307,45 @@ impl Story {
     }
 }
 
+/// Nodes, and gangs that mostly fit.
+fn roomy(chance: &mut impl Rng) -> (Vec<u32>, Vec<Gang>) {
+    let nodes = (0..chance.random_range(1..=3)).map(|_| chance.random_range(3..=7)).collect();
+    (nodes, vec![Gang::draw(chance)])
+}
+
+/// Nodes that a first gang fills for long, and a second gang that may evict its pods: for a higher priority, or for what
+/// its queue deserves.
+fn crowded(chance: &mut impl Rng) -> (Vec<u32>, Vec<Gang>) {
+    let cores = chance.random_range(1..=3);
+    let (count, fit) = if chance.random_bool(0.5) { (1, chance.random_range(2..=3)) } else { (2, 1) };
+    let nodes = (0..count).map(|_| fit * cores + chance.random_range(0..cores)).collect();
+    let size = count * fit as usize;
+    let min = if chance.random_bool(0.7) { 1 } else { chance.random_range(1..=size) };
+    let surplus = size - min;
+    let limited = chance.random_bool(0.2);
+    let first = Gang {
+        arrives: chance.random_range(2 * SECOND..5 * SECOND),
+        size,
+        min,
+        cores,
+        runs: chance.random_range(20 * SECOND..55 * SECOND),
+        high: false,
+        limited,
+        ..Gang::draw(chance)
+    };
+    let size = chance.random_range(1..=2);
+    let second = Gang {
+        arrives: first.arrives + chance.random_range(3 * SECOND..15 * SECOND),
+        size,
+        min: chance.random_range(1..=size.min(surplus.max(1))),
+        cores: chance.random_range(1..=cores),
+        high: true,
+        limited: limited || chance.random_bool(0.3),
+        ..Gang::draw(chance)
+    };
+    (nodes, vec![first.with_own_group(), second.with_own_group()])
+}
+
 /// As in a small cluster, in a large one, or in one with so many waiting gangs that few have a turn.
 fn draw_limits(chance: &mut impl Rng) -> RetryLimits {
     let usual = RetryLimits::default();
@@ -319,6 +365,12 @@ impl Gang {
     /// One pod, and no Job: a run ends soon after enough has happened.
     fn single(self) -> Self {
         Self { maker: Maker::User, size: 1, min: 1, ..self }
+    }
+
+    /// A gang for whose `minMember` there has to be a PodGroup.
+    fn with_own_group(self) -> Self {
+        let maker = if self.maker == Maker::Owner && self.min > 1 { Maker::User } else { self.maker };
+        Self { maker, ..self }
     }
 
     fn draw(chance: &mut impl Rng) -> Self {
@@ -354,7 +406,7 @@ impl Fault {
         let kinds = Watched::of(story.role(process));
         let watched = kinds[chance.random_range(0..kinds.len())];
         let nodes = story.nodes.len();
-        let kind = match chance.random_range(0..20) {
+        let kind = match chance.random_range(0..21) {
             0 | 1 => FaultKind::WatchBreaks(process, watched),
             2 => FaultKind::WatchExpires(process, watched),
             3 => FaultKind::ListExpires(process, watched),
@@ -375,6 +427,7 @@ impl Fault {
             15 => FaultKind::ClockSet(process, chance.random_range(-7200..7200)),
             16 => FaultKind::Reload(chance.random_range(0..2)),
             17 => FaultKind::NodeUnready(chance.random_range(0..nodes)),
+            20 => FaultKind::NodeCordoned(chance.random_range(0..nodes)),
             18 => FaultKind::QueueCloses(if chance.random_bool(0.5) { "limited" } else { "default" }),
             _ => FaultKind::NodeRemoved(chance.random_range(0..nodes)),
         };
@@ -391,7 +444,7 @@ impl fmt::Display for Story {
             (0..self.processes()).map(|process| process_name(self, process)).collect::<Vec<_>>().join(", "),
             self.nodes
         )?;
-        writeln!(f, "queue limited may use {} cores", self.limit)?;
+        writeln!(f, "queue limited may use {} cores and deserves {}", self.limit, self.deserved)?;
         let RetryLimits { all_up_to, per_cycle, evicting_per_cycle, .. } = self.limits;
         writeln!(
             f,
@@ -455,6 +508,7 @@ impl fmt::Display for FaultKind {
             Self::Answers(answer, Share::All) => write!(f, "all requests are {answer}"),
             Self::NodeDies(node) => write!(f, "node-{node} is gone with its pods"),
             Self::NodeRemoved(node) => write!(f, "node-{node} is gone with its pods, for good"),
+            Self::NodeCordoned(node) => write!(f, "node-{node} is cordoned"),
             Self::NodeUnready(node) => write!(f, "node-{node} is not ready, its kubelet does not answer"),
             Self::QueueCloses(queue) => write!(f, "queue {queue} is closed"),
             Self::KubeletRejects(node) => write!(f, "the kubelet of node-{node} rejects pods"),

@@ -2,6 +2,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use phalanx_api::bus::Action;
 use phalanx_api::names::JOB_NAME;
 use phalanx_api::v1beta1::{PodGroup, Queue, QueueState};
 use phalanx_cache::{Change, Guarded, Page, slim};
@@ -322,6 +323,12 @@ fn altered(mut object: Object, bug: Option<Planted>) -> Object {
             let allocatable = &mut Arc::make_mut(node).status.allocatable;
             allocatable.extend(one_more(allocatable));
         }
+        (Object::Job(job), Some(Planted::RestartPodIsRestartTask)) => {
+            let policies = &mut Arc::make_mut(job).spec.policies;
+            let of_pods = policies.iter_mut().filter(|policy| policy.action == Some(Action::RestartPod));
+            of_pods.for_each(|policy| policy.action = Some(Action::RestartTask));
+        }
+        (Object::Node(node), Some(Planted::CordonLost)) => Arc::make_mut(node).spec.unschedulable = false,
         (Object::Node(node), Some(Planted::ReadinessLost)) => set_ready(Arc::make_mut(node), true),
         (Object::Queue(queue), Some(Planted::QueueStateLost)) => {
             Arc::make_mut(queue).status.get_or_insert_default().state = Some(QueueState::Open);

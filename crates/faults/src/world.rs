@@ -191,7 +191,7 @@ impl<'a> World<'a> {
     }
 
     fn set_up(&mut self) {
-        gangs::queues(&mut self.server, self.story.limit);
+        gangs::queues(&mut self.server, self.story.limit, self.story.deserved);
         for (node, cores) in self.story.nodes.iter().enumerate() {
             gangs::node(&mut self.server, node, *cores, true, 0);
         }
@@ -239,6 +239,7 @@ impl<'a> World<'a> {
             if self.now() > ENDLESS {
                 return Ok(Some(Violation::new(self.now(), "pods change without an end")));
             }
+            self.checks.when_still(&self.server, self.last_change, self.now());
             // Campaigns for the lease, more than half of all happenings, change no object that is watched or checked.
             let campaigns = matches!(due.what, Happening::Lease(..));
             self.happen(due.what)?;

@@ -35,15 +35,19 @@ impl Checks {
             return self.find(now, format!("pod {name} is evicted, and no scheduler has decided it"));
         };
         let gang = |index: usize| &self.story.gangs[index];
-        if let Some(by) = preemptors.iter().find(|by| !may_evict(gang(**by), gang(victim))) {
+        let deserved = self.story.deserved;
+        if let Some(by) = preemptors.iter().find(|by| !may_evict(gang(**by), gang(victim), deserved)) {
             let by = gang_name(*by);
-            return self.find(now, format!("pod {name} is evicted for {by}, which has no higher priority"));
+            let problem = format!("pod {name} is evicted for {by}, which has no higher priority or claim");
+            return self.find(now, problem);
         }
         if let Some(by) = preemptors.iter().find(|by| self.needs_no_room(**by, name, server, now)) {
             let by = gang_name(*by);
             return self.find(now, format!("pod {name} is evicted for {by}, which fits without"));
         }
-        if let Some(left) = self.left_of_broken_gang(victim, name, server, now) {
+        // As in Volcano, reclaim may break a gang where the tier of plugin `gang` does not decide.
+        let preempted = preemptors.iter().any(|by| gang(*by).limited == gang(victim).limited);
+        if let Some(left) = self.left_of_broken_gang(victim, name, server, now).filter(|_| preempted) {
             let (of, min) = (gang_name(victim), gang(victim).min);
             let problem =
                 format!("pod {name} is evicted, which leaves {left} of the {min} pods that {of} needs");
@@ -78,9 +82,9 @@ impl Checks {
         lately.any(|(_, gang)| self.serves(*gang, eviction))
     }
 
-    /// The scheduler may not know yet that the node is gone, or unready, for whose room it evicts.
+    /// The scheduler may not know yet that the node is gone, or closed, for whose room it evicts.
     fn node_just_gone(&self, now: Micros) -> bool {
-        self.gone.values().chain(self.unready.values()).any(|at| now - at < SEEN)
+        self.gone.values().chain(self.node_closures.values()).any(|at| now - at < SEEN)
     }
 
     /// How many pods an eviction leaves of a gang, if these are fewer than `minMember`, and nothing but evictions has
@@ -120,7 +124,12 @@ impl Checks {
     }
 }
 
-/// Preemption is for a higher priority in the same queue; a queue reclaims from another one whatever the priority.
-fn may_evict(preemptor: &Gang, victim: &Gang) -> bool {
-    preemptor.limited != victim.limited || (preemptor.high && !victim.high)
+/// Preemption is for a higher priority in the same queue; queue `limited` reclaims what it deserves, whatever the
+/// priority.
+fn may_evict(preemptor: &Gang, victim: &Gang, deserved: u32) -> bool {
+    if preemptor.limited == victim.limited {
+        preemptor.high && !victim.high
+    } else {
+        preemptor.limited && preemptor.cores <= deserved
+    }
 }

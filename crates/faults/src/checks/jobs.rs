@@ -1,28 +1,20 @@
 //! What has to hold of Jobs.
+use std::sync::Arc;
+
 use phalanx_api::batch::{Job, JobPhase, JobStatus};
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase};
+use phalanx_cache::slim;
 
 use super::Checks;
-use crate::gangs::{self, gang_name, gang_of};
-use crate::server::{Object, Server};
-use crate::story::{Answer, FaultKind, MAX_RETRY, Watched};
+use super::starts::is_terminating;
+use crate::gangs::{self, gang_name, gang_of, member};
+use crate::server::{self as group, Object, Server};
+use crate::story::{Answer, FaultKind, MAX_RETRY, Maker, Micros, OnLoss, Watched};
 
 /// Whether a gang is a Job that has come to its end.
 pub(super) fn has_ended(index: usize, server: &Server) -> bool {
     let job = server.jobs.get(&gang_name(index));
     job.and_then(|job| phase(job)).is_some_and(|phase| is_end(&phase))
-}
-
-/// Whether the PodGroup of a gang is not admitted to its queue while an admitted one waits: as in Volcano, what that one
-/// requests counts, though it does not fit.
-pub(super) fn awaits_admission(index: usize, server: &Server) -> bool {
-    let is = |group: &PodGroup, wanted| {
-        let phase = group.status.as_ref().and_then(|status| status.phase.clone());
-        phase.unwrap_or(PodGroupPhase::Pending) == wanted
-    };
-    let mut own = server.groups.iter().filter(|(name, _)| gang_of(name) == Some(index));
-    own.any(|(_, group)| is(group, PodGroupPhase::Pending))
-        && server.groups.values().any(|group| is(group, PodGroupPhase::Inqueue))
 }
 
 fn phase(job: &Job) -> Option<JobPhase> {
@@ -45,6 +37,48 @@ fn is_end(phase: &JobPhase) -> bool {
 }
 
 impl Checks {
+    /// Whether the PodGroup of a gang is not admitted to its queue, which has admitted as much as it may use: as in
+    /// Volcano, what an admitted gang requests counts, though it waits.
+    pub(super) fn awaits_admission(&self, index: usize, server: &Server) -> bool {
+        let gang = &self.story.gangs[index];
+        let mut own = server.groups.iter().filter(|(name, _)| gang_of(name) == Some(index));
+        if !own.any(|(_, group)| group::phase(group.status.as_ref()) == PodGroupPhase::Pending) {
+            return false;
+        }
+        let admitted = |(name, group): (&String, &Arc<PodGroup>)| {
+            let gang = &self.story.gangs[gang_of(name)?];
+            let waits = group::phase(group.status.as_ref()) == PodGroupPhase::Inqueue;
+            waits.then_some((gang.limited, gang.cores * gang.min as u32))
+        };
+        let of_queue =
+            server.groups.iter().filter_map(admitted).filter(|(limited, _)| *limited == gang.limited);
+        let waiting: u32 = of_queue.map(|(_, cores)| cores).sum();
+        let held = self.cores(server, |pod| self.is_limited(pod) == gang.limited);
+        let all = self.all_cores(server);
+        let most = if gang.limited { all.min(self.story.limit) } else { all };
+        waiting + held + gang.cores * gang.min as u32 > most
+    }
+
+    /// The controllers delete a pod: a Job loses its pods when one was lost, and keeps them where that one alone is made
+    /// anew.
+    pub(super) fn discards(&mut self, name: &str, server: &Server, now: Micros) {
+        let Some((index, _)) = member(name) else { return };
+        let Maker::Job(on_loss) = self.story.gangs[index].maker else {
+            return self.find(now, format!("the controllers delete pod {name}, which is of no Job"));
+        };
+        let is_lost = |pod: &slim::Pod| is_terminating(pod) || pod.status.phase.as_deref() == Some("Failed");
+        let mut pods = server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
+        let healthy = match on_loss {
+            OnLoss::RestartPod => server.pods.get(name).is_some_and(|pod| !is_lost(pod)),
+            OnLoss::RestartJob | OnLoss::RestartTask => {
+                self.losses[index] == 0 && !pods.any(|(_, pod)| is_lost(pod))
+            }
+        };
+        if healthy && !has_ended(index, server) {
+            self.find(now, format!("the controllers delete pod {name}, and its Job has lost no pod"));
+        }
+    }
+
     /// What has to hold at any time: a Job has no pod too many.
     pub(super) fn pods_too_many(&self, server: &Server) -> Option<String> {
         let mut counts = vec![0; self.story.gangs.len()];

@@ -3,6 +3,7 @@
 mod clusters;
 mod evictions;
 mod jobs;
+mod preemptors;
 mod starts;
 mod statuses;
 
@@ -14,7 +15,7 @@ use hyper::body::Bytes;
 use phalanx_api::batch::JobStatus;
 use phalanx_cache::slim;
 
-use crate::gangs::{gang_name, gang_of, is_open, is_ready, member, node_name, uses_node};
+use crate::gangs::{gang_name, gang_of, is_open, member, node_name, takes_pods, uses_node};
 use crate::process::Process;
 use crate::scheduler::Decided;
 use crate::server::{Effect, Server};
@@ -28,6 +29,9 @@ const SEEN: Micros = 20 * SECOND;
 const TRIED_AGAIN: Micros = 20 * SECOND;
 /// Within this time a process without faults sees a change and acts on it.
 const NOTICED: Micros = 3 * SECOND;
+
+/// So long before the end of a run, which is a minute after the last change, all is written.
+const WRITTEN: Micros = 30 * SECOND;
 
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,15 +88,19 @@ pub struct Checks {
     last_freed: Micros,
     /// When nodes were deleted.
     gone: BTreeMap<String, Micros>,
-    /// When nodes became unready.
-    unready: BTreeMap<String, Micros>,
+    /// When nodes became unready or were cordoned.
+    node_closures: BTreeMap<String, Micros>,
     /// When queues were closed that are.
     closed: BTreeMap<String, Micros>,
     /// The statuses of Jobs when they were looked at, and the length of their log then.
     job_statuses: BTreeMap<String, JobStatus>,
     looked_at_jobs: usize,
+    /// When a process sent its last write, and to which path.
+    last_write: Option<(Micros, String)>,
     /// The length of the log of pods when gangs were looked at.
     looked: usize,
+    /// When the last change was, when it was looked at whether a gang may evict.
+    looked_when_still: Option<Micros>,
 }
 
 impl Checks {
@@ -116,11 +124,13 @@ impl Checks {
             in_use: 0,
             last_freed: 0,
             gone: BTreeMap::new(),
-            unready: BTreeMap::new(),
+            node_closures: BTreeMap::new(),
             closed: BTreeMap::new(),
             job_statuses: BTreeMap::new(),
             looked_at_jobs: 0,
+            last_write: None,
             looked: 0,
+            looked_when_still: None,
         }
     }
 
@@ -142,6 +152,9 @@ impl Checks {
             let path = request.uri().path();
             self.find(now, format!("process {who} writes {path} without the lease"));
         }
+        if request.method() != Method::GET {
+            self.last_write = Some((now, request.uri().path().to_owned()));
+        }
         if request.uri().path().ends_with("/eviction") {
             let body: serde_json::Value = serde_json::from_slice(request.body()).unwrap_or_default();
             let uid = body["deleteOptions"]["preconditions"]["uid"].as_str();
@@ -158,6 +171,7 @@ impl Checks {
             }
             Effect::Evicted(pod) => self.evicted(pod, server, now),
             Effect::Deleted(pod) => {
+                self.discards(pod, server, now);
                 let uid = server.pods.get(pod).and_then(|pod| pod.metadata.uid.clone());
                 self.discarded.extend(uid.clone());
                 self.eviction_sent.extend(uid.map(|uid| (uid, now)));
@@ -179,7 +193,10 @@ impl Checks {
 
     /// Whether no fault has hidden for a while what happens from a process, or has held up its requests.
     fn is_quiet(&self, now: Micros) -> bool {
-        let hides = |kind: &FaultKind| !matches!(kind, FaultKind::NodeUnready(_) | FaultKind::QueueCloses(_));
+        let hides = |kind: &FaultKind| {
+            use FaultKind::{NodeCordoned, NodeUnready, QueueCloses};
+            !matches!(kind, NodeUnready(_) | NodeCordoned(_) | QueueCloses(_))
+        };
         now - self.quiet_since(now, hides) > SEEN
     }
 
@@ -199,11 +216,11 @@ impl Checks {
         if used > has {
             self.find(now, format!("pod {pod} is bound to {node}, which has {has} cores: {used} are in use"));
         }
-        if self.unready.get(&node).is_some_and(|at| now - at > NOTICED)
-            && !is_ready(server, &node)
+        if self.node_closures.get(&node).is_some_and(|at| now - at > NOTICED)
+            && !takes_pods(server, &node)
             && self.is_quiet(now)
         {
-            self.find(now, format!("pod {pod} is bound to {node}, which is not ready"));
+            self.find(now, format!("pod {pod} is bound to {node}, which takes no pods"));
         }
         if !server.nodes.contains_key(&node) && self.must_be_known(&node, now) {
             self.find(now, format!("pod {pod} is bound to {node}, which was deleted long ago"));
@@ -227,9 +244,9 @@ impl Checks {
         }
     }
 
-    /// A node has become unready. Pods may have been evicted for its room, and those that use it do not go on.
-    pub fn node_unready(&mut self, node: &str, now: Micros) {
-        self.unready.insert(node.to_owned(), now);
+    /// A node has become unready, where pods do not go on, or was cordoned. Pods may have been evicted for its room.
+    pub fn node_closed(&mut self, node: &str, now: Micros) {
+        self.node_closures.insert(node.to_owned(), now);
         self.evictions.clear();
     }
 
@@ -348,15 +365,21 @@ impl Checks {
                 .or_else(|| self.job_is_wrong(gang, server))
                 .or_else(|| statuses::has_joined_nothing(gang, server))
         });
-        let what = gangs.or_else(|| self.queue_is_wrong(server));
+        let what = gangs.or_else(|| self.queue_is_wrong(server)).or_else(|| self.still_writes(now));
         let what = what.or_else(|| clusters::of_leader_differs(processes, server));
         what.map(|what| Violation::new(now, what))
+    }
+
+    /// Nothing is written for ever.
+    fn still_writes(&self, now: Micros) -> Option<String> {
+        let (_, path) = self.last_write.as_ref().filter(|(at, _)| now - at < WRITTEN)?;
+        Some(format!("{path} is written, though no pod and no Job has changed for long"))
     }
 
     /// All pods of a gang request the same, so what fits is a sum over nodes.
     fn waits_though_it_fits(&self, index: usize, server: &Server, now: Micros) -> Option<String> {
         let gang = &self.story.gangs[index];
-        if jobs::has_ended(index, server) || jobs::awaits_admission(index, server) {
+        if jobs::has_ended(index, server) || self.awaits_admission(index, server) {
             return None;
         }
         let pods = || server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
@@ -368,8 +391,7 @@ impl Checks {
         };
         let needed = gang.min.saturating_sub(placed).max(1);
         // As in Volcano, a gang that asks for more than there is is not admitted, also when a part of it has ended.
-        let nodes = (0..self.story.nodes.len()).filter(|node| server.nodes.contains_key(&node_name(*node)));
-        if nodes.map(|node| self.story.nodes[node]).sum::<u32>() < gang.cores * gang.min as u32 {
+        if self.all_cores(server) < gang.cores * gang.min as u32 {
             return None;
         }
         let used = self.used_of_limited(server, now);
@@ -382,11 +404,17 @@ impl Checks {
         })
     }
 
+    /// The cores of all nodes that are there.
+    fn all_cores(&self, server: &Server) -> u32 {
+        let nodes = self.story.nodes.iter().enumerate();
+        nodes.filter(|(node, _)| server.nodes.contains_key(&node_name(*node))).map(|(_, cores)| cores).sum()
+    }
+
     /// How many pods of a gang fit beside what uses the nodes, and stays.
     fn fit(&self, gang: &Gang, server: &Server, stays: impl Fn(&slim::Pod) -> bool) -> usize {
         let free = |(node, cores): (usize, &u32)| {
             let name = node_name(node);
-            let has = if is_ready(server, &name) { *cores } else { 0 };
+            let has = if takes_pods(server, &name) { *cores } else { 0 };
             let used = self.cores(server, |pod| pod.spec.node_name.as_deref() == Some(&name) && stays(pod));
             (has.saturating_sub(used) / gang.cores) as usize
         };

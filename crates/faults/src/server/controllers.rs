@@ -69,7 +69,10 @@ impl Server {
         if options.preconditions.uid != pod.metadata.uid {
             return conflict(OTHER_UID);
         }
-        let (status, body, _) = done(&json!({"kind": "Status"}));
+        // The answer is the pod, which terminates, also where it is gone at once.
+        let mut pod = whole_pod(pod);
+        pod.metadata.deletion_timestamp = Some(Time(wall(self.now)));
+        let (status, body, _) = done(&pod);
         (status, body, Effect::Deleted(name.to_owned()))
     }
 

@@ -35,6 +35,7 @@ impl World<'_> {
             }
             FaultKind::Reload(conf) => self.reload(conf)?,
             FaultKind::NodeUnready(node) => self.set_ready(node, false),
+            FaultKind::NodeCordoned(node) => self.cordon(node, true),
             FaultKind::QueueCloses(queue) => {
                 gangs::command(&mut self.server, "CloseQueue", queue, self.clocks.now());
             }
@@ -65,6 +66,7 @@ impl World<'_> {
                 self.node_returns(node);
             }
             FaultKind::NodeUnready(node) if !self.is_unready(node) => self.set_ready(node, true),
+            FaultKind::NodeCordoned(node) => self.cordon(node, false),
             FaultKind::QueueCloses(queue) => {
                 gangs::command(&mut self.server, "OpenQueue", queue, self.clocks.now());
             }

@@ -9,11 +9,6 @@ use crate::story::{CALM_AFTER, ENOUGH, FaultKind, Maker, Micros, SECOND};
 
 impl World<'_> {
     pub(super) fn gang_arrives(&mut self, index: usize) {
-        // What follows from the gangs that are there counts too.
-        let enough = if self.now() < CALM_AFTER { ENOUGH / 2 } else { ENOUGH };
-        if self.events >= enough {
-            return;
-        }
         let (now, gang) = (self.now(), &self.story.gangs[index]);
         self.tell(|| format!("gang-{index} is created"));
         match gang.maker {
@@ -33,7 +28,9 @@ impl World<'_> {
         let index = if calm { index.max(self.story.first_single()) } else { index };
         let waits = calm && self.server.pods.values().any(|pod| gangs::uses_node(pod));
         let Some(gang) = self.story.gangs.get(index) else { return };
-        if !waits && gang.size > 0 {
+        // What follows from the gangs that are there counts too.
+        let enough = if calm { ENOUGH } else { ENOUGH / 3 };
+        if !waits && gang.size > 0 && self.events < enough {
             self.gang_arrives(index);
         }
         self.plan(self.now() + BETWEEN_SPARE, Happening::Spare(if waits { index } else { index + 1 }));
@@ -171,7 +168,16 @@ impl World<'_> {
         let name = gangs::node_name(node);
         self.server.update_node(&name, |node| gangs::set_ready(node, ready));
         if !ready {
-            self.checks.node_unready(&name, self.clocks.now());
+            self.checks.node_closed(&name, self.clocks.now());
+        }
+    }
+
+    /// The user cordons a node, or uncordons it.
+    pub(super) fn cordon(&mut self, node: usize, cordoned: bool) {
+        let name = gangs::node_name(node);
+        self.server.update_node(&name, |node| node.spec.unschedulable = cordoned);
+        if cordoned {
+            self.checks.node_closed(&name, self.clocks.now());
         }
     }
 
