@@ -80,14 +80,23 @@ impl Cluster {
         match known {
             Some(task) if self.belongs(task, info) => self.update_task(task, info, class),
             Some(task) => {
+                let written = self.written_of_moved(task, info);
                 // Removing the last task of the class would remove the class.
                 self.classes[class].refs += 1;
                 self.remove_task(task);
                 self.classes[class].refs -= 1;
-                self.insert_task(info, class)
+                self.insert_task(info, class, written)
             }
-            None => self.insert_task(info, class),
+            None => self.insert_task(info, class, as_read(info)),
         }
+    }
+
+    /// What is written on the object of a pod that moves to another job: as decided, since the object may be older.
+    fn written_of_moved(&self, task: TaskId, info: &PodInfo) -> PodWritten {
+        if self.others.standby {
+            return as_read(info);
+        }
+        PodWritten { queue_gate: QueueGate::None, ..self.tasks[task].written.clone() }
     }
 
     /// Whether a task is still of the job and role that its pod names. A task that is being bound stays in its job, and
@@ -111,12 +120,13 @@ impl Cluster {
         same_job || task.status == Status::Binding || is_older
     }
 
-    fn insert_task(&mut self, info: &PodInfo, class: ClassId) -> bool {
+    fn insert_task(&mut self, info: &PodInfo, class: ClassId, written: PodWritten) -> bool {
         let job = self.job_for(info);
         self.forget_denial(job);
         let role = job.map_or(0, |job| self.jobs[job].role_of_pod(&info.role));
         let job_slot = job.map_or(0, |job| self.jobs[job].tasks.len() as u32);
         let burst = self.burst(info, class);
+        let nominated = written.nominated.is_some();
         let task = self.tasks.insert(Task {
             pod: Arc::clone(&info.pod),
             job,
@@ -132,11 +142,7 @@ impl Cluster {
             gated: info.gated,
             evicting: None,
             refused: Refused::No,
-            written: PodWritten {
-                nominated: info.life.nominated.clone(),
-                message: info.life.unscheduled_message.clone(),
-                queue_gate: QueueGate::None,
-            },
+            written,
             details: details(info),
             burst,
             measured: false,
@@ -145,7 +151,7 @@ impl Cluster {
         });
         self.classes[class].refs += 1;
         self.ids.tasks.insert(info.pod.uid.clone(), task);
-        if info.life.nominated.is_some() && !self.others.standby {
+        if nominated && !self.others.standby {
             self.since_last_cycle.nominated.push(task);
         }
         self.link_claims(task, info.claims.as_ref());
@@ -375,6 +381,15 @@ impl Cluster {
         let limits = self.limits_of_pod(&info.requests);
         let request = &self.classes[class].request;
         MEASURED.map(|dim| (limits.get(dim) - request.get(dim)).max(0))
+    }
+}
+
+/// What the object says that the scheduler writes, but for the gate, which is looked at apart.
+fn as_read(info: &PodInfo) -> PodWritten {
+    PodWritten {
+        nominated: info.life.nominated.clone(),
+        message: info.life.unscheduled_message.clone(),
+        queue_gate: QueueGate::None,
     }
 }
 

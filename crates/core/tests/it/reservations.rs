@@ -84,6 +84,21 @@ fn nominations_to_a_deleted_node_are_removed() {
     assert_eq!(test.cycle().bound_of("g"), 3);
 }
 
+/// The controllers put a pod into a PodGroup that they made; the pod is read before its nomination is on it.
+#[test]
+fn a_pod_that_joins_a_pod_group_keeps_its_nomination() {
+    let mut test = leaving_four();
+    test.add(pod("late", "cpu=1"));
+    assert_eq!(test.cycle().nominated["late"].as_deref(), Some("n0"));
+    test.add(group("g", 1)).change("late", |pod| {
+        pod.group = Some("g".into());
+        pod.life.nominated = None;
+    });
+    assert!(test.cycle().nominated.is_empty(), "it is nominated still");
+    test.add(Event::NodeGone("n0".into()));
+    assert_eq!(test.cycle().nominated["late"], None);
+}
+
 #[test]
 fn a_nominated_pod_binds_to_another_node_that_is_idle_now() {
     let mut test = leaving_four();
