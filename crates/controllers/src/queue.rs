@@ -38,7 +38,9 @@ pub fn reconcile(seen: &Observed<'_>) -> Outcome {
         outcome.changes.push(Change::Replace(Object::Queue(Box::new(queue))));
         return outcome;
     }
-    let state = match commands(seen, &mut outcome) {
+    let commanded = commands(seen, &mut outcome);
+    let is_commanded = commanded.is_some();
+    let state = match commanded {
         Some(state) => state,
         None => match by_parent(seen) {
             ByParent::Mark(value) => {
@@ -51,8 +53,10 @@ pub fn reconcile(seen: &Observed<'_>) -> Outcome {
         },
     };
     let status = counted(seen, state);
-    if Some(&status) != seen.queue.status.as_ref() {
-        let urgent = Some(&status.state) != seen.queue.status.as_ref().map(|status| &status.state);
+    // What was observed may be older than a write that was not answered: a commanded state is written in any case.
+    if is_commanded || Some(&status) != seen.queue.status.as_ref() {
+        let urgent =
+            is_commanded || Some(&status.state) != seen.queue.status.as_ref().map(|status| &status.state);
         let object = Object::Queue(Box::new(Queue { status: Some(status), ..seen.queue.clone() }));
         // The state is the commit of a Command: it is written before the Command is deleted.
         outcome.changes.insert(0, Change::Status { object, urgent });
@@ -95,8 +99,8 @@ fn commands(seen: &Observed<'_>, outcome: &mut Outcome) -> Option<QueueState> {
             Action::CloseQueue if is_root(seen) => {
                 outcome.changes.push(note(seen, "not closed: root cannot be closed".to_owned()));
             }
-            Action::CloseQueue if !is_closed(&now) => wanted = Some(closing(seen)),
-            Action::CloseQueue => {}
+            Action::CloseQueue if now == QueueState::Closed => wanted = Some(now),
+            Action::CloseQueue => wanted = Some(closing(seen)),
             action => outcome.changes.push(note(seen, format!("{action} has no effect on a queue"))),
         }
         outcome.changes.push(Change::Delete(Target::of(Kind::Command, &command.metadata)));

@@ -61,8 +61,9 @@ impl Tree {
             match change {
                 Change::Replace(Object::Queue(queue))
                 | Change::Status { object: Object::Queue(queue), .. } => {
-                    self.queues.insert(name.to_owned(), *queue);
-                    return true; // The controller is killed after any write.
+                    if self.queues.insert(name.to_owned(), (*queue).clone()).as_ref() != Some(&*queue) {
+                        return true; // The controller is killed after any write that changes something.
+                    }
                 }
                 Change::Delete(target) => {
                     assert_eq!(target.kind, Kind::Command);
@@ -100,6 +101,25 @@ fn a_queue_closes_when_its_last_group_is_gone() {
     tree.command("a", "OpenQueue");
     assert_eq!(tree.state("a"), QueueState::Open);
     assert!(tree.commands.is_empty() && tree.notes.is_empty(), "{:?}", tree.notes);
+}
+
+/// The state that the controller knows may be older than a write whose answer was lost.
+#[test]
+fn a_commanded_state_is_written_also_where_the_queue_seems_to_have_it() {
+    let mut tree = Tree::new(&[("a", "root")]);
+    for (action, state) in [("OpenQueue", QueueState::Open), ("CloseQueue", QueueState::Closed)] {
+        tree.command("a", action);
+        let command = format!("metadata: {{name: again, uid: c}}\naction: {action}");
+        let commands: [Command; 1] = [serde_yaml::from_str(&command).unwrap()];
+        let (queue, parent) = (&tree.queues["a"], tree.queues.get("root"));
+        let changes = reconcile(&Observed { queue, parent, groups: &[], commands: &commands }).changes;
+        let [Change::Status { object: Object::Queue(written), urgent: true }, Change::Delete(_)] =
+            changes.as_slice()
+        else {
+            panic!("{action}: {changes:?}")
+        };
+        assert_eq!(written.status.as_ref().unwrap().state, Some(state));
+    }
 }
 
 /// Queue b is a child of a, and c of b; d is another child of a that was closed before.

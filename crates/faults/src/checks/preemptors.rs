@@ -51,7 +51,7 @@ impl Checks {
         } else if gang.limited
             && self.reclaims(now)
             && held + cores <= self.story.deserved
-            && self.has_room(cores, server, self.of_default(server))
+            && self.has_room(cores, server, self.reclaimable(server))
         {
             "reclaim"
         } else {
@@ -86,21 +86,25 @@ impl Checks {
             != Some(1)
     }
 
-    /// The pods that a gang of high priority may preempt: each gang keeps `minMember`.
-    fn preemptable<'s>(&self, preemptor: &Gang, server: &'s Server) -> Pods<'s> {
-        let mut pods = Pods::new();
-        for (index, gang) in self.story.gangs.iter().enumerate() {
-            if gang.limited == preemptor.limited && !gang.high {
-                let running: Pods<'_> = running(server, |of| of == index).collect();
-                pods.extend(running.into_iter().skip(self.min_of(index)));
-            }
-        }
-        pods
+    /// The pods above `minMember` of the gangs that are wanted.
+    fn surplus<'s>(&self, server: &'s Server, wanted: impl Fn(&Gang) -> bool) -> Pods<'s> {
+        let gangs = self.story.gangs.iter().enumerate().filter(|(_, gang)| wanted(gang));
+        gangs.flat_map(|(index, _)| running(server, move |of| of == index).skip(self.min_of(index))).collect()
     }
 
-    /// The pods of queue `default`, which deserves nothing: another queue may reclaim their room.
-    fn of_default<'s>(&self, server: &'s Server) -> Pods<'s> {
-        running(server, |gang| !self.story.gangs[gang].limited).collect()
+    /// The pods that a gang of high priority may preempt: each gang keeps `minMember`.
+    fn preemptable<'s>(&self, preemptor: &Gang, server: &'s Server) -> Pods<'s> {
+        self.surplus(server, |gang| gang.limited == preemptor.limited && !gang.high)
+    }
+
+    /// The pods that queue `limited` may reclaim from `default`, which deserves nothing: as in Volcano the first tier
+    /// that leaves a victim decides, and that of plugin `gang` leaves surplus, if there is any.
+    fn reclaimable<'s>(&self, server: &'s Server) -> Pods<'s> {
+        let surplus = self.surplus(server, |gang| !gang.limited);
+        if surplus.is_empty() {
+            return running(server, |gang| !self.story.gangs[gang].limited).collect();
+        }
+        surplus
     }
 
     /// Whether some node has room for so many cores once these pods are gone.
