@@ -69,6 +69,8 @@ planted! {
     StatusFrozen,
     /// A deletion of a pod is not told to the Cluster.
     PodDeletionLost,
+    /// A deletion of a PodGroup is not told to the Cluster.
+    PodGroupDeletionLost,
     /// A deletion of a node is not told to the Cluster.
     NodeDeletionLost,
     /// A relist does not take out what is gone.

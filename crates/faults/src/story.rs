@@ -191,6 +191,8 @@ pub enum FaultKind {
     KubeletRejects(usize),
     /// A pod of a gang is deleted.
     PodDeleted(usize, usize),
+    /// The user deletes a gang: its Job or owner, or its PodGroup and pods.
+    GangDeleted(usize),
     /// A process is killed, and started again: at once for 0, else with this request that it sends.
     Crash(usize, usize),
     /// A process is stopped, and goes on.
@@ -406,7 +408,7 @@ impl Fault {
         let kinds = Watched::of(story.role(process));
         let watched = kinds[chance.random_range(0..kinds.len())];
         let nodes = story.nodes.len();
-        let kind = match chance.random_range(0..21) {
+        let kind = match chance.random_range(0..22) {
             0 | 1 => FaultKind::WatchBreaks(process, watched),
             2 => FaultKind::WatchExpires(process, watched),
             3 => FaultKind::ListExpires(process, watched),
@@ -428,6 +430,7 @@ impl Fault {
             16 => FaultKind::Reload(chance.random_range(0..2)),
             17 => FaultKind::NodeUnready(chance.random_range(0..nodes)),
             20 => FaultKind::NodeCordoned(chance.random_range(0..nodes)),
+            21 => FaultKind::GangDeleted(chance.random_range(0..story.first_spare())),
             18 => FaultKind::QueueCloses(if chance.random_bool(0.5) { "limited" } else { "default" }),
             _ => FaultKind::NodeRemoved(chance.random_range(0..nodes)),
         };
@@ -484,7 +487,8 @@ impl fmt::Display for Story {
 impl FaultKind {
     /// Whether it goes on for a time; others happen at once, or for good.
     pub fn ends(&self) -> bool {
-        !matches!(self, Self::NodeRemoved(_) | Self::PodDeleted(..) | Self::ClockSet(..) | Self::Reload(_))
+        use FaultKind::{ClockSet, GangDeleted, NodeRemoved, PodDeleted, Reload};
+        !matches!(self, NodeRemoved(_) | PodDeleted(..) | GangDeleted(_) | ClockSet(..) | Reload(_))
     }
 }
 
@@ -512,6 +516,7 @@ impl fmt::Display for FaultKind {
             Self::NodeUnready(node) => write!(f, "node-{node} is not ready, its kubelet does not answer"),
             Self::QueueCloses(queue) => write!(f, "queue {queue} is closed"),
             Self::KubeletRejects(node) => write!(f, "the kubelet of node-{node} rejects pods"),
+            Self::GangDeleted(gang) => write!(f, "the user deletes gang-{gang}"),
             Self::PodDeleted(gang, pod) => write!(f, "pod {pod} of gang-{gang} is deleted"),
             Self::Crash(who, 0) => write!(f, "process {who} is killed"),
             Self::Crash(who, request) => {

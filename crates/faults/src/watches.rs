@@ -145,6 +145,7 @@ impl Watches {
         match altered(object, self.bug_of_reader()) {
             Object::Pod(_) if gone && self.bug == Some(Planted::PodDeletionLost) => Ok(()),
             Object::Node(_) if gone && self.bug == Some(Planted::NodeDeletionLost) => Ok(()),
+            Object::PodGroup(_) if gone && self.bug == Some(Planted::PodGroupDeletionLost) => Ok(()),
             object => self.reader.change(object, gone),
         }
     }

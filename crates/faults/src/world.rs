@@ -32,6 +32,8 @@ const STILL: Micros = 60 * SECOND;
 const ENDLESS: Micros = 900 * SECOND;
 /// When a late request is carried out at the latest: its client waits for the answer still.
 const LATEST: Micros = 14 * SECOND;
+/// Until when garbage is collected: the controllers have seen each deletion by then.
+const COLLECTED: Micros = CALM_AFTER + 40 * SECOND;
 /// When the first spare gang may arrive, and the time from one to the next.
 const SPARE_FROM: Micros = 25 * SECOND;
 const BETWEEN_SPARE: Micros = 7 * SECOND;
@@ -55,6 +57,8 @@ enum Happening {
     Finishes(String, String),
     /// The pod with this name and UID is gone.
     Removed(String, String),
+    /// What is left of a deleted gang is collected.
+    Collect(usize),
     /// A request of a process arrives at the API server.
     Request(usize, usize, Box<Outgoing>),
     /// A request that arrived seconds ago is carried out.
@@ -278,7 +282,7 @@ impl<'a> World<'a> {
             self.plan(answers, what);
             return Ok(());
         }
-        if !matches!(what, Happening::Lease(..) | Happening::Spare(_)) {
+        if !matches!(what, Happening::Lease(..) | Happening::Spare(_) | Happening::Collect(_)) {
             self.events += 1;
         }
         match what {
@@ -290,6 +294,7 @@ impl<'a> World<'a> {
             Happening::Starts(pod, uid) => self.starts(&pod, &uid),
             Happening::Finishes(pod, uid) => self.finishes(&pod, &uid),
             Happening::Removed(pod, uid) => self.removed(&pod, &uid),
+            Happening::Collect(gang) => self.collect(gang),
             Happening::Request(who, life, outgoing) => self.request(who, life, *outgoing)?,
             Happening::LateRequest(who, life, outgoing) => self.late_request(who, life, *outgoing)?,
             Happening::Answer(who, _, answer) => {

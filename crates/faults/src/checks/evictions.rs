@@ -54,7 +54,7 @@ impl Checks {
             return self.find(now, problem);
         }
         let eviction = Eviction { at: now, victim, preemptors };
-        if !self.just_bound(&eviction, now) && !self.node_just_gone(now) {
+        if !self.just_bound(&eviction, now) && !self.just_gone(now) {
             self.evictions.push(eviction);
         }
     }
@@ -82,8 +82,9 @@ impl Checks {
         lately.any(|(_, gang)| self.serves(*gang, eviction))
     }
 
-    /// The scheduler may not know yet that the node is gone, or closed, for whose room it evicts.
-    fn node_just_gone(&self, now: Micros) -> bool {
+    /// The scheduler may not know yet that the node is gone, or closed, for whose room it evicts, or that the preemptor
+    /// is gone.
+    fn just_gone(&self, now: Micros) -> bool {
         self.gone.values().chain(self.node_closures.values()).any(|at| now - at < SEEN)
     }
 

@@ -86,7 +86,7 @@ pub struct Checks {
     /// Cores in use when gangs were looked at, and when they became less.
     in_use: u32,
     last_freed: Micros,
-    /// When nodes were deleted.
+    /// When nodes and gangs were deleted.
     gone: BTreeMap<String, Micros>,
     /// When nodes became unready or were cordoned.
     node_closures: BTreeMap<String, Micros>,
@@ -250,6 +250,13 @@ impl Checks {
         self.evictions.clear();
     }
 
+    /// The user deletes a gang: pods may have been evicted for it.
+    pub fn gang_deleted(&mut self, gang: usize, now: Micros) {
+        self.gone.insert(gang_name(gang), now);
+        self.below.remove(&gang);
+        self.evictions.clear();
+    }
+
     fn must_be_known(&self, node: &str, now: Micros) -> bool {
         self.gone.get(node).is_some_and(|at| now.saturating_sub(CALM_AFTER.max(*at)) > SEEN)
     }
@@ -260,11 +267,11 @@ impl Checks {
         using.filter_map(|(name, _)| Some(self.story.gangs[member(name)?.0].cores)).sum()
     }
 
-    /// As in Volcano, a pod that is being evicted holds its node and not its queue.
+    /// As in Volcano, a pod that terminates, or is being evicted, holds its node and not its queue.
     fn used_of_limited(&self, server: &Server, now: Micros) -> u32 {
         let is_leaving = |pod: &slim::Pod| {
             let sent = self.eviction_sent.get(pod.metadata.uid.as_deref().unwrap_or_default());
-            sent.is_some_and(|at| pod.metadata.deletion_timestamp.is_some() || now - at < TRIED_AGAIN)
+            starts::is_terminating(pod) || sent.is_some_and(|at| now - at < TRIED_AGAIN)
         };
         self.cores(server, |pod| self.is_limited(pod) && !is_leaving(pod))
     }

@@ -33,7 +33,7 @@ impl Server {
             (&Method::PATCH, ["api", "v1", "namespaces", _, "pods", name]) => self.join(name, read(body)?),
             (&Method::POST, [.., "podgroups"]) => self.create_group(read(body)?),
             (&Method::PUT, [.., "podgroups", name]) => self.replace_group(name, read(body)?),
-            (&Method::DELETE, [.., "podgroups", name]) => self.delete_group(name, &read(body)?),
+            (&Method::DELETE, [.., "podgroups", name]) => self.delete_one_group(name, &read(body)?),
             (&Method::DELETE, [.., "commands", name]) => self.delete_command(name, &read(body)?),
             (&Method::GET, [.., "jobs", name]) => self.read_job(name),
             (&Method::PUT, [.., "jobs", name, "status"]) => self.write_job(name, read(body)?),
@@ -109,14 +109,12 @@ impl Server {
         done(&*self.groups[name])
     }
 
-    fn delete_group(&mut self, name: &str, options: &DeleteOptions) -> Answered {
+    fn delete_one_group(&mut self, name: &str, options: &DeleteOptions) -> Answered {
         let Some(group) = self.groups.get(name) else { return missing(name) };
         if options.preconditions.uid != group.metadata.uid {
             return conflict(OTHER_UID);
         }
-        if let Some(group) = self.groups.remove(name) {
-            self.gone(Object::PodGroup(group));
-        }
+        self.delete_group(name);
         done(&json!({"kind": "Status"}))
     }
 

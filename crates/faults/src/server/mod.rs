@@ -173,6 +173,20 @@ impl Server {
         }
     }
 
+    /// Deletes a PodGroup.
+    pub fn delete_group(&mut self, name: &str) {
+        if let Some(group) = self.groups.remove(name) {
+            self.gone(Object::PodGroup(group));
+        }
+    }
+
+    /// Deletes a Job.
+    pub fn delete_job(&mut self, name: &str) {
+        if let Some(job) = self.jobs.remove(name) {
+            self.gone(Object::Job(job));
+        }
+    }
+
     /// Deletes a node.
     pub fn delete_node(&mut self, name: &str) {
         if let Some(node) = self.nodes.remove(name) {

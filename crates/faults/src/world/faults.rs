@@ -21,6 +21,7 @@ impl World<'_> {
             FaultKind::PodDeleted(gang, pod) => {
                 self.remove_now(&gangs::pod_name(gang, pod, self.story.gangs[gang].maker));
             }
+            FaultKind::GangDeleted(gang) => self.delete_gang(gang),
             FaultKind::Crash(who, 0) => self.kill(who),
             FaultKind::Crash(who, request) => {
                 if let Some(process) = &mut self.processes[who] {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use phalanx_cache::slim;
 
-use super::{BETWEEN_SPARE, Happening, World};
+use super::{BETWEEN_SPARE, COLLECTED, Happening, World};
 use crate::gangs::{self, has_ended, member};
 use crate::story::{CALM_AFTER, ENOUGH, FaultKind, Maker, Micros, SECOND};
 
@@ -107,7 +107,7 @@ impl World<'_> {
     pub(super) fn evicted(&mut self, name: &str) {
         let Some(pod) = self.server.pods.get(name) else { return };
         let (uid, runs) = (pod.metadata.uid.clone().unwrap_or_default(), gangs::uses_node(pod));
-        self.tell(|| format!("pod {name} is evicted"));
+        self.tell(|| format!("pod {name} is to stop"));
         if !runs {
             return self.removed(name, &uid);
         }
@@ -132,6 +132,37 @@ impl World<'_> {
             && matches!(self.story.gangs[gang].maker, Maker::User | Maker::Owner)
         {
             self.plan_in(SECOND / 2..3 * SECOND, Happening::PodArrives(gang, number));
+        }
+    }
+
+    /// The user deletes a gang that is there, and makes no more pods of it.
+    pub(super) fn delete_gang(&mut self, gang: usize) {
+        let is_there = self.server.jobs.contains_key(&gangs::gang_name(gang))
+            || self
+                .server
+                .pods
+                .keys()
+                .chain(self.server.groups.keys())
+                .any(|name| gangs::gang_of(name) == Some(gang));
+        if is_there {
+            self.finished[gang].fill(true);
+            self.server.delete_job(&gangs::gang_name(gang));
+            let now = self.now();
+            self.checks.gang_deleted(gang, now);
+            self.collect(gang);
+        }
+    }
+
+    /// What is left of a deleted gang goes, also what controllers make that have not seen the deletion.
+    pub(super) fn collect(&mut self, gang: usize) {
+        let of_gang = |name: &&String| gangs::gang_of(name) == Some(gang);
+        let groups: Vec<String> = self.server.groups.keys().filter(of_gang).cloned().collect();
+        groups.iter().for_each(|name| self.server.delete_group(name));
+        let pods = self.server.pods.iter().filter(|(_, pod)| pod.metadata.deletion_timestamp.is_none());
+        let pods: Vec<String> = pods.map(|(name, _)| name).filter(of_gang).cloned().collect();
+        pods.iter().for_each(|name| self.evicted(name));
+        if self.now() < COLLECTED {
+            self.plan_in(5 * SECOND..10 * SECOND, Happening::Collect(gang));
         }
     }
 
