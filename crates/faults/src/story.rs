@@ -22,7 +22,7 @@ const SPARE_GANGS: usize = 5;
 const SPARE_SINGLE: usize = 9;
 
 /// The share of stories whose nodes are full.
-const CROWDED: f64 = 0.4;
+const CROWDED: f64 = 0.35;
 
 /// All that is given in a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -386,7 +386,7 @@ impl Gang {
         };
         Self {
             maker,
-            arrives: chance.random_range(0..45 * SECOND),
+            arrives: chance.random_range(0..25 * SECOND),
             size,
             min: match maker {
                 Maker::Owner => 1,
@@ -402,7 +402,7 @@ impl Gang {
 
 impl Fault {
     fn draw(chance: &mut impl Rng, story: &Story) -> Self {
-        let at = chance.random_range(0..50 * SECOND);
+        let at = chance.random_range(0..40 * SECOND);
         let lasts = chance.random_range(SECOND / 10..(CALM_AFTER - at).min(20 * SECOND));
         let process = chance.random_range(0..story.processes());
         let kinds = Watched::of(story.role(process));
