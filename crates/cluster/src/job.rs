@@ -13,6 +13,7 @@ use crate::event::{
     ControllerRef, GroupRef, GroupStatus, Key, NetworkTopology, Phase, Resources, SubGroupPolicy, Time,
 };
 use crate::id::{JobId, QueueId, TaskId};
+use crate::written::Written;
 
 /// The object of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,9 +69,7 @@ pub struct GroupObject {
     /// The version that was read last.
     pub version: Arc<str>,
     /// The status as last read or decided.
-    pub written: GroupStatus,
-    /// The status that `written` replaced and that may still be read once more.
-    pub replaced: Option<GroupStatus>,
+    pub written: Written<GroupStatus>,
     /// Why a field cannot be honoured.
     pub invalid: Option<Arc<str>>,
     /// The controller of the PodGroup.

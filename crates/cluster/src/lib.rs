@@ -53,6 +53,7 @@ mod tree;
 mod unoffered;
 mod usage;
 mod volumes;
+mod written;
 
 pub use apply::rendered;
 pub use changed::{Changed, JobChange};
@@ -83,6 +84,7 @@ pub use terms::{Carried, Held, SpreadTerm, Tally, TermChange, Terms};
 pub use tree::{Part, ROOT, Sums};
 pub use usage::{Newcomers, Usage};
 pub use volumes::{ClaimDemand, Got, Problem, Pvc, Volumes, Want, reaches, solve};
+pub use written::Written;
 
 pub(crate) use class::ClassKey;
 pub(crate) use log::Log;

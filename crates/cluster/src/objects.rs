@@ -161,7 +161,7 @@ impl Cluster {
             min_resources: self.min_resources(job),
             priority_class: job.priority_class.clone(),
             preemptable: job.preemptable,
-            status: job.object.written.clone(),
+            status: (*job.object.written).clone(),
             annotations: job.annotations.clone(),
             made_for_pods: false,
             controller: job.object.controller.clone(),

@@ -7,6 +7,7 @@ use super::tree::{ROOT, Sums};
 use crate::annotation::Annotations;
 use crate::event::{Dequeue, NodeGroups, QueueState, Time};
 use crate::id::QueueId;
+use crate::written::Written;
 
 /// A queue.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,32 +64,9 @@ pub struct QueueObject {
     /// The last event: why its jobs wait, or what is odd about its quotas.
     pub told: Option<Arc<str>>,
     /// `status.allocated` as last read or decided.
-    pub written: Vec<(Arc<str>, String)>,
-    /// What `written` replaced and what may still be read once more.
-    pub replaced: Option<Vec<(Arc<str>, String)>>,
+    pub written: Written<Vec<(Arc<str>, String)>>,
     /// What `written` was last compared with.
     pub rendered: Rendered,
-}
-
-impl QueueObject {
-    /// `status.allocated` is to be this.
-    pub fn write(&mut self, allocated: Vec<(Arc<str>, String)>) {
-        self.replaced = Some(std::mem::replace(&mut self.written, allocated));
-    }
-
-    /// Takes in `status.allocated` as read. Returns whether it is neither what was written nor what stood there before:
-    /// then somebody else wrote it, or a write of an earlier leader came late.
-    pub(crate) fn read(&mut self, allocated: Vec<(Arc<str>, String)>) -> bool {
-        if self.replaced.as_ref() == Some(&allocated) {
-            return false;
-        }
-        self.replaced = None;
-        let rewritten = self.written != allocated;
-        if rewritten {
-            (self.written, self.rendered) = (allocated, Rendered::default());
-        }
-        rewritten
-    }
 }
 
 /// Where a queue is in the tree of queues.

@@ -162,7 +162,7 @@ fn update_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, clock: 
     let job = &mut cluster.jobs[id];
     let conditions = change.make(&job.object.written.conditions, clock);
     let status = GroupStatus { conditions, ..counts(job) };
-    job.object.replaced = Some(std::mem::replace(&mut job.object.written, status.clone()));
+    job.object.written.decide(status.clone());
     let version = job.object.version.clone();
     decisions.push(Decision::PodGroupStatus { group, uid, version, status });
 }
@@ -423,8 +423,8 @@ fn write_allocated(session: &mut Session<'_>, id: QueueId) {
     let allocated = session.cluster.render_allocated(id, &given);
     let queue = &mut session.cluster.queues[id];
     queue.object.rendered = Rendered::new(&queue.subtree.allocated, given);
-    if queue.object.written != allocated {
-        queue.object.write(allocated.clone());
+    if *queue.object.written != allocated {
+        queue.object.written.decide(allocated.clone());
         session.decisions.push(Decision::QueueStatus { queue: queue.name.clone(), allocated });
     }
 }

@@ -6,7 +6,7 @@ use phalanx_resource::Amounts;
 use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
 use crate::id::{JobId, TaskId};
 use crate::priorities::Follower;
-use crate::{Cluster, GangMinimum, Job, JobKind};
+use crate::{Cluster, GangMinimum, Job, JobKind, Written};
 
 /// What a PodGroup asks for, in the Cluster's terms.
 struct GroupSpec<'a> {
@@ -78,10 +78,14 @@ impl Cluster {
         // Of another UID, it is another object: what was known of the one before says nothing about it.
         let first = !job.object.exists || job.object.uid != info.uid;
         let changed = first || !self.is_spec(job, &info, &asks);
-        // If it is no echo of what we wrote, nor of what stood there before, somebody else wrote it.
-        let rewritten =
-            job.object.replaced.as_ref() != Some(&info.status) && job.object.written != info.status;
-        if changed || rewritten || self.others.standby {
+        let anew = first || self.others.standby;
+        let phase = info.status.phase;
+        let written = &mut self.jobs[id].object.written;
+        let rewritten = !anew && written.read(info.status.clone());
+        if anew {
+            written.begin(info.status);
+        }
+        if changed || rewritten || anew {
             self.job_changed(id);
         }
         if changed {
@@ -113,13 +117,8 @@ impl Cluster {
         if changed {
             job.set_minimums(&info.min_task_member);
         }
-        if first || self.others.standby {
-            job.phase = info.status.phase;
-            job.object.written = info.status;
-            job.object.replaced = None;
-        } else if job.object.replaced.as_ref() != Some(&info.status) {
-            job.object.written = info.status;
-            job.object.replaced = None;
+        if anew {
+            job.phase = phase;
         }
         self.note_asking(id, asks_devices);
         self.note_running(id);
@@ -164,8 +163,7 @@ impl Cluster {
         let job = &mut self.jobs[id];
         job.object.exists = false;
         job.phase = Phase::Pending;
-        job.object.written = crate::event::GroupStatus::default();
-        job.object.replaced = None;
+        job.object.written = Written::default();
         self.follow_priorities_of_pods(id);
         self.mark_pending(id);
         self.drop_unused_job(id);

@@ -59,7 +59,7 @@ impl Cluster {
         self.set_parent(id, Some(&parent).filter(|_| *info.name != *ROOT));
         let queue = &mut self.queues[id];
         if !queue.object.exists || self.others.standby {
-            (queue.object.written, queue.object.replaced) = (written.clone(), None);
+            queue.object.written.begin(written.clone());
             queue.object.told = None;
             self.recheck_queues();
         }
@@ -87,7 +87,12 @@ impl Cluster {
         if self.queues[id].group_limits != before.group_limits {
             self.recount_groups();
         }
-        self.queues[id].object.read(written) || changed
+        let object = &mut self.queues[id].object;
+        let rewritten = object.written.read(written);
+        if rewritten {
+            object.rendered = Rendered::default();
+        }
+        rewritten || changed
     }
 
     pub(super) fn remove_queue(&mut self, name: &str) -> bool {
