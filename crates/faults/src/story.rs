@@ -14,7 +14,7 @@ pub const SECOND: Micros = 1_000_000;
 /// Faults begin and end before this time.
 pub const CALM_AFTER: Micros = 60 * SECOND;
 
-/// So much happens in each run, campaigns for the lease apart: no gang arrives after that.
+/// So much happens in each run, campaigns for the lease apart: no spare gang arrives after that.
 pub const ENOUGH: u64 = 200;
 
 /// How many gangs are spare: those that may arrive while there are faults, and those of a single pod, which arrive after.
@@ -330,7 +330,7 @@ fn crowded(chance: &mut impl Rng) -> (Vec<u32>, Vec<Gang>) {
         size,
         min,
         cores,
-        runs: chance.random_range(20 * SECOND..55 * SECOND),
+        runs: chance.random_range(20 * SECOND..120 * SECOND),
         high: false,
         limited,
         ..Gang::draw(chance)
@@ -429,10 +429,16 @@ impl Fault {
             15 => FaultKind::ClockSet(process, chance.random_range(-7200..7200)),
             16 => FaultKind::Reload(chance.random_range(0..2)),
             17 => FaultKind::NodeUnready(chance.random_range(0..nodes)),
-            20 => FaultKind::NodeCordoned(chance.random_range(0..nodes)),
-            21 => FaultKind::GangDeleted(chance.random_range(0..story.first_spare())),
             18 => FaultKind::QueueCloses(if chance.random_bool(0.5) { "limited" } else { "default" }),
+            19 => FaultKind::NodeCordoned(chance.random_range(0..nodes)),
+            20 => FaultKind::GangDeleted(chance.random_range(0..story.first_spare())),
             _ => FaultKind::NodeRemoved(chance.random_range(0..nodes)),
+        };
+        let at = match kind {
+            FaultKind::PodDeleted(gang, _) | FaultKind::GangDeleted(gang) => {
+                story.gangs[gang].arrives + chance.random_range(0..20 * SECOND)
+            }
+            _ => at,
         };
         Self { at, lasts, kind }
     }

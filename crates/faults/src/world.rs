@@ -26,7 +26,7 @@ use crate::story::{
     Answer, CALM_AFTER, FaultKind, KINDS, Micros, Role, SECOND, Share, Story, Watched, process_name, time,
 };
 
-/// A run ends when no pod and no Job has changed for so long.
+/// A run ends when all pods have ended, and no pod and no Job has changed for so long.
 const STILL: Micros = 60 * SECOND;
 /// A run that goes on for so long does not end.
 const ENDLESS: Micros = 900 * SECOND;
@@ -114,7 +114,7 @@ pub struct Outcome {
     pub events: u64,
     /// Pods that were evicted.
     pub evictions: u64,
-    /// Differs for runs in which something else happened.
+    /// Of the times and kinds of all changes; with [`Options::tell`] also of the objects.
     pub fingerprint: u64,
     /// One line for each thing that happened, if that was asked for.
     pub told: Vec<String>,
@@ -157,6 +157,8 @@ struct World<'a> {
     finished: Vec<Vec<bool>>,
     checks: Checks,
     last_change: Micros,
+    /// When the last pod that runs is to end.
+    busy_until: Micros,
     /// The changes that watches were told of, by kind.
     told_of: [usize; KINDS],
     events: u64,
@@ -183,6 +185,7 @@ impl<'a> World<'a> {
             finished: story.gangs.iter().map(|gang| vec![false; gang.size]).collect(),
             checks: Checks::new(story),
             last_change: 0,
+            busy_until: 0,
             told_of: [0; KINDS],
             events: 0,
             evictions: 0,
@@ -262,7 +265,7 @@ impl<'a> World<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.now() > self.last_change.max(CALM_AFTER) + STILL
+        self.now() > self.last_change.max(self.busy_until).max(CALM_AFTER) + STILL
     }
 
     fn happen(&mut self, what: Happening) -> Result<()> {
@@ -459,7 +462,7 @@ impl<'a> World<'a> {
         self.evictions += u64::from(matches!(effect, Effect::Evicted(_)));
         match effect {
             Effect::Bound(pod) => self.bound(&pod),
-            Effect::Evicted(pod) | Effect::Deleted(pod) => self.evicted(&pod),
+            Effect::Evicted(pod) | Effect::Deleted(pod) => self.stops(&pod),
             Effect::Other | Effect::BoundTwice(_) | Effect::Admitted(_) | Effect::Queue(_) => {}
         }
     }
@@ -471,7 +474,12 @@ impl<'a> World<'a> {
             if log.len() == self.told_of[kind as usize] {
                 continue;
             }
-            self.told_of[kind as usize] = log.len();
+            let news = &log[std::mem::replace(&mut self.told_of[kind as usize], log.len())..];
+            if self.options.tell {
+                for logged in news {
+                    format!("{logged:?}").hash(&mut self.fingerprint);
+                }
+            }
             if matches!(kind, Watched::Pods | Watched::Jobs) {
                 self.last_change = self.clocks.now();
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx_cache::slim;
 
+use super::preemptors::running;
 use super::starts::is_terminating;
 use super::{Checks, NOTICED, SEEN, TRIED_AGAIN};
 use crate::gangs::{gang_name, gang_of, member};
@@ -24,8 +25,36 @@ pub(super) struct Eviction {
 
 impl Checks {
     /// A scheduler has decided to evict the pod with this UID for a gang.
-    pub(super) fn evicts(&mut self, pod: &Arc<str>, preemptor: usize) {
+    pub(super) fn evicts(&mut self, pod: &Arc<str>, preemptor: usize, server: &Server, now: Micros) {
         self.preemptors.entry(pod.to_string()).or_default().insert(preemptor);
+        if self.is_quiet(now)
+            && let Some(problem) = self.reclaims_too_much(pod, preemptor, server, now)
+        {
+            self.find(now, problem);
+        }
+    }
+
+    /// Queue `limited` reclaims from `default` so that it holds more than it deserves.
+    fn reclaims_too_much(&self, uid: &str, by: usize, server: &Server, now: Micros) -> Option<String> {
+        let mut pods = server.pods.iter();
+        let (victim, pod) = pods.find(|(_, pod)| pod.metadata.uid.as_deref() == Some(uid))?;
+        if self.is_limited(pod) || !self.story.gangs[by].limited {
+            return None;
+        }
+        let missing = self.min_of(by).saturating_sub(self.stay(by, server, now).count()).max(1);
+        let held = self.cores(server, |pod| self.is_limited(pod) && !is_terminating(pod));
+        let (needs, deserved) = (self.story.gangs[by].cores * missing as u32, self.story.deserved);
+        (held + needs > deserved).then(|| {
+            let name = gang_name(by);
+            format!(
+                "{victim} is evicted for {name}: queue limited holds {held} cores and deserves {deserved}"
+            )
+        })
+    }
+
+    /// Nobody uses the room that evictions make for this gang, which is gone.
+    pub(super) fn forget_evictions_for(&mut self, gang: usize) {
+        self.evictions.retain(|eviction| !eviction.preemptors.contains(&gang));
     }
 
     pub(super) fn evicted(&mut self, name: &str, server: &Server, now: Micros) {
@@ -45,9 +74,9 @@ impl Checks {
             let by = gang_name(*by);
             return self.find(now, format!("pod {name} is evicted for {by}, which fits without"));
         }
-        // As in Volcano, reclaim may break a gang where the tier of plugin `gang` does not decide.
         let preempted = preemptors.iter().any(|by| gang(*by).limited == gang(victim).limited);
-        if let Some(left) = self.left_of_broken_gang(victim, name, server, now).filter(|_| preempted) {
+        let keeps = preempted || self.is_surplus_beside(pod, server);
+        if let Some(left) = self.left_of_broken_gang(victim, name, server, now).filter(|_| keeps) {
             let (of, min) = (gang_name(victim), gang(victim).min);
             let problem =
                 format!("pod {name} is evicted, which leaves {left} of the {min} pods that {of} needs");
@@ -61,8 +90,13 @@ impl Checks {
 
     /// The room goes to a preemptor, or to a gang that precedes it.
     fn serves(&self, gang: usize, eviction: &Eviction) -> bool {
-        let high = |gang: usize| self.story.gangs[gang].high;
-        let precedes = |by: &usize| *by == gang || high(gang) || !high(*by);
+        let [high, limited] = [|gang: &Gang| gang.high, |gang: &Gang| gang.limited];
+        let [to, of] = [gang, eviction.victim].map(|gang| &self.story.gangs[gang]);
+        let precedes = |by: &usize| {
+            let preemptor = &self.story.gangs[*by];
+            let of_queue = limited(preemptor) == limited(of) || limited(preemptor) == limited(to);
+            *by == gang || (of_queue && (high(to) || !high(preemptor)))
+        };
         gang != eviction.victim && eviction.preemptors.iter().any(precedes)
     }
 
@@ -86,6 +120,17 @@ impl Checks {
     /// is gone.
     fn just_gone(&self, now: Micros) -> bool {
         self.gone.values().chain(self.node_closures.values()).any(|at| now - at < SEEN)
+    }
+
+    /// Whether a gang of the victim's queue has surplus, and a pod on the victim's node: as in Volcano, reclaim breaks a
+    /// gang where the tier of plugin `gang` names no victim, which names surplus.
+    fn is_surplus_beside(&self, victim: &slim::Pod, server: &Server) -> bool {
+        (0..self.story.gangs.len()).any(|index| {
+            let pods = || running(server, move |of| of == index).map(|(_, pod)| pod);
+            let of_queue = self.story.gangs[index].limited == self.is_limited(victim);
+            let here = |pod: &Arc<slim::Pod>| pod.spec.node_name == victim.spec.node_name;
+            of_queue && pods().count() > self.min_of(index) && pods().any(here)
+        })
     }
 
     /// How many pods an eviction leaves of a gang, if these are fewer than `minMember`, and nothing but evictions has

@@ -5,10 +5,10 @@ use phalanx_api::batch::{Job, JobPhase, JobStatus};
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase};
 use phalanx_cache::slim;
 
-use super::Checks;
 use super::starts::is_terminating;
-use crate::gangs::{self, gang_name, gang_of, member};
-use crate::server::{self as group, Object, Server};
+use super::{Checks, SEEN};
+use crate::gangs::{self, gang_name, gang_of, member, uses_node};
+use crate::server::{Object, Server, phase as group_phase};
 use crate::story::{Answer, FaultKind, MAX_RETRY, Maker, Micros, OnLoss, Watched};
 
 /// Whether a gang is a Job that has come to its end.
@@ -41,14 +41,21 @@ impl Checks {
     /// Volcano, what an admitted gang requests counts, though it waits.
     pub(super) fn awaits_admission(&self, index: usize, server: &Server) -> bool {
         let gang = &self.story.gangs[index];
+        // A PodGroup of the user names no minResources, so it is always admitted.
+        if gang.maker == Maker::User {
+            return false;
+        }
         let mut own = server.groups.iter().filter(|(name, _)| gang_of(name) == Some(index));
-        if !own.any(|(_, group)| group::phase(group.status.as_ref()) == PodGroupPhase::Pending) {
+        if !own.any(|(_, group)| group_phase(group.status.as_ref()) == PodGroupPhase::Pending) {
             return false;
         }
         let admitted = |(name, group): (&String, &Arc<PodGroup>)| {
-            let gang = &self.story.gangs[gang_of(name)?];
-            let waits = group::phase(group.status.as_ref()) == PodGroupPhase::Inqueue;
-            waits.then_some((gang.limited, gang.cores * gang.min as u32))
+            let index = gang_of(name)?;
+            let gang = &self.story.gangs[index];
+            let waits = group_phase(group.status.as_ref()) == PodGroupPhase::Inqueue;
+            let has = server.pods.iter().filter(|(name, pod)| gang_of(name) == Some(index) && uses_node(pod));
+            let lacks = gang.min.saturating_sub(has.count());
+            waits.then_some((gang.limited, gang.cores * lacks as u32))
         };
         let of_queue =
             server.groups.iter().filter_map(admitted).filter(|(limited, _)| *limited == gang.limited);
@@ -71,7 +78,8 @@ impl Checks {
         let healthy = match on_loss {
             OnLoss::RestartPod => server.pods.get(name).is_some_and(|pod| !is_lost(pod)),
             OnLoss::RestartJob | OnLoss::RestartTask => {
-                self.losses[index] == 0 && !pods.any(|(_, pod)| is_lost(pod))
+                let none_lately = now - self.last_loss[index] > SEEN && self.is_quiet(now);
+                (self.losses[index] == 0 || none_lately) && !pods.any(|(_, pod)| is_lost(pod))
             }
         };
         if healthy && !has_ended(index, server) {

@@ -19,7 +19,7 @@ use crate::gangs::{gang_name, gang_of, is_open, member, node_name, takes_pods, u
 use crate::process::Process;
 use crate::scheduler::Decided;
 use crate::server::{Effect, Server};
-use crate::story::{CALM_AFTER, FaultKind, Gang, Maker, Micros, SECOND, Story, time};
+use crate::story::{CALM_AFTER, Fault, FaultKind, Gang, Maker, Micros, SECOND, Story, time};
 
 /// How long a gang may be started below `minMember` once faults are over.
 const BELOW_MIN: Micros = 55 * SECOND;
@@ -142,7 +142,7 @@ impl Checks {
     pub fn decided(&mut self, decided: &Decided, server: &Server, now: Micros) {
         match decided {
             Decided::Binds { gang, pods } => self.starts(*gang, pods, server, now),
-            Decided::Evicts { pod, by } => self.evicts(pod, *by),
+            Decided::Evicts { pod, by } => self.evicts(pod, *by, server, now),
         }
     }
 
@@ -203,7 +203,8 @@ impl Checks {
     /// Since when there has been no such fault.
     fn quiet_since(&self, now: Micros, counts: impl Fn(&FaultKind) -> bool) -> Micros {
         let faults = self.story.faults.iter().filter(|fault| fault.at <= now && counts(&fault.kind));
-        faults.map(|fault| now.min(fault.at + fault.lasts)).max().unwrap_or(0)
+        let ends = |fault: &Fault| fault.at + if fault.kind.ends() { fault.lasts } else { 0 };
+        faults.map(|fault| now.min(ends(fault))).max().unwrap_or(0)
     }
 
     fn bound(&mut self, pod: &str, server: &Server, now: Micros) {
@@ -254,7 +255,7 @@ impl Checks {
     pub fn gang_deleted(&mut self, gang: usize, now: Micros) {
         self.gone.insert(gang_name(gang), now);
         self.below.remove(&gang);
-        self.evictions.clear();
+        self.forget_evictions_for(gang);
     }
 
     fn must_be_known(&self, node: &str, now: Micros) -> bool {
@@ -371,10 +372,19 @@ impl Checks {
                 .or_else(|| self.status_is_wrong(gang, server))
                 .or_else(|| self.job_is_wrong(gang, server))
                 .or_else(|| statuses::has_joined_nothing(gang, server))
+                .or_else(|| self.is_there_again(gang, server))
         });
         let what = gangs.or_else(|| self.queue_is_wrong(server)).or_else(|| self.still_writes(now));
         let what = what.or_else(|| clusters::of_leader_differs(processes, server));
         what.map(|what| Violation::new(now, what))
+    }
+
+    /// A gang that the user deleted is gone.
+    fn is_there_again(&self, index: usize, server: &Server) -> Option<String> {
+        let mut left = server.pods.keys().chain(server.groups.keys());
+        let left = left.find(|name| gang_of(name) == Some(index));
+        let deleted = self.gone.contains_key(&gang_name(index));
+        deleted.then_some(left?).map(|left| format!("{left} is there, and the user has deleted its gang"))
     }
 
     /// Nothing is written for ever.

@@ -10,7 +10,7 @@ use crate::gangs::{gang_name, gang_of, is_open, node_name, queue_name, takes_pod
 use crate::server::{Server, phase};
 use crate::story::{FaultKind, Gang, Micros, SECOND};
 
-/// So long after the last change or fault, all that may be evicted for has been.
+/// Within this time without a change, each eviction that may be made has been sent, and what fits is bound.
 const TRIED: Micros = 15 * SECOND;
 
 /// Pods, by name.
@@ -26,41 +26,44 @@ impl Checks {
             return;
         }
         self.looked_when_still = Some(since);
-        let gangs = 0..self.story.gangs.len();
-        if let Some(problem) =
-            gangs.into_iter().find_map(|gang| self.waits_though_it_may_evict(gang, server, now))
-        {
+        let waits = |gang: usize| {
+            let problem = self.waits_though_it_may_evict(gang, server, now);
+            problem.or_else(|| self.waits_though_it_fits(gang, server, now))
+        };
+        if let Some(problem) = (0..self.story.gangs.len()).find_map(waits) {
             self.find(now, problem);
         }
     }
 
-    /// A gang that has evicted pods in three cycles without success evicts none for ten minutes.
+    /// A gang for which three pods were to be evicted is excused: after three cycles without success it evicts none for
+    /// ten minutes.
     fn waits_though_it_may_evict(&self, index: usize, server: &Server, now: Micros) -> Option<String> {
-        if self.preemptors.values().filter(|by| by.contains(&index)).count() >= 3 {
+        let gang = &self.story.gangs[index];
+        let excused = self.preemptors.values().filter(|by| by.contains(&index)).count() >= 3;
+        if excused || !is_open(server, queue_name(gang)) {
             return None;
         }
-        let gang = &self.story.gangs[index];
         let needed = self.needed(index, server)?;
         let cores = gang.cores * needed as u32;
         let held = self.cores(server, |pod| self.is_limited(pod));
-        if !is_open(server, queue_name(gang)) || (gang.limited && held + cores > self.story.limit) {
-            return None;
-        }
-        let by = if gang.high && self.has_room(cores, server, self.preemptable(gang, server)) {
-            "preempt"
-        } else if gang.limited
-            && self.reclaims(now)
-            && held + cores <= self.story.deserved
-            && self.has_room(cores, server, self.reclaimable(server))
-        {
-            "reclaim"
-        } else {
-            return None;
-        };
-        Some(format!("{} waits though it may {by} the room for its {needed} pods", gang_name(index)))
+        // Victims in the queue leave it too.
+        let in_limit = |freed| !gang.limited || held + cores <= self.story.limit + freed;
+        let preempts = || self.room_without(cores, &self.preemptable(gang, server), server, in_limit);
+        let in_deserved = |_| held + cores <= self.story.deserved;
+        let reclaims = || self.room_without(cores, &self.reclaimable(server), server, in_deserved);
+        let preempts = gang.high.then(preempts).flatten().map(|node| ("preempt", node));
+        let reclaims =
+            || (gang.limited && self.reclaims(now)).then(reclaims).flatten().map(|node| ("reclaim", node));
+        let (action, node) = preempts.or_else(reclaims)?;
+        let name = gang_name(index);
+        Some(format!(
+            "{name} waits though it may {action} the room on {node} for the {needed} pods that it needs to start, and \
+             nothing has changed for long"
+        ))
     }
 
-    /// How many pods a gang needs to start, if so many wait, the gang is admitted, and no other one waits that may evict.
+    /// How many pods a gang lacks to `minMember`; nothing if fewer wait, if the gang is not admitted, or if another one
+    /// waits that may evict too.
     fn needed(&self, index: usize, server: &Server) -> Option<usize> {
         let mut groups = server.groups.iter().filter(|(name, _)| gang_of(name) == Some(index));
         let admitted = groups.any(|(_, group)| phase(group.status.as_ref()) == PodGroupPhase::Inqueue);
@@ -107,24 +110,33 @@ impl Checks {
         surplus
     }
 
-    /// Whether some node has room for so many cores once these pods are gone.
-    fn has_room(&self, cores: u32, server: &Server, victims: Pods<'_>) -> bool {
+    /// A node that has room for so many cores once these pods are gone, if the queue may have them when so many cores
+    /// are freed.
+    fn room_without(
+        &self,
+        cores: u32,
+        victims: &Pods<'_>,
+        server: &Server,
+        queue_may: impl Fn(u32) -> bool,
+    ) -> Option<String> {
         let frees =
             |pod: &slim::Pod| victims.iter().any(|(name, _)| pod.metadata.name.as_deref() == Some(*name));
-        self.story.nodes.iter().enumerate().any(|(node, has)| {
-            let name = node_name(node);
-            let stays = |pod: &slim::Pod| pod.spec.node_name.as_deref() == Some(&name) && !frees(pod);
-            let used = self.cores(server, stays);
-            takes_pods(server, &name) && used + cores <= *has
-        })
+        self.story.nodes.iter().enumerate().map(|(node, has)| (node_name(node), *has)).find_map(
+            |(name, has)| {
+                let is_here = |pod: &slim::Pod| pod.spec.node_name.as_deref() == Some(&name);
+                let used = self.cores(server, |pod| is_here(pod) && !frees(pod));
+                let freed = self.cores(server, |pod| is_here(pod) && frees(pod));
+                (takes_pods(server, &name) && used + cores <= has && queue_may(freed)).then_some(name)
+            },
+        )
     }
 }
 
 /// The pods that run and stay, of gangs that are wanted.
-fn running<'s>(
-    server: &'s Server,
+pub(super) fn running(
+    server: &Server,
     wanted: impl Fn(usize) -> bool,
-) -> impl Iterator<Item = (&'s String, &'s Arc<slim::Pod>)> {
+) -> impl Iterator<Item = (&String, &Arc<slim::Pod>)> {
     let runs = |pod: &slim::Pod| uses_node(pod) && !is_terminating(pod);
     server.pods.iter().filter(move |(name, pod)| gang_of(name).is_some_and(&wanted) && runs(pod))
 }

@@ -67,7 +67,9 @@ impl World<'_> {
                 self.node_returns(node);
             }
             FaultKind::NodeUnready(node) if !self.is_unready(node) => self.set_ready(node, true),
-            FaultKind::NodeCordoned(node) => self.cordon(node, false),
+            FaultKind::NodeCordoned(node) if !self.is_active(&FaultKind::NodeCordoned(node)) => {
+                self.cordon(node, false);
+            }
             FaultKind::QueueCloses(queue) => {
                 gangs::command(&mut self.server, "OpenQueue", queue, self.clocks.now());
             }

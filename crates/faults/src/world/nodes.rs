@@ -5,6 +5,7 @@ use phalanx_cache::slim;
 
 use super::{BETWEEN_SPARE, COLLECTED, Happening, World};
 use crate::gangs::{self, has_ended, member};
+use crate::server::Server;
 use crate::story::{CALM_AFTER, ENOUGH, FaultKind, Maker, Micros, SECOND};
 
 impl World<'_> {
@@ -76,7 +77,9 @@ impl World<'_> {
         }
         self.set_phase(name, "Running");
         let runs = member(name).map_or(SECOND, |(gang, _)| self.story.gangs[gang].runs);
-        self.plan(self.now() + runs, Happening::Finishes(name.to_owned(), uid.to_owned()));
+        let ends = self.now() + runs;
+        self.busy_until = self.busy_until.max(ends);
+        self.plan(ends, Happening::Finishes(name.to_owned(), uid.to_owned()));
     }
 
     fn fails(&mut self, name: &str) {
@@ -103,8 +106,8 @@ impl World<'_> {
         self.set_phase(name, "Succeeded");
     }
 
-    /// An evicted pod stops within two seconds; one without a node is gone at once.
-    pub(super) fn evicted(&mut self, name: &str) {
+    /// A pod that is evicted or deleted stops within two seconds; one without a node is gone at once.
+    pub(super) fn stops(&mut self, name: &str) {
         let Some(pod) = self.server.pods.get(name) else { return };
         let (uid, runs) = (pod.metadata.uid.clone().unwrap_or_default(), gangs::uses_node(pod));
         self.tell(|| format!("pod {name} is to stop"));
@@ -137,30 +140,29 @@ impl World<'_> {
 
     /// The user deletes a gang that is there, and makes no more pods of it.
     pub(super) fn delete_gang(&mut self, gang: usize) {
-        let is_there = self.server.jobs.contains_key(&gangs::gang_name(gang))
-            || self
-                .server
-                .pods
-                .keys()
-                .chain(self.server.groups.keys())
-                .any(|name| gangs::gang_of(name) == Some(gang));
-        if is_there {
-            self.finished[gang].fill(true);
-            self.server.delete_job(&gangs::gang_name(gang));
-            let now = self.now();
-            self.checks.gang_deleted(gang, now);
-            self.collect(gang);
+        let of_gang = |name: &String| gangs::gang_of(name) == Some(gang);
+        let Server { jobs, groups, pods, .. } = &self.server;
+        if !jobs.keys().chain(groups.keys()).chain(pods.keys()).any(of_gang) {
+            return self.tell(|| format!("gang-{gang} is not there"));
         }
+        self.finished[gang].fill(true);
+        self.server.delete_job(&gangs::gang_name(gang));
+        self.checks.gang_deleted(gang, self.clocks.now());
+        self.collect(gang);
     }
 
     /// What is left of a deleted gang goes, also what controllers make that have not seen the deletion.
     pub(super) fn collect(&mut self, gang: usize) {
         let of_gang = |name: &&String| gangs::gang_of(name) == Some(gang);
         let groups: Vec<String> = self.server.groups.keys().filter(of_gang).cloned().collect();
-        groups.iter().for_each(|name| self.server.delete_group(name));
-        let pods = self.server.pods.iter().filter(|(_, pod)| pod.metadata.deletion_timestamp.is_none());
-        let pods: Vec<String> = pods.map(|(name, _)| name).filter(of_gang).cloned().collect();
-        pods.iter().for_each(|name| self.evicted(name));
+        for name in groups {
+            self.server.delete_group(&name);
+        }
+        let stay = |(_, pod): &(&String, &Arc<slim::Pod>)| pod.metadata.deletion_timestamp.is_none();
+        let pods = self.server.pods.iter().filter(stay).map(|(name, _)| name);
+        for name in pods.filter(of_gang).cloned().collect::<Vec<_>>() {
+            self.stops(&name);
+        }
         if self.now() < COLLECTED {
             self.plan_in(5 * SECOND..10 * SECOND, Happening::Collect(gang));
         }

@@ -26,13 +26,22 @@ pub(super) fn words(request: &Request<Bytes>) -> String {
 /// A status without what is empty, and of its conditions reason and message alone.
 fn told(status: &Value) -> String {
     let Value::Object(fields) = status else { return status.to_string() };
-    let told = fields.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| match value {
+    let told = fields.iter().filter(|(_, value)| !is_empty(value)).map(|(name, value)| match value {
         Value::Array(conditions) if name == "conditions" => {
             conditions.iter().filter_map(condition).collect::<Vec<_>>().join("; ")
         }
         value => format!("{name} {value}"),
     });
     told.collect::<Vec<_>>().join(", ")
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(values) => values.iter().all(|it| condition(it).is_none()),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// Those of Jobs, which only repeat the phase, have no type.
