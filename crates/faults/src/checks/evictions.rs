@@ -7,7 +7,7 @@ use phalanx_cache::slim;
 use super::preemptors::running;
 use super::starts::is_terminating;
 use super::{Checks, NOTICED, SEEN, TRIED_AGAIN};
-use crate::gangs::{gang_name, gang_of, member};
+use crate::gangs::{gang_name, gang_of};
 use crate::server::Server;
 use crate::story::{CALM_AFTER, FaultKind, Gang, Micros, SECOND, time};
 
@@ -58,7 +58,7 @@ impl Checks {
     }
 
     pub(super) fn evicted(&mut self, name: &str, server: &Server, now: Micros) {
-        let Some(((victim, _), pod)) = member(name).zip(server.pods.get(name)) else { return };
+        let Some((victim, pod)) = gang_of(name).zip(server.pods.get(name)) else { return };
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let Some(preemptors) = self.preemptors.get(uid).cloned() else {
             return self.find(now, format!("pod {name} is evicted, and no scheduler has decided it"));
@@ -88,14 +88,14 @@ impl Checks {
         }
     }
 
-    /// The room goes to a preemptor, or to a gang that precedes it.
+    /// The room goes to a preemptor, or to a gang that precedes it; what is reclaimed goes to the preemptor's queue.
     fn serves(&self, gang: usize, eviction: &Eviction) -> bool {
-        let [high, limited] = [|gang: &Gang| gang.high, |gang: &Gang| gang.limited];
-        let [to, of] = [gang, eviction.victim].map(|gang| &self.story.gangs[gang]);
+        let [served, victim] = [gang, eviction.victim].map(|gang| &self.story.gangs[gang]);
         let precedes = |by: &usize| {
             let preemptor = &self.story.gangs[*by];
-            let of_queue = limited(preemptor) == limited(of) || limited(preemptor) == limited(to);
-            *by == gang || (of_queue && (high(to) || !high(preemptor)))
+            let reclaims = preemptor.limited != victim.limited;
+            let may_be_served = !reclaims || served.limited == preemptor.limited;
+            *by == gang || (may_be_served && (served.high || !preemptor.high))
         };
         gang != eviction.victim && eviction.preemptors.iter().any(precedes)
     }

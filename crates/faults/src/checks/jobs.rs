@@ -7,7 +7,7 @@ use phalanx_cache::slim;
 
 use super::starts::is_terminating;
 use super::{Checks, SEEN};
-use crate::gangs::{self, gang_name, gang_of, member, uses_node};
+use crate::gangs::{self, gang_name, gang_of, uses_node};
 use crate::server::{Object, Server, phase as group_phase};
 use crate::story::{Answer, FaultKind, MAX_RETRY, Maker, Micros, OnLoss, Watched};
 
@@ -69,7 +69,7 @@ impl Checks {
     /// The controllers delete a pod: a Job loses its pods when one was lost, and keeps them where that one alone is made
     /// anew.
     pub(super) fn discards(&mut self, name: &str, server: &Server, now: Micros) {
-        let Some((index, _)) = member(name) else { return };
+        let Some(index) = gang_of(name) else { return };
         let Maker::Job(on_loss) = self.story.gangs[index].maker else {
             return self.find(now, format!("the controllers delete pod {name}, which is of no Job"));
         };

@@ -15,7 +15,7 @@ use hyper::body::Bytes;
 use phalanx_api::batch::JobStatus;
 use phalanx_cache::slim;
 
-use crate::gangs::{gang_name, gang_of, is_open, member, node_name, takes_pods, uses_node};
+use crate::gangs::{gang_name, gang_of, is_open, node_name, takes_pods, uses_node};
 use crate::process::Process;
 use crate::scheduler::Decided;
 use crate::server::{Effect, Server};
@@ -99,7 +99,7 @@ pub struct Checks {
     last_write: Option<(Micros, String)>,
     /// The length of the log of pods when gangs were looked at.
     looked: usize,
-    /// When the last change was, when it was looked at whether a gang may evict.
+    /// The change after which gangs were looked at that wait while nothing happens.
     looked_when_still: Option<Micros>,
 }
 
@@ -208,7 +208,7 @@ impl Checks {
     }
 
     fn bound(&mut self, pod: &str, server: &Server, now: Micros) {
-        let Some((gang, _)) = member(pod) else { return };
+        let Some(gang) = gang_of(pod) else { return };
         self.serve(gang, now);
         let node = server.pods.get(pod).and_then(|pod| pod.spec.node_name.clone()).unwrap_or_default();
         let number: usize = node.trim_start_matches("node-").parse().unwrap_or(usize::MAX);
@@ -251,6 +251,11 @@ impl Checks {
         self.evictions.clear();
     }
 
+    /// Another scheduler.conf takes effect, by which the preemptors of pods may wait.
+    pub fn conf_changed(&mut self) {
+        self.evictions.clear();
+    }
+
     /// The user deletes a gang: pods may have been evicted for it.
     pub fn gang_deleted(&mut self, gang: usize, now: Micros) {
         self.gone.insert(gang_name(gang), now);
@@ -265,7 +270,7 @@ impl Checks {
     /// Cores of the pods that use nodes and are meant.
     fn cores(&self, server: &Server, meant: impl Fn(&slim::Pod) -> bool) -> u32 {
         let using = server.pods.iter().filter(|(_, pod)| uses_node(pod) && meant(pod));
-        using.filter_map(|(name, _)| Some(self.story.gangs[member(name)?.0].cores)).sum()
+        using.filter_map(|(name, _)| Some(self.story.gangs[gang_of(name)?].cores)).sum()
     }
 
     /// As in Volcano, a pod that terminates, or is being evicted, holds its node and not its queue.
@@ -285,7 +290,7 @@ impl Checks {
 
     /// A pod was lost by a fault or an eviction: its gang may be below `minMember` for that.
     pub fn lost(&mut self, pod: &str, uid: &str, now: Micros) {
-        if let Some((gang, _)) = member(pod) {
+        if let Some(gang) = gang_of(pod) {
             self.last_loss[gang] = now;
             self.started[gang] = true;
             self.below.remove(&gang);
@@ -326,7 +331,7 @@ impl Checks {
         }
         let mut placed = vec![0; self.story.gangs.len()];
         for (name, pod) in &server.pods {
-            if let Some((gang, _)) = member(name)
+            if let Some(gang) = gang_of(name)
                 && pod.spec.node_name.is_some()
             {
                 placed[gang] += 1;
@@ -337,7 +342,7 @@ impl Checks {
         }
         // Somebody may delete a pod that has done its work: it counts for the start of its gang all the same.
         for name in self.succeeded.iter().filter(|name| !server.pods.contains_key(*name)) {
-            if let Some((gang, _)) = member(name).filter(|(gang, _)| self.is_of_user(*gang)) {
+            if let Some(gang) = gang_of(name).filter(|gang| self.is_of_user(*gang)) {
                 placed[gang] += 1;
             }
         }

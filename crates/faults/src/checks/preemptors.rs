@@ -13,6 +13,9 @@ use crate::story::{FaultKind, Gang, Micros, SECOND};
 /// Within this time without a change, each eviction that may be made has been sent, and what fits is bound.
 const TRIED: Micros = 15 * SECOND;
 
+/// A pod whose eviction was refused is not evicted again for a minute, and then within [`TRIED`].
+const REFUSED: Micros = 60 * SECOND + TRIED;
+
 /// Pods, by name.
 type Pods<'s> = Vec<(&'s String, &'s Arc<slim::Pod>)>;
 
@@ -36,11 +39,16 @@ impl Checks {
     }
 
     /// A gang for which three pods were to be evicted is excused: after three cycles without success it evicts none for
-    /// ten minutes.
+    /// ten minutes. So are all while a pod runs whose eviction was refused.
     fn waits_though_it_may_evict(&self, index: usize, server: &Server, now: Micros) -> Option<String> {
         let gang = &self.story.gangs[index];
-        let excused = self.preemptors.values().filter(|by| by.contains(&index)).count() >= 3;
-        if excused || !is_open(server, queue_name(gang)) {
+        let gave_up = self.preemptors.values().filter(|by| by.contains(&index)).count() >= 3;
+        let is_refused = |pod: &slim::Pod| {
+            let sent = self.eviction_sent.get(pod.metadata.uid.as_deref().unwrap_or_default());
+            sent.is_some_and(|at| now - at < REFUSED)
+        };
+        let refused = server.pods.values().any(|pod| uses_node(pod) && is_refused(pod));
+        if gave_up || refused || !is_open(server, queue_name(gang)) {
             return None;
         }
         let needed = self.needed(index, server)?;
@@ -48,13 +56,15 @@ impl Checks {
         let held = self.cores(server, |pod| self.is_limited(pod));
         // Victims in the queue leave it too.
         let in_limit = |freed| !gang.limited || held + cores <= self.story.limit + freed;
-        let preempts = || self.room_without(cores, &self.preemptable(gang, server), server, in_limit);
         let in_deserved = |_| held + cores <= self.story.deserved;
+        let preempts = || self.room_without(cores, &self.preemptable(gang, server), server, in_limit);
         let reclaims = || self.room_without(cores, &self.reclaimable(server), server, in_deserved);
-        let preempts = gang.high.then(preempts).flatten().map(|node| ("preempt", node));
-        let reclaims =
-            || (gang.limited && self.reclaims(now)).then(reclaims).flatten().map(|node| ("reclaim", node));
-        let (action, node) = preempts.or_else(reclaims)?;
+        let preempted = if gang.high { preempts() } else { None };
+        let reclaimed = || if gang.limited && self.reclaims(now) { reclaims() } else { None };
+        let (action, node) = match preempted {
+            Some(node) => ("preempt", node),
+            None => ("reclaim", reclaimed()?),
+        };
         let name = gang_name(index);
         Some(format!(
             "{name} waits though it may {action} the room on {node} for the {needed} pods that it needs to start, and \

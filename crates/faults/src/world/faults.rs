@@ -137,6 +137,7 @@ impl World<'_> {
 
     fn reload(&mut self, conf: usize) -> Result<()> {
         self.conf = conf;
+        self.checks.conf_changed();
         for who in 0..self.processes.len() {
             if let Some(process) = &mut self.processes[who] {
                 process.reload(conf)?;
