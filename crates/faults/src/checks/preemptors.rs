@@ -38,11 +38,12 @@ impl Checks {
         }
     }
 
-    /// A gang for which three pods were to be evicted is excused: after three cycles without success it evicts none for
-    /// ten minutes. So are all while a pod runs whose eviction was refused.
+    /// A gang for which three pods were to be evicted, or that lost three, is excused: after three cycles without lasting
+    /// success it evicts none for ten minutes. So are all while a pod runs whose eviction was refused.
     fn waits_though_it_may_evict(&self, index: usize, server: &Server, now: Micros) -> Option<String> {
         let gang = &self.story.gangs[index];
-        let gave_up = self.preemptors.values().filter(|by| by.contains(&index)).count() >= 3;
+        let evicted = self.preemptors.values().filter(|by| by.contains(&index)).count();
+        let gave_up = evicted.max(self.losses[index]) >= 3;
         let is_refused = |pod: &slim::Pod| {
             let sent = self.eviction_sent.get(pod.metadata.uid.as_deref().unwrap_or_default());
             sent.is_some_and(|at| now - at < REFUSED)
