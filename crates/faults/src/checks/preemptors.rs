@@ -29,9 +29,14 @@ impl Checks {
             return;
         }
         self.looked_when_still = Some(since);
+        // Controllers whose requests failed may make the pods of a Job much later.
+        let is_whole = |index: usize| {
+            let pods = server.pods.keys().filter(|name| gang_of(name) == Some(index));
+            pods.count() == self.story.gangs[index].size
+        };
         let waits = |gang: usize| {
             let problem = self.waits_though_it_may_evict(gang, server, now);
-            problem.or_else(|| self.waits_though_it_fits(gang, server, now))
+            problem.or_else(|| self.waits_though_it_fits(gang, server, now).filter(|_| is_whole(gang)))
         };
         if let Some(problem) = (0..self.story.gangs.len()).find_map(waits) {
             self.find(now, problem);
