@@ -81,11 +81,13 @@ impl Cluster {
         let anew = first || self.others.standby;
         let phase = info.status.phase;
         let written = &mut self.jobs[id].object.written;
-        let rewritten = !anew && written.read(info.status.clone());
-        if anew {
+        let rewritten = if anew {
             written.begin(info.status);
-        }
-        if changed || rewritten || anew {
+            true
+        } else {
+            written.read(info.status)
+        };
+        if changed || rewritten {
             self.job_changed(id);
         }
         if changed {

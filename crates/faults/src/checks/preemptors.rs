@@ -1,4 +1,4 @@
-//! A gang that may evict pods, and starts with their room, does not wait while nothing else happens.
+//! While nothing changes, no gang waits that fits, or that may evict pods and starts with their room.
 use std::sync::Arc;
 
 use phalanx_api::v1beta1::PodGroupPhase;

@@ -89,8 +89,8 @@ async fn no_cycle_runs_while_no_object_changes() -> Result<()> {
     until_pools(&cluster, [0, 0, 2]).await?;
     no_cycles(&cluster).await?;
 
-    // The scheduler still runs, and its metrics count the waiting jobs.
-    // Wherever the gang goes, one of the nodes has room for the other pod.
+    // The scheduler still runs, and its metrics count the waiting jobs. Wherever the gang goes, a node has room for the
+    // other pod.
     fake::Nodes::new(2).cpu("18").starting_at(2).create(&cluster.client).await?;
     cluster.until_bound("waits-", 9).await?;
     cluster.until_bound("big", 1).await
