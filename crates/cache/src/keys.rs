@@ -31,8 +31,8 @@ fn meant(key: &str) -> Option<&'static str> {
         let own = [names::RUN_SECONDS, names::EXIT_CODES, names::AFTER_SECONDS, names::MANAGED_BY];
         let is_near =
             |known: &&str| known.split_once('/').is_some_and(|(_, known)| nearest(&[known], name).is_some());
-        let near = own.into_iter().find(is_near).unwrap_or(names::RUN_SECONDS);
-        return (!own.contains(&key)).then_some(near);
+        let near = || own.into_iter().find(is_near).unwrap_or(names::RUN_SECONDS);
+        return (!own.contains(&key)).then(near);
     }
     let ours = DOMAINS.contains(&domain);
     if !(ours || domain.contains("volcano")) || names::ALL.contains(&key) {
