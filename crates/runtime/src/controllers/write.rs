@@ -3,18 +3,20 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Bytes;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::PartialObjectMeta;
 use phalanx_api::names::{GROUP_NAME_ANNOTATION, JOB_NAME};
 use phalanx_api::{batch, bus, flow, topology, v1beta1};
-use phalanx_cache::decode;
+use phalanx_cache::Guarded;
 use phalanx_cluster::event::Key;
 use phalanx_controllers::job::JobPod;
 use phalanx_controllers::podgroup::PlainPod;
 use phalanx_controllers::{Change, Kind, Object, Target};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::store::{Claim, Fact, Seen, SeenPod};
@@ -255,55 +257,53 @@ pub(super) fn failed(reply: Reply) -> Answer {
 }
 
 fn brought(kind: Kind, body: &[u8]) -> Brought {
-    let Ok(value) = serde_json::from_slice::<Value>(body) else { return Brought::Nothing };
+    #[derive(Deserialize)]
+    struct Typed {
+        kind: String,
+    }
     // A deletion that is done at once is answered with a Status.
-    if value["kind"] != type_of(kind).1 {
-        return Brought::Nothing;
-    }
-    read_object(kind, value).unwrap_or(Brought::Nothing)
+    let is_object = serde_json::from_slice(body).is_ok_and(|typed: Typed| typed.kind == type_of(kind).1);
+    if is_object { read_object(kind, body).unwrap_or(Brought::Nothing) } else { Brought::Nothing }
 }
 
-/// What is written by hand into an object is not needed, and is long.
-fn without_fields(value: &mut Value) {
-    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
-}
-
-fn read_object(kind: Kind, mut value: Value) -> Option<Brought> {
-    fn seen<T: DeserializeOwned + Into<Fact>>(value: &Value) -> Option<Brought> {
-        Some(Brought::Seen(Box::new(Seen { id: identity(value)?, fact: decode::<T>(value).ok()?.into() })))
-    }
-    fn made<T: DeserializeOwned>(value: &Value, wrap: impl Fn(Box<T>) -> Object) -> Option<Brought> {
-        Some(Brought::Made(Box::new(wrap(Box::new(decode(value).ok()?)))))
-    }
-    without_fields(&mut value);
-    let value = &value;
+fn read_object(kind: Kind, body: &[u8]) -> Option<Brought> {
     match kind {
-        Kind::Pod => {
-            let pod = decode::<Pod>(value).ok()?;
+        Kind::Pod => seen::<Pod>(body, |pod| {
             let of_job = pod.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(JOB_NAME));
-            let fact = if of_job { SeenPod::from(&pod).into() } else { PlainPod::from(&pod).into() };
-            Some(Brought::Seen(Box::new(Seen { id: identity(value)?, fact })))
-        }
-        Kind::Claim => Some(Brought::Seen(Box::new(Seen { id: identity(value)?, fact: Claim.into() }))),
-        Kind::PodGroup => seen::<v1beta1::PodGroup>(value),
-        Kind::Queue => seen::<v1beta1::Queue>(value),
-        Kind::Job => seen::<batch::Job>(value),
-        Kind::CronJob => seen::<batch::CronJob>(value),
-        Kind::JobFlow => seen::<flow::JobFlow>(value),
-        Kind::JobTemplate => seen::<flow::JobTemplate>(value),
-        Kind::Command => seen::<bus::Command>(value),
-        Kind::HyperNode => seen::<topology::HyperNode>(value),
-        Kind::Service => made::<Service>(value, Object::Service),
-        Kind::Secret => made::<Secret>(value, Object::Secret),
-        Kind::ConfigMap => made::<ConfigMap>(value, Object::ConfigMap),
-        Kind::NetworkPolicy => made::<NetworkPolicy>(value, Object::NetworkPolicy),
+            if of_job { SeenPod::from(&pod).into() } else { PlainPod::from(&pod).into() }
+        }),
+        Kind::Claim => seen::<PartialObjectMeta<PersistentVolumeClaim>>(body, |_| Claim.into()),
+        Kind::PodGroup => seen::<v1beta1::PodGroup>(body, Fact::from),
+        Kind::Queue => seen::<v1beta1::Queue>(body, Fact::from),
+        Kind::Job => seen::<batch::Job>(body, Fact::from),
+        Kind::CronJob => seen::<batch::CronJob>(body, Fact::from),
+        Kind::JobFlow => seen::<flow::JobFlow>(body, Fact::from),
+        Kind::JobTemplate => seen::<flow::JobTemplate>(body, Fact::from),
+        Kind::Command => seen::<bus::Command>(body, Fact::from),
+        Kind::HyperNode => seen::<topology::HyperNode>(body, Fact::from),
+        Kind::Service => made::<Service>(body, Object::Service),
+        Kind::Secret => made::<Secret>(body, Object::Secret),
+        Kind::ConfigMap => made::<ConfigMap>(body, Object::ConfigMap),
+        Kind::NetworkPolicy => made::<NetworkPolicy>(body, Object::NetworkPolicy),
     }
 }
 
-fn identity(value: &Value) -> Option<Identity> {
-    Some(Identity::of(&decode(value.get("metadata")?).ok()?))
+fn seen<T: DeserializeOwned + Resource>(body: &[u8], fact: impl FnOnce(T) -> Fact) -> Option<Brought> {
+    let object = object_of::<T>(body)?;
+    let id = Identity::of(object.meta());
+    Some(Brought::Seen(Box::new(Seen { id, fact: fact(object) })))
+}
+
+fn made<T: DeserializeOwned>(body: &[u8], wrap: impl FnOnce(Box<T>) -> Object) -> Option<Brought> {
+    Some(Brought::Made(Box::new(wrap(Box::new(object_of(body)?)))))
+}
+
+/// The object, if a watch would read it too.
+fn object_of<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+    match serde_json::from_slice(body).ok()? {
+        Guarded::Read(object) => Some(object),
+        Guarded::Unread(_) => None,
+    }
 }
 
 impl From<&Pod> for SeenPod {
