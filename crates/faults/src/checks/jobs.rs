@@ -7,9 +7,9 @@ use phalanx_cache::slim;
 
 use super::starts::is_terminating;
 use super::{Checks, SEEN};
-use crate::gangs::{self, gang_name, gang_of, uses_node};
+use crate::gangs::{gang_name, gang_of, uses_node};
 use crate::server::{Object, Server, phase as group_phase};
-use crate::story::{Answer, FaultKind, MAX_RETRY, Maker, Micros, OnLoss, Watched};
+use crate::story::{Answer, FaultKind, Maker, Micros, OnLoss, Watched};
 
 /// Whether a gang is a Job that has come to its end.
 pub(super) fn has_ended(index: usize, server: &Server) -> bool {
@@ -17,7 +17,7 @@ pub(super) fn has_ended(index: usize, server: &Server) -> bool {
     job.and_then(|job| phase(job)).is_some_and(|phase| is_end(&phase))
 }
 
-fn phase(job: &Job) -> Option<JobPhase> {
+pub(super) fn phase(job: &Job) -> Option<JobPhase> {
     job.status.as_ref()?.state.phase.clone()
 }
 
@@ -32,7 +32,7 @@ fn miscounts(old: &JobStatus, new: &JobStatus) -> bool {
     }
 }
 
-fn is_end(phase: &JobPhase) -> bool {
+pub(super) fn is_end(phase: &JobPhase) -> bool {
     matches!(phase, JobPhase::Completed | JobPhase::Failed | JobPhase::Terminated)
 }
 
@@ -118,92 +118,30 @@ impl Checks {
         })
     }
 
-    /// At the end: the phase is one that lasts, no pod is missing, retries and pods are counted right.
+    /// At the end: what a Job counts and says is what has happened to its pods.
     pub(super) fn job_is_wrong(&self, index: usize, server: &Server) -> Option<String> {
         let name = gang_name(index);
         let job = server.jobs.get(&name)?;
-        let status = job.status.clone().unwrap_or_default();
-        let Some(phase) = phase(job) else { return Some(format!("Job {name} has no phase")) };
-        let (retries, losses) = (status.retry_count, self.losses[index]);
+        let retries = job.status.as_ref().map_or(0, |status| status.retry_count);
+        let (losses, size) = (self.losses[index], self.story.gangs[index].size);
         if retries as usize > losses {
             return Some(format!("Job {name} counts {retries} retries, and lost {losses} pods"));
         }
-        if (retries == MAX_RETRY) != (phase == JobPhase::Failed) && phase != JobPhase::Terminated {
-            return Some(format!("Job {name} is {phase:?} after {retries} retries"));
-        }
-        let (pods, ended, failed) = pods_of(index, server);
-        let size = self.story.gangs[index].size;
         let succeeded = self.succeeded.iter().filter(|name| gang_of(name) == Some(index)).count();
-        match phase {
-            JobPhase::Completed if succeeded < size || failed > 0 => {
-                return Some(format!(
-                    "Job {name} is Completed: {succeeded} of {size} pods have succeeded, {failed} failed"
-                ));
+        let is_failed = |pod: &slim::Pod| pod.status.phase.as_deref() == Some("Failed");
+        let mut pods = server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
+        match phase(job)? {
+            JobPhase::Completed if succeeded < size || pods.any(|(_, pod)| is_failed(pod)) => {
+                Some(format!("Job {name} is Completed: {succeeded} of {size} pods have succeeded"))
             }
-            JobPhase::Completed | JobPhase::Failed => {}
-            JobPhase::Terminated if self.requests_are_refused() => {}
-            JobPhase::Pending | JobPhase::Running => {
-                if failed > 0 || (pods == size && ended == size) {
-                    return Some(format!(
-                        "Job {name} stays {phase:?}: {ended} of {size} pods have ended, {failed} failed"
-                    ));
-                }
-                if let Some(problem) = self.pods_are_missing(index, server) {
-                    return Some(problem);
-                }
+            JobPhase::Terminated if !self.requests_are_refused() => {
+                Some(format!("Job {name} is Terminated, and nothing was refused"))
             }
-            phase => {
-                let message = &status.state.message;
-                return Some(format!("Job {name} stays {phase:?} after {retries} retries: {message}"));
-            }
+            _ => None,
         }
-        let groups = server.groups.keys().filter(|name| gang_of(name) == Some(index)).count();
-        if is_end(&phase) && groups > 0 {
-            return Some(format!("Job {name} has ended, and its PodGroup is there"));
-        }
-        counts_differ(index, server)
     }
 
     fn requests_are_refused(&self) -> bool {
         self.story.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Answers(Answer::Refused, _)))
     }
-
-    fn pods_are_missing(&self, index: usize, server: &Server) -> Option<String> {
-        let group = server.groups.iter().find(|(name, _)| gang_of(name) == Some(index));
-        let Some((_, group)) = group else {
-            return Some(format!("Job {} has no PodGroup", gang_name(index)));
-        };
-        let phase = group.status.as_ref().and_then(|status| status.phase.clone());
-        let pods = server.pods.keys().filter(|name| gang_of(name) == Some(index)).count();
-        let size = self.story.gangs[index].size;
-        let admitted = phase.is_some_and(|phase| phase != PodGroupPhase::Pending);
-        (admitted && pods < size).then(|| format!("Job {} has {pods} pods of {size}", gang_name(index)))
-    }
-}
-
-/// The pods of a Job: all, those that have ended, and of these those that failed.
-fn pods_of(index: usize, server: &Server) -> (usize, usize, usize) {
-    let of_job = || server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
-    let ended = of_job().filter(|(_, pod)| gangs::has_ended(pod));
-    let failed = of_job().filter(|(_, pod)| pod.status.phase.as_deref() == Some("Failed"));
-    (of_job().count(), ended.count(), failed.count())
-}
-
-/// The counts of a Job are those of its pods.
-fn counts_differ(index: usize, server: &Server) -> Option<String> {
-    let name = gang_name(index);
-    let status = server.jobs.get(&name)?.status.clone().unwrap_or_default();
-    let phase = |wanted: &str| {
-        let of_job = |name: &String| gang_of(name) == Some(index);
-        let pods = server.pods.iter().filter(|(name, _)| of_job(name));
-        pods.filter(|(_, pod)| pod.status.phase.as_deref() == Some(wanted)).count() as i32
-    };
-    let is = [status.pending, status.running, status.succeeded, status.failed, status.terminating];
-    let [pending, running, succeeded, failed] = ["Pending", "Running", "Succeeded", "Failed"].map(phase);
-    let due = [pending, running, succeeded, failed, 0];
-    (is != due).then(|| {
-        format!(
-            "the status of Job {name} counts {is:?} of pending, running, succeeded, failed, terminating: {due:?} are"
-        )
-    })
 }

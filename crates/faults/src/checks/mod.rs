@@ -5,7 +5,7 @@ mod evictions;
 mod jobs;
 mod preemptors;
 mod starts;
-mod statuses;
+pub mod statuses;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -53,6 +53,12 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", time(self.at), self.what)
     }
+}
+
+/// The gangs of which something is there.
+fn gangs_there(server: &Server) -> BTreeSet<usize> {
+    let Server { jobs, groups, pods, .. } = server;
+    jobs.keys().chain(groups.keys()).chain(pods.keys()).filter_map(|name| gang_of(name)).collect()
 }
 
 /// What was seen so far.
@@ -372,14 +378,12 @@ impl Checks {
         now: Micros,
         processes: impl Iterator<Item = &'a Process>,
     ) -> Option<Violation> {
-        let gangs = (0..self.story.gangs.len()).find_map(|gang| {
+        let gangs = gangs_there(server).into_iter().find_map(|gang| {
             self.waits_though_it_fits(gang, server, now)
-                .or_else(|| self.status_is_wrong(gang, server))
                 .or_else(|| self.job_is_wrong(gang, server))
-                .or_else(|| statuses::has_joined_nothing(gang, server))
                 .or_else(|| self.is_there_again(gang, server))
         });
-        let what = gangs.or_else(|| self.queue_is_wrong(server)).or_else(|| self.still_writes(now));
+        let what = gangs.or_else(|| statuses::problems(server).next()).or_else(|| self.still_writes(now));
         let what = what.or_else(|| clusters::of_leader_differs(processes, server));
         what.map(|what| Violation::new(now, what))
     }

@@ -5,7 +5,7 @@ use phalanx_api::v1beta1::PodGroupPhase;
 use phalanx_cache::slim;
 
 use super::starts::is_terminating;
-use super::{Checks, SEEN};
+use super::{Checks, SEEN, gangs_there};
 use crate::gangs::{gang_name, gang_of, is_open, node_name, queue_name, takes_pods, uses_node};
 use crate::server::{Server, phase};
 use crate::story::{FaultKind, Gang, Micros, SECOND};
@@ -38,7 +38,7 @@ impl Checks {
             let problem = self.waits_though_it_may_evict(gang, server, now);
             problem.or_else(|| self.waits_though_it_fits(gang, server, now).filter(|_| is_whole(gang)))
         };
-        if let Some(problem) = (0..self.story.gangs.len()).find_map(waits) {
+        if let Some(problem) = gangs_there(server).into_iter().find_map(waits) {
             self.find(now, problem);
         }
     }

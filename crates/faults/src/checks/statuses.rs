@@ -1,67 +1,81 @@
-//! At the end of a run, statuses say what there is: computed here anew from pods and PodGroups.
+//! What has to hold of the objects of any API server on which nothing changes any more: statuses say what there is,
+//! computed here anew from pods. No story is needed, so `phalanx-bench soak` looks at a real API server with this.
+use std::sync::Arc;
+
+use phalanx_api::batch::{Job, JobPhase};
+use phalanx_api::names::JOB_NAME;
 use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, Queue, ROOT_QUEUE};
 use phalanx_cache::slim;
+use phalanx_resource::Quantity;
 
-use super::Checks;
-use crate::gangs::{has_ended, is_open, named_group, queue_name, uses_node};
+use super::jobs::{is_end, phase as job_phase};
+use crate::gangs::{has_ended, is_open, named_group, uses_node};
 use crate::server::{Server, phase};
 
-impl Checks {
-    pub(super) fn status_is_wrong(&self, index: usize, server: &Server) -> Option<String> {
-        let (name, group) =
-            server.groups.iter().find(|(name, _)| crate::gangs::gang_of(name) == Some(index))?;
-        // A pod that ends before the controllers see it joins no PodGroup.
-        let pods = || server.pods.values().filter(|pod| named_group(pod) == Some(name)).map(|pod| &**pod);
-        let count = |wanted: &str| pods().filter(|pod| is_in(pod, wanted)).count();
-        let status = group.status.clone().unwrap_or_default();
-        let is = (status.running, status.succeeded, status.failed);
-        let due = (count("Running") as i32, count("Succeeded") as i32, count("Failed") as i32);
-        if is != due {
-            return Some(format!(
-                "the status of {name} counts {is:?} of running, succeeded, failed: {due:?} are"
-            ));
-        }
-        let using = pods().filter(|pod| uses_node(pod)).count();
-        let min = group.spec.min_member as usize;
-        let is = phase(group.status.as_ref());
-        if phases(using, count("Succeeded"), count("Failed"), min).is_some_and(|due| !due.contains(&is)) {
-            let ended = count("Succeeded") + count("Failed");
-            return Some(format!(
-                "PodGroup {name} is {is:?}: {using} pods use nodes, {ended} have ended, minMember is {min}"
-            ));
-        }
-        let waits = count("Pending") == self.story.gangs[index].size;
-        (waits && !says_why(group)).then(|| format!("{name} waits and its status does not say why"))
-    }
-
-    /// All Commands are carried out, so queues are open; a queue counts its PodGroups, and its pods that use nodes.
-    pub(super) fn queue_is_wrong(&self, server: &Server) -> Option<String> {
-        if let Some(name) = server.commands.keys().next() {
-            return Some(format!("Command {name} waits"));
-        }
-        if let Some(name) = server.queues.keys().find(|name| !is_open(server, name)) {
-            return Some(format!("queue {name} is not open"));
-        }
-        let mut queues = server.queues.iter();
-        queues.find_map(|(name, queue)| {
-            counts_differ(name, queue, server).or_else(|| self.allocated_differs(name, queue, server))
-        })
-    }
-
-    fn allocated_differs(&self, name: &str, queue: &Queue, server: &Server) -> Option<String> {
-        let is = queue.status.as_ref().and_then(|status| status.allocated.get("cpu"));
-        let is = is.map_or("0", |amount| amount.0.as_str());
-        let due = self.cores(server, |pod| {
-            let gang = pod.metadata.name.as_deref().and_then(crate::gangs::gang_of);
-            gang.is_some_and(|gang| name == ROOT_QUEUE || queue_name(&self.story.gangs[gang]) == name)
-        });
-        (is != due.to_string())
-            .then(|| format!("the status of queue {name} says that {is} cores are allocated: {due} are"))
-    }
+/// All that is wrong.
+pub fn problems(server: &Server) -> impl Iterator<Item = String> {
+    let nodes = server.nodes.iter().filter_map(|(name, node)| holds_too_much(name, node, server));
+    let pods = server.pods.iter().filter_map(|(name, pod)| has_joined_nothing(name, pod, server));
+    let groups = server.groups.iter().filter_map(|(name, group)| group_is_wrong(name, group, server));
+    let jobs = server.jobs.iter().filter_map(|(name, job)| job_is_wrong(name, job, server));
+    let commands = server.commands.keys().map(|name| format!("Command {name} waits"));
+    let queues = server.queues.iter().filter_map(|(name, queue)| queue_is_wrong(name, queue, server));
+    nodes.chain(pods).chain(groups).chain(jobs).chain(commands).chain(queues)
 }
 
-fn is_in(pod: &slim::Pod, phase: &str) -> bool {
-    pod.status.phase.as_deref() == Some(phase)
+fn holds_too_much(name: &str, node: &slim::Node, server: &Server) -> Option<String> {
+    let has = millicores(&node.status.allocatable);
+    let here = |pod: &slim::Pod| uses_node(pod) && pod.spec.node_name.as_deref() == Some(name);
+    let used = used(server, here);
+    (used > has).then(|| format!("{name} has {has} millicores, and its pods request {used}"))
+}
+
+fn millicores(amounts: &slim::ResourceList) -> i64 {
+    let cpu = amounts.get("cpu").and_then(|amount| amount.0.as_ref().ok());
+    cpu.map_or(0, |cpu| cpu.milli())
+}
+
+/// Millicores that these pods request.
+fn used(server: &Server, meant: impl Fn(&slim::Pod) -> bool) -> i64 {
+    let containers = server.pods.values().filter(|pod| meant(pod)).flat_map(|pod| &pod.spec.containers);
+    containers.map(|container| millicores(&container.resources.requests)).sum()
+}
+
+/// A pod that has not ended names a PodGroup that is there.
+fn has_joined_nothing(name: &str, pod: &slim::Pod, server: &Server) -> Option<String> {
+    let group = named_group(pod);
+    let joined = group.is_some_and(|group| server.groups.contains_key(group));
+    (!joined && !has_ended(pod)).then(|| format!("pod {name} is in no PodGroup; it names {group:?}"))
+}
+
+fn group_is_wrong(name: &String, group: &PodGroup, server: &Server) -> Option<String> {
+    // A pod that ends before the controllers see it joins no PodGroup.
+    let pods = || server.pods.values().filter(|pod| named_group(pod) == Some(name));
+    let [pending, running, succeeded, failed] =
+        ["Pending", "Running", "Succeeded", "Failed"].map(|phase| count_in(pods(), phase));
+    let status = group.status.clone().unwrap_or_default();
+    let is = (status.running, status.succeeded, status.failed);
+    let due = (running as i32, succeeded as i32, failed as i32);
+    if is != due {
+        return Some(format!(
+            "the status of {name} counts {is:?} of running, succeeded, failed: {due:?} are"
+        ));
+    }
+    let using = pods().filter(|pod| uses_node(pod)).count();
+    let min = group.spec.min_member as usize;
+    let is = phase(group.status.as_ref());
+    if phases(using, succeeded, failed, min).is_some_and(|due| !due.contains(&is)) {
+        let ended = succeeded + failed;
+        return Some(format!(
+            "PodGroup {name} is {is:?}: {using} pods use nodes, {ended} have ended, minMember is {min}"
+        ));
+    }
+    let waits = pending == pods().count() && pending >= min.max(1) && using == 0;
+    (waits && !says_why(group)).then(|| format!("{name} waits and its status does not say why"))
+}
+
+fn count_in<'s>(pods: impl Iterator<Item = &'s Arc<slim::Pod>>, phase: &str) -> usize {
+    pods.filter(|pod| pod.status.phase.as_deref() == Some(phase)).count()
 }
 
 /// The phases that a PodGroup may have with so many pods; nothing where the order of what happened decides.
@@ -78,6 +92,14 @@ fn phases(using: usize, succeeded: usize, failed: usize, min: usize) -> Option<&
 fn says_why(group: &PodGroup) -> bool {
     let conditions = group.status.iter().flat_map(|status| &status.conditions);
     conditions.filter(|it| it.status == "True").any(|it| it.type_.as_str() == "Unschedulable")
+}
+
+/// All Commands are carried out, so a queue is open; it counts its PodGroups, and its pods that use nodes.
+fn queue_is_wrong(name: &str, queue: &Queue, server: &Server) -> Option<String> {
+    if !is_open(server, name) {
+        return Some(format!("queue {name} is not open"));
+    }
+    counts_differ(name, queue, server).or_else(|| allocated_differs(name, queue, server))
 }
 
 fn counts_differ(name: &str, queue: &Queue, server: &Server) -> Option<String> {
@@ -97,10 +119,70 @@ fn counts_differ(name: &str, queue: &Queue, server: &Server) -> Option<String> {
     })
 }
 
-/// A pod that has not ended names a PodGroup that is there.
-pub(super) fn has_joined_nothing(index: usize, server: &Server) -> Option<String> {
-    let of_gang = |name: &str| crate::gangs::gang_of(name) == Some(index);
-    let mut pods = server.pods.iter().filter(|(name, pod)| of_gang(name) && !has_ended(pod));
-    let alone = pods.find(|(_, pod)| named_group(pod).is_none_or(|group| !server.groups.contains_key(group)));
-    alone.map(|(name, pod)| format!("pod {name} is in no PodGroup; it names {:?}", named_group(pod)))
+/// All queues are below `root`, and no other queue has queues below it.
+fn allocated_differs(name: &str, queue: &Queue, server: &Server) -> Option<String> {
+    let is = queue.status.as_ref().and_then(|status| status.allocated.get("cpu"));
+    let is = is.and_then(|amount| amount.0.parse::<Quantity>().ok()).map_or(0, Quantity::milli);
+    let due = used(server, |pod| {
+        let group = named_group(pod).and_then(|group| server.groups.get(group));
+        uses_node(pod) && (name == ROOT_QUEUE || group.is_some_and(|group| group.spec.queue == name))
+    });
+    (is != due)
+        .then(|| format!("the status of queue {name} says that {is} millicores are allocated: {due} are"))
+}
+
+/// A Job has ended, or runs, or waits for room with all its pods; it counts its pods.
+fn job_is_wrong(name: &str, job: &Job, server: &Server) -> Option<String> {
+    let status = job.status.clone().unwrap_or_default();
+    let Some(phase) = job_phase(job) else { return Some(format!("Job {name} has no phase")) };
+    let retries = status.retry_count;
+    if (retries == job.spec.max_retry) != (phase == JobPhase::Failed) && phase != JobPhase::Terminated {
+        return Some(format!("Job {name} is {phase:?} after {retries} retries"));
+    }
+    let group = group_of(name, job, server);
+    let problem = match phase {
+        JobPhase::Pending | JobPhase::Running => pods_are_wrong(name, job, group, server),
+        _ if is_end(&phase) => group.map(|_| format!("Job {name} has ended, and its PodGroup is there")),
+        phase => {
+            let message = &status.state.message;
+            Some(format!("Job {name} stays {phase:?} after {retries} retries: {message}"))
+        }
+    };
+    problem.or_else(|| pod_counts_differ(name, job, server))
+}
+
+fn group_of<'s>(name: &str, job: &Job, server: &'s Server) -> Option<&'s PodGroup> {
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    server.groups.get(&format!("{name}-{uid}")).map(|group| &**group)
+}
+
+fn pods_of<'s>(job: &'s str, server: &'s Server) -> impl Iterator<Item = &'s Arc<slim::Pod>> {
+    let job_of = |pod: &'s slim::Pod| pod.metadata.labels.as_ref()?.get(JOB_NAME);
+    server.pods.values().filter(move |pod| job_of(pod).is_some_and(|name| name == job))
+}
+
+/// A Job that goes on has not lost its PodGroup, or a pod, without an answer to that.
+fn pods_are_wrong(name: &str, job: &Job, group: Option<&PodGroup>, server: &Server) -> Option<String> {
+    let size = job.spec.tasks.iter().map(|task| task.replicas).sum::<i32>() as usize;
+    let (pods, ended) = (pods_of(name, server).count(), pods_of(name, server).filter(|it| has_ended(it)));
+    let (ended, failed) = (ended.count(), count_in(pods_of(name, server), "Failed"));
+    if failed > 0 || (pods == size && ended == size) {
+        return Some(format!("Job {name} goes on: {ended} of {size} pods have ended, {failed} failed"));
+    }
+    let Some(group) = group else { return Some(format!("Job {name} has no PodGroup")) };
+    let admitted = phase(group.status.as_ref()) != PodGroupPhase::Pending;
+    (admitted && pods < size).then(|| format!("Job {name} has {pods} pods of {size}"))
+}
+
+fn pod_counts_differ(name: &str, job: &Job, server: &Server) -> Option<String> {
+    let status = job.status.clone().unwrap_or_default();
+    let is = [status.pending, status.running, status.succeeded, status.failed, status.terminating];
+    let count = |phase: &str| count_in(pods_of(name, server), phase) as i32;
+    let [pending, running, succeeded, failed] = ["Pending", "Running", "Succeeded", "Failed"].map(count);
+    let due = [pending, running, succeeded, failed, 0];
+    (is != due).then(|| {
+        format!(
+            "the status of Job {name} counts {is:?} of pending, running, succeeded, failed, terminating: {due:?} are"
+        )
+    })
 }
