@@ -3,12 +3,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use jiff::SignedDuration;
 use phalanx_runtime::clock::Clock;
 use phalanx_runtime::fence::BootTime;
 use phalanx_runtime::outbox::request::Moment;
 
-use crate::gangs::wall;
+use crate::gangs::wall_ahead;
 use crate::story::Micros;
 
 /// The time of a run.
@@ -65,9 +64,8 @@ impl Clocks {
     pub fn clock(&self) -> Clock {
         let clocks = self.clone();
         Clock::new(move || {
-            let ahead = SignedDuration::from_secs(clocks.ahead.load(Ordering::Relaxed));
-            let wall = wall(clocks.now());
-            Moment { instant: clocks.instant(), wall: wall.checked_add(ahead).unwrap_or(wall) }
+            let ahead = clocks.ahead.load(Ordering::Relaxed);
+            Moment { instant: clocks.instant(), wall: wall_ahead(clocks.now(), ahead) }
         })
     }
 }

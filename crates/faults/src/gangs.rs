@@ -23,7 +23,12 @@ const EPOCH_SECONDS: i64 = 1_750_000_000;
 
 /// The wall time of the API server.
 pub fn wall(at: Micros) -> Timestamp {
-    Timestamp::from_microsecond(EPOCH_SECONDS * 1_000_000 + at as i64).unwrap_or_default()
+    wall_ahead(at, 0)
+}
+
+/// The time of a wall clock that is ahead by so many seconds.
+pub fn wall_ahead(at: Micros, seconds: i64) -> Timestamp {
+    Timestamp::from_microsecond((EPOCH_SECONDS + seconds) * 1_000_000 + at as i64).unwrap_or_default()
 }
 
 /// The name of a node.
