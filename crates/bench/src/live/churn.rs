@@ -139,7 +139,7 @@ async fn one(contestant: Contestant, options: &Options) -> Result<Outcome> {
         pods: (options.rate * options.seconds as f64) as usize,
         runs: Duration::from_secs(options.runtime as u64),
     };
-    let watcher = tokio::spawn(watch(plane.client(), ledger.clone(), stream.runs, contestant));
+    let watcher = tokio::spawn(watch(plane.client(), ledger.clone(), stream, contestant));
     let memory = Arc::new(Mutex::new(Vec::new()));
     let sampler = tokio::spawn(sample(pid, memory.clone()));
     let cpu = cpu_seconds(pid);
@@ -166,6 +166,19 @@ pub(super) fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+impl Stream {
+    /// The gangs, one after the other: the size of each, and when it comes after the begin.
+    pub(super) fn gangs(&self) -> Vec<(usize, Duration)> {
+        let (mut gangs, mut pods) = (Vec::new(), 0);
+        while pods < self.pods {
+            let size = size_of(gangs.len());
+            gangs.push((size, Duration::from_secs_f64(pods as f64 / self.rate)));
+            pods += size;
+        }
+        gangs
+    }
+}
+
 /// The number of pods of a gang.
 pub(super) fn size_of(gang: usize) -> usize {
     1 + gang * STRIDE % LARGEST
@@ -179,16 +192,12 @@ pub(super) async fn create(
     ledger: &Arc<Mutex<Ledger>>,
 ) -> Result<usize> {
     let started = Instant::now();
-    let (mut gangs, mut pods) = (Vec::new(), 0);
-    while pods < of.pods {
-        let size = size_of(gangs.len());
-        gangs.push((gangs.len(), size, started + Duration::from_secs_f64(pods as f64 / of.rate)));
-        pods += size;
-    }
-    stream::iter(gangs)
-        .map(|(gang, size, due)| async move {
-            tokio::time::sleep_until(due.into()).await;
-            create_gang(admin, contestant, (gang, size), ledger).await
+    let gangs = of.gangs();
+    let pods = gangs.iter().map(|(size, _)| size).sum();
+    stream::iter(gangs.into_iter().enumerate())
+        .map(|(gang, (_, after))| async move {
+            tokio::time::sleep_until((started + after).into()).await;
+            create_gang(admin, contestant, gang, ledger).await
         })
         .buffered(512)
         .try_collect::<Vec<()>>()
@@ -196,12 +205,13 @@ pub(super) async fn create(
     Ok(pods)
 }
 
-async fn create_gang(
+pub(super) async fn create_gang(
     admin: &Client,
     contestant: Contestant,
-    (gang, size): (usize, usize),
+    gang: usize,
     ledger: &Arc<Mutex<Ledger>>,
 ) -> Result<()> {
+    let size = size_of(gang);
     let load =
         Load { size: Size { nodes: 0, gangs: 1, size }, groups: Groups::Gangs, in_flight: 1, rate: None };
     let grouped = contestant == Contestant::Phalanx;
@@ -224,27 +234,28 @@ async fn create_gang(
         .await
 }
 
-/// Notes when pods are seen bound, and deletes each when its time is over.
+/// Notes when pods of gangs are seen bound, and deletes each of the stream when its time is over.
 pub(super) async fn watch(
     client: Client,
     ledger: Arc<Mutex<Ledger>>,
-    runs: Duration,
+    of: Stream,
     contestant: Contestant,
 ) -> Result<()> {
     let mut seen = std::collections::HashSet::new();
+    let gangs = of.gangs().len();
     let left = Arc::new(Mutex::new(HashMap::new()));
     loop {
         let mut bound = client::Bound::watch_from_start(client.clone());
         while let Ok(Some((name, at))) = bound.next().await {
-            if !seen.insert(name.clone()) {
+            let Some(gang) = gang_of(&name).filter(|_| seen.insert(name.clone())) else { continue };
+            lock(&ledger).bound(name.clone(), at);
+            if gang >= gangs {
                 continue;
             }
-            lock(&ledger).bound(name.clone(), at);
             let (client, left) = (client.clone(), Arc::clone(&left));
             tokio::spawn(async move {
-                tokio::time::sleep(runs).await;
+                tokio::time::sleep(of.runs).await;
                 delete(&client, client::pods_resource(), &name).await;
-                let Some(gang) = gang_of(&name) else { return };
                 let last = is_last(&mut lock(&left), gang);
                 if last && contestant == Contestant::Phalanx {
                     delete(&client, client::groups_resource(), &client::gang_name(gang)).await;
@@ -255,7 +266,7 @@ pub(super) async fn watch(
 }
 
 /// The number of the gang of a pod `gang-7-3`.
-pub(super) fn gang_of(pod: &str) -> Option<usize> {
+fn gang_of(pod: &str) -> Option<usize> {
     pod.strip_prefix("gang-")?.split('-').next()?.parse().ok()
 }
 
@@ -267,7 +278,7 @@ fn is_last(left: &mut HashMap<usize, usize>, gang: usize) -> bool {
 }
 
 /// Deletes an object at once. One that is gone already is no error.
-async fn delete(client: &Client, resource: ApiResource, name: &str) {
+pub(super) async fn delete(client: &Client, resource: ApiResource, name: &str) {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), client::NAMESPACE, &resource);
     drop(api.delete(name, &DeleteParams::default().grace_period(0)).await);
 }

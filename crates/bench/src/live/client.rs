@@ -237,7 +237,7 @@ pub(crate) fn gang_name(gang: usize) -> String {
     format!("gang-{gang}")
 }
 
-fn pod_name(gang: usize, index: usize) -> String {
+pub(crate) fn pod_name(gang: usize, index: usize) -> String {
     format!("gang-{gang}-{index}")
 }
 

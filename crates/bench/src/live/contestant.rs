@@ -81,7 +81,11 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) async fn new(nodes: usize) -> Result<Self> {
-        let plane = Plane::start(PlaneOptions::default()).await?;
+        Self::with(nodes, PlaneOptions::default()).await
+    }
+
+    pub(crate) async fn with(nodes: usize, options: PlaneOptions) -> Result<Self> {
+        let plane = Plane::start(options).await?;
         let admin = plane.client();
         crds::apply(&admin, &crds::dir()).await?;
         fake::Nodes::new(nodes).cpu(&CORES.to_string()).memory("256Gi").pods(110).create(&admin).await?;

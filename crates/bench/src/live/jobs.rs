@@ -143,7 +143,7 @@ async fn measure(options: &Options) -> Result<(Measured, Vec<Value>)> {
     let created = tokio::spawn(seen_created(plane.client(), pods));
     let completed = tokio::spawn(seen_completed(plane.client(), options.jobs));
     let started = Instant::now();
-    let jobs = (0..options.jobs).map(|number| job(number, options));
+    let jobs = (0..options.jobs).map(|number| job(number, options.size, options.runtime));
     client::create_all(&api(&admin, &jobs_resource()), jobs, options.load()).await?;
     let created = created.await.context("pods were counted no more")??;
     let completed = completed.await.context("the watch ended early")??;
@@ -183,26 +183,31 @@ impl Options {
     }
 }
 
-fn api(client: &Client, resource: &ApiResource) -> Api<DynamicObject> {
+pub(super) fn api(client: &Client, resource: &ApiResource) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), client::NAMESPACE, resource)
 }
 
-fn jobs_resource() -> ApiResource {
+pub(super) fn jobs_resource() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("batch.volcano.sh", "v1alpha1", "Job"))
 }
 
-/// A Job whose pods are like those of the other benchmarks, and end.
-fn job(number: usize, options: &Options) -> Value {
+/// The name of a Job.
+pub(super) fn name(number: usize) -> String {
+    format!("job-{number}")
+}
+
+/// A Job whose pods are like those of the other benchmarks, and end after so many seconds.
+pub(super) fn job(number: usize, size: usize, runtime: usize) -> Value {
     let mut template = client::pod("", Contestant::Phalanx.scheduler_name(), None);
-    template["metadata"] = json!({"annotations": {fake::RUN_SECONDS: options.runtime.to_string()}});
+    template["metadata"] = json!({"annotations": {fake::RUN_SECONDS: runtime.to_string()}});
     template["spec"]["restartPolicy"] = json!("Never");
     let task = json!({
-        "name": "worker", "replicas": options.size,
+        "name": "worker", "replicas": size,
         "template": {"metadata": template["metadata"], "spec": template["spec"]},
     });
     json!({
         "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
-        "metadata": {"name": format!("job-{number}"), "namespace": client::NAMESPACE},
+        "metadata": {"name": name(number), "namespace": client::NAMESPACE},
         "spec": {"tasks": [task]},
     })
 }

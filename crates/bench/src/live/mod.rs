@@ -29,7 +29,7 @@ pub(crate) enum Bench {
     Latency(latency::Options),
     /// Gangs come and end at a steady rate, end to end, beside kube-scheduler.
     Churn(churn::Options),
-    /// Gangs come and end at a steady rate while the scheduler is killed and its connections are cut.
+    /// Gangs and Jobs come and end at a steady rate while processes are killed and connections are cut.
     Soak(soak::Options),
     /// Jobs of Volcano from submit to Completed, and until their pods are created beside a bare client loop.
     Jobs(jobs::Options),

@@ -1,5 +1,9 @@
-//! What has to hold of the objects of any API server on which nothing changes any more: statuses say what there is,
-//! computed here anew from pods. No story is needed, so `phalanx-bench soak` looks at a real API server with this.
+//! What has to hold of the objects of an API server once nothing changes any more: statuses say what there is, computed
+//! here anew from pods. No story is needed, so `phalanx-bench soak` looks at a real API server with this.
+//!
+//! All objects are in one namespace, all pods are for Phalanx and request processor cores, all queues are open and below
+//! `root`, and Jobs answer to each lost pod by a restart.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_api::batch::{Job, JobPhase};
@@ -14,20 +18,24 @@ use crate::server::{Server, phase};
 
 /// All that is wrong.
 pub fn problems(server: &Server) -> impl Iterator<Item = String> {
-    let nodes = server.nodes.iter().filter_map(|(name, node)| holds_too_much(name, node, server));
     let pods = server.pods.iter().filter_map(|(name, pod)| has_joined_nothing(name, pod, server));
     let groups = server.groups.iter().filter_map(|(name, group)| group_is_wrong(name, group, server));
     let jobs = server.jobs.iter().filter_map(|(name, job)| job_is_wrong(name, job, server));
-    let commands = server.commands.keys().map(|name| format!("Command {name} waits"));
+    let commands = server.commands.keys().map(|name| format!("Command {name} was not carried out"));
     let queues = server.queues.iter().filter_map(|(name, queue)| queue_is_wrong(name, queue, server));
-    nodes.chain(pods).chain(groups).chain(jobs).chain(commands).chain(queues)
+    overfull_nodes(server).chain(pods).chain(groups).chain(jobs).chain(commands).chain(queues)
 }
 
-fn holds_too_much(name: &str, node: &slim::Node, server: &Server) -> Option<String> {
-    let has = millicores(&node.status.allocatable);
-    let here = |pod: &slim::Pod| uses_node(pod) && pod.spec.node_name.as_deref() == Some(name);
-    let used = used(server, here);
-    (used > has).then(|| format!("{name} has {has} millicores, and its pods request {used}"))
+/// Nodes whose pods request more than there is.
+pub fn overfull_nodes(server: &Server) -> impl Iterator<Item = String> {
+    let mut used = BTreeMap::<&str, i64>::new();
+    for pod in server.pods.values().filter(|pod| uses_node(pod)) {
+        *used.entry(pod.spec.node_name.as_deref().unwrap_or_default()).or_default() += requested(pod);
+    }
+    used.into_iter().filter_map(|(name, used)| {
+        let has = millicores(&server.nodes.get(name)?.status.allocatable);
+        (used > has).then(|| format!("{name} has {has} millicores, and its pods request {used}"))
+    })
 }
 
 fn millicores(amounts: &slim::ResourceList) -> i64 {
@@ -35,17 +43,17 @@ fn millicores(amounts: &slim::ResourceList) -> i64 {
     cpu.map_or(0, |cpu| cpu.milli())
 }
 
-/// Millicores that these pods request.
-fn used(server: &Server, meant: impl Fn(&slim::Pod) -> bool) -> i64 {
-    let containers = server.pods.values().filter(|pod| meant(pod)).flat_map(|pod| &pod.spec.containers);
-    containers.map(|container| millicores(&container.resources.requests)).sum()
+/// In millicores.
+fn requested(pod: &slim::Pod) -> i64 {
+    pod.spec.containers.iter().map(|container| millicores(&container.resources.requests)).sum()
 }
 
 /// A pod that has not ended names a PodGroup that is there.
 fn has_joined_nothing(name: &str, pod: &slim::Pod, server: &Server) -> Option<String> {
     let group = named_group(pod);
     let joined = group.is_some_and(|group| server.groups.contains_key(group));
-    (!joined && !has_ended(pod)).then(|| format!("pod {name} is in no PodGroup; it names {group:?}"))
+    (!joined && !has_ended(pod))
+        .then(|| format!("pod {name} is in no PodGroup; it names {}", group.map_or("none", |name| name)))
 }
 
 fn group_is_wrong(name: &String, group: &PodGroup, server: &Server) -> Option<String> {
@@ -119,16 +127,19 @@ fn counts_differ(name: &str, queue: &Queue, server: &Server) -> Option<String> {
     })
 }
 
-/// All queues are below `root`, and no other queue has queues below it.
 fn allocated_differs(name: &str, queue: &Queue, server: &Server) -> Option<String> {
     let is = queue.status.as_ref().and_then(|status| status.allocated.get("cpu"));
-    let is = is.and_then(|amount| amount.0.parse::<Quantity>().ok()).map_or(0, Quantity::milli);
-    let due = used(server, |pod| {
+    let is = is.map_or("0", |amount| amount.0.as_str());
+    let is_in_queue = |pod: &slim::Pod| {
         let group = named_group(pod).and_then(|group| server.groups.get(group));
-        uses_node(pod) && (name == ROOT_QUEUE || group.is_some_and(|group| group.spec.queue == name))
-    });
-    (is != due)
-        .then(|| format!("the status of queue {name} says that {is} millicores are allocated: {due} are"))
+        name == ROOT_QUEUE || group.is_some_and(|group| group.spec.queue == name)
+    };
+    let pods = server.pods.values().filter(|pod| uses_node(pod) && is_in_queue(pod));
+    let due: i64 = pods.map(|pod| requested(pod)).sum();
+    let is_right = is.parse::<Quantity>().is_ok_and(|is| is.milli() == due);
+    (!is_right).then(|| {
+        format!("the status of queue {name} says that {is} cores are allocated: {due} millicores are")
+    })
 }
 
 /// A Job has ended, or runs, or waits for room with all its pods; it counts its pods.
@@ -139,10 +150,11 @@ fn job_is_wrong(name: &str, job: &Job, server: &Server) -> Option<String> {
     if (retries == job.spec.max_retry) != (phase == JobPhase::Failed) && phase != JobPhase::Terminated {
         return Some(format!("Job {name} is {phase:?} after {retries} retries"));
     }
-    let group = group_of(name, job, server);
     let problem = match phase {
-        JobPhase::Pending | JobPhase::Running => pods_are_wrong(name, job, group, server),
-        _ if is_end(&phase) => group.map(|_| format!("Job {name} has ended, and its PodGroup is there")),
+        JobPhase::Pending | JobPhase::Running => pods_are_wrong(name, job, &phase, server),
+        _ if is_end(&phase) => groups_of(job, server)
+            .next()
+            .map(|group| format!("Job {name} has ended, and its PodGroup {group} is there")),
         phase => {
             let message = &status.state.message;
             Some(format!("Job {name} stays {phase:?} after {retries} retries: {message}"))
@@ -151,9 +163,13 @@ fn job_is_wrong(name: &str, job: &Job, server: &Server) -> Option<String> {
     problem.or_else(|| pod_counts_differ(name, job, server))
 }
 
-fn group_of<'s>(name: &str, job: &Job, server: &'s Server) -> Option<&'s PodGroup> {
-    let uid = job.metadata.uid.as_deref().unwrap_or_default();
-    server.groups.get(&format!("{name}-{uid}")).map(|group| &**group)
+/// The PodGroups of a Job, by name.
+fn groups_of<'s>(job: &'s Job, server: &'s Server) -> impl Iterator<Item = &'s String> {
+    let is_of_job = |group: &PodGroup| {
+        let mut owners = group.metadata.owner_references.iter().flatten();
+        owners.any(|owner| Some(&owner.uid) == job.metadata.uid.as_ref())
+    };
+    server.groups.iter().filter(move |(_, group)| is_of_job(group)).map(|(name, _)| name)
 }
 
 fn pods_of<'s>(job: &'s str, server: &'s Server) -> impl Iterator<Item = &'s Arc<slim::Pod>> {
@@ -161,16 +177,20 @@ fn pods_of<'s>(job: &'s str, server: &'s Server) -> impl Iterator<Item = &'s Arc
     server.pods.values().filter(move |pod| job_of(pod).is_some_and(|name| name == job))
 }
 
-/// A Job that goes on has not lost its PodGroup, or a pod, without an answer to that.
-fn pods_are_wrong(name: &str, job: &Job, group: Option<&PodGroup>, server: &Server) -> Option<String> {
+/// A Job that goes on has one PodGroup and has not lost a pod without an answer to that.
+fn pods_are_wrong(name: &str, job: &Job, goes_on: &JobPhase, server: &Server) -> Option<String> {
     let size = job.spec.tasks.iter().map(|task| task.replicas).sum::<i32>() as usize;
-    let (pods, ended) = (pods_of(name, server).count(), pods_of(name, server).filter(|it| has_ended(it)));
-    let (ended, failed) = (ended.count(), count_in(pods_of(name, server), "Failed"));
+    let pods = pods_of(name, server).count();
+    let ended = pods_of(name, server).filter(|pod| has_ended(pod)).count();
+    let failed = count_in(pods_of(name, server), "Failed");
     if failed > 0 || (pods == size && ended == size) {
-        return Some(format!("Job {name} goes on: {ended} of {size} pods have ended, {failed} failed"));
+        return Some(format!(
+            "Job {name} stays {goes_on:?}: {ended} of {size} pods have ended, {failed} failed"
+        ));
     }
-    let Some(group) = group else { return Some(format!("Job {name} has no PodGroup")) };
-    let admitted = phase(group.status.as_ref()) != PodGroupPhase::Pending;
+    let groups: Vec<&String> = groups_of(job, server).collect();
+    let [group] = groups.as_slice() else { return Some(format!("Job {name} has PodGroups {groups:?}")) };
+    let admitted = phase(server.groups[*group].status.as_ref()) != PodGroupPhase::Pending;
     (admitted && pods < size).then(|| format!("Job {name} has {pods} pods of {size}"))
 }
 

@@ -1,5 +1,4 @@
 //! The faults: kills, cuts and holds at times drawn from a seed.
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -7,9 +6,9 @@ use phalanx_e2e::{Link, Phalanx, Plane};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-use super::super::churn::lock;
 use super::super::scheduler_args;
-use super::{Options, SAMPLE_EVERY, Sample, sample};
+use super::Options;
+use super::growth::Sample;
 
 /// Between two faults, in seconds.
 const BETWEEN: std::ops::Range<f64> = 5.0..25.0;
@@ -17,15 +16,17 @@ const BETWEEN: std::ops::Range<f64> = 5.0..25.0;
 const DOWN: std::ops::Range<f64> = 0.0..5.0;
 /// How long nothing arrives while connections stay, in seconds.
 const HELD: std::ops::Range<f64> = 1.0..20.0;
+/// Between two looks at memory and open files.
+const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 
 /// What happens in a part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Kills, cuts and holds.
     Kills,
-    /// Cuts and holds: the process stays.
+    /// Cuts and holds: the processes stay.
     Cuts,
-    /// Nothing: connections that nobody needs any more are closed, and what the process uses can be compared.
+    /// Nothing: connections that nobody needs any more are closed, and what a process uses can be compared.
     Calm,
 }
 
@@ -33,96 +34,127 @@ pub(super) enum Stage {
 pub(super) const STAGES: [(Stage, f64); 4] =
     [(Stage::Kills, 0.4), (Stage::Calm, 0.6), (Stage::Cuts, 0.8), (Stage::Calm, 1.0)];
 
+/// A process that is killed, and what it used.
+pub(super) struct Process {
+    /// The subcommand of `phalanx`.
+    pub(super) command: &'static str,
+    args: Vec<String>,
+    /// Absent while it is down.
+    running: Option<Phalanx>,
+    pub(super) kills: usize,
+    pub(super) samples: Vec<Sample>,
+}
+
 /// Faults so far, and what they befall.
 pub(super) struct Faults {
     link: Link,
-    args: Vec<String>,
-    running: Phalanx,
+    pub(super) processes: [Process; 2],
     chance: Pcg64,
-    pub(super) kills: usize,
     pub(super) cuts: usize,
     pub(super) holds: usize,
 }
 
-impl Faults {
-    /// Starts the scheduler behind the link.
-    pub(super) async fn start(plane: &Plane, link: Link, options: &Options) -> Result<Self> {
-        let mut args = scheduler_args(&options.scheduler_args);
+impl Process {
+    async fn start(command: &'static str, mut args: Vec<String>, link: &Link, plane: &Plane) -> Result<Self> {
         args.push(link.flag());
-        let running = start(plane, &args).await?;
-        let chance = Pcg64::seed_from_u64(options.seed);
-        Ok(Self { link, args, running, chance, kills: 0, cuts: 0, holds: 0 })
+        let mut process = Self { command, args, running: None, kills: 0, samples: Vec::new() };
+        process.start_again(plane).await?;
+        Ok(process)
     }
 
-    /// Runs one stage after the other, for `duration` in all. The process that runs at the end is returned.
-    pub(super) async fn run_stages(
-        mut self,
-        plane: &Plane,
-        duration: Duration,
-        samples: &Mutex<Vec<Sample>>,
-    ) -> Result<Self> {
+    async fn start_again(&mut self, plane: &Plane) -> Result<()> {
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        let started = match self.command {
+            "controllers" => Phalanx::start_controllers(plane, &args).await,
+            _ => Phalanx::start(plane, &args).await,
+        };
+        self.running = Some(started?);
+        Ok(())
+    }
+
+    /// SIGKILL, as when the node is gone or the memory is out.
+    async fn kill(&mut self, down: Duration, plane: &Plane) -> Result<()> {
+        let running = self.running.take();
+        tokio::task::spawn_blocking(|| drop(running)).await?;
+        tokio::time::sleep(down).await;
+        self.kills += 1;
+        self.start_again(plane).await
+    }
+
+    fn sample(&mut self) {
+        self.samples.extend(self.running.as_ref().map(|running| Sample::of(running.pid())));
+    }
+}
+
+impl Faults {
+    /// Starts the processes behind the link.
+    pub(super) async fn start(plane: &Plane, link: Link, options: &Options) -> Result<Self> {
+        let args = scheduler_args(&options.scheduler_args);
+        let processes = [
+            Process::start("scheduler", args, &link, plane).await?,
+            Process::start("controllers", Vec::new(), &link, plane).await?,
+        ];
+        Ok(Self { link, processes, chance: Pcg64::seed_from_u64(options.seed), cuts: 0, holds: 0 })
+    }
+
+    /// Runs one stage after the other, for `duration` in all.
+    pub(super) async fn run_stages(&mut self, plane: &Plane, duration: Duration) -> Result<()> {
         let began = Instant::now();
         for (stage, share) in STAGES {
             let end = began + duration.mul_f64(share);
             while Instant::now() < end {
                 let next = if stage == Stage::Calm { end } else { Instant::now() + self.draw(BETWEEN) };
-                self.sample_until(next.min(end), samples).await;
+                self.sample_until(next.min(end)).await;
                 if Instant::now() < end {
-                    self = self.fault(stage, end, plane, samples).await?;
+                    self.fault(stage, end, plane).await?;
                 }
             }
+            // Both calm stages begin with new connections.
+            if stage != Stage::Calm {
+                self.cut();
+            }
         }
-        Ok(self)
+        Ok(())
     }
 
     /// One fault of a stage that has some.
-    async fn fault(
-        mut self,
-        stage: Stage,
-        end: Instant,
-        plane: &Plane,
-        samples: &Mutex<Vec<Sample>>,
-    ) -> Result<Self> {
+    async fn fault(&mut self, stage: Stage, end: Instant, plane: &Plane) -> Result<()> {
         match self.chance.random_range(0..3) {
             0 if stage == Stage::Kills => return self.kill(plane).await,
-            0 | 1 => {
-                self.link.cut();
-                self.cuts += 1;
-            }
+            0 | 1 => self.cut(),
             _ => {
                 self.link.hold();
                 self.holds += 1;
                 let until = Instant::now() + self.draw(HELD);
-                self.sample_until(until.min(end), samples).await;
+                self.sample_until(until.min(end)).await;
                 self.link.let_go();
             }
         }
-        Ok(self)
+        Ok(())
+    }
+
+    fn cut(&mut self) {
+        self.link.cut();
+        self.cuts += 1;
+    }
+
+    /// The processes take turns.
+    async fn kill(&mut self, plane: &Plane) -> Result<()> {
+        let down = self.draw(DOWN);
+        let [first, second] = &mut self.processes;
+        let next = if first.kills <= second.kills { first } else { second };
+        next.kill(down, plane).await
     }
 
     fn draw(&mut self, seconds: std::ops::Range<f64>) -> Duration {
         Duration::from_secs_f64(self.chance.random_range(seconds))
     }
 
-    async fn sample_until(&self, until: Instant, samples: &Mutex<Vec<Sample>>) {
+    async fn sample_until(&mut self, until: Instant) {
         while Instant::now() < until {
-            lock(samples).push(sample(self.running.pid()));
+            self.processes.iter_mut().for_each(Process::sample);
             let left = until.saturating_duration_since(Instant::now());
             tokio::time::sleep(left.min(SAMPLE_EVERY)).await;
         }
     }
-
-    /// SIGKILL, as when the node is gone or the memory is out.
-    async fn kill(self, plane: &Plane) -> Result<Self> {
-        let Self { link, args, running, mut chance, kills, cuts, holds } = self;
-        tokio::task::spawn_blocking(|| drop(running)).await?;
-        tokio::time::sleep(Duration::from_secs_f64(chance.random_range(DOWN))).await;
-        let running = start(plane, &args).await?;
-        Ok(Self { link, args, running, chance, kills: kills + 1, cuts, holds })
-    }
-}
-
-async fn start(plane: &Plane, args: &[String]) -> Result<Phalanx> {
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    Phalanx::start(plane, &args).await
 }

@@ -1,9 +1,12 @@
-//! `soak`: gangs come and end for minutes while the scheduler is killed and its connections are cut.
+//! `soak`: gangs and Jobs come and end for minutes while processes are killed and their connections are cut.
 //!
-//! The pods are those of `churn`. The scheduler is killed now and then and started again, and connections are cut and
-//! held up; then the process stays. Its memory and its open files are compared before and after further cuts and holds.
-//! What the API server holds is checked meanwhile, and once all pods have come.
+//! The gangs are those of `churn`, and Jobs come beside them. Scheduler and controllers are killed now and then and
+//! started again, and connections are cut and held up; then the processes stay. Memory and open files of each are
+//! compared before and after further cuts and holds. What the API server holds is looked at meanwhile. In the end the
+//! checkers of the simulation with faults look at it: while some gangs and Jobs run, and once these are deleted.
 mod faults;
+mod growth;
+mod jobs;
 mod sound;
 
 use std::sync::{Arc, Mutex};
@@ -12,15 +15,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use kube::Client;
-use phalanx_e2e::Link;
-use serde_json::{Value, json};
+use phalanx_e2e::{Link, PlaneOptions, fake};
+use serde_json::{Map, Value, json};
 
 use super::churn::{self, Ledger, Stream, lock};
 use super::latency::Times;
-use super::usage::{open_files, rss};
-use super::{Contestant, Setup};
+use super::{Contestant, Setup, client};
 use crate::machine;
-use faults::{Faults, STAGES, Stage};
+use faults::Faults;
+use growth::Usage;
+use jobs::Jobs;
 use sound::Sound;
 
 #[derive(Args)]
@@ -28,16 +32,19 @@ pub(crate) struct Options {
     /// Nodes, of 32 cores and 256 GiB each.
     #[arg(long, default_value_t = 1000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
-    /// Pods created in a second.
+    /// Pods of gangs created in a second.
     #[arg(long, default_value_t = 100.0, value_parser = crate::above_0)]
     pods_per_second: f64,
-    /// How long pods are created.
+    /// Jobs created in a second, of 1 to 16 pods.
+    #[arg(long, default_value_t = 1.0, value_parser = crate::above_0)]
+    jobs_per_second: f64,
+    /// How long gangs and Jobs are created.
     #[arg(long, default_value_t = 10.0, value_parser = crate::above_0)]
     minutes: f64,
-    /// How long a pod runs before it is deleted, in seconds.
+    /// Seconds after which a pod of a gang is deleted, and one of a Job succeeds.
     #[arg(long, default_value_t = 30, allow_negative_numbers = true, value_parser = crate::count)]
     runtime: usize,
-    /// Of the faults and their times.
+    /// The seed of the faults and their times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Further arguments for `phalanx scheduler`.
@@ -45,59 +52,57 @@ pub(crate) struct Options {
     scheduler_args: Vec<String>,
 }
 
-/// How long after the last creation all pods are bound, and how long after the last deletion nothing is counted.
+/// How long after the last pods of the stream may have ended all are deleted and all statuses are written.
 const SETTLED: Duration = Duration::from_mins(3);
-/// Between two looks at memory and open files.
-const SAMPLE_EVERY: Duration = Duration::from_secs(5);
-/// Of so many looks one is printed.
-const TOLD_EACH: usize = 6;
-/// The use at the end of a calm stage is the median of so many samples.
-const LAST_SAMPLES: usize = 6;
-/// Memory, or open files, by which the second calm may exceed the first, in percent.
-const GROWTH_MAX: f64 = 25.0;
-
-/// What the process used at a time.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    at: Instant,
-    rss: u64,
-    files: usize,
-}
+/// So many gangs, and so many Jobs, run while statuses are looked at.
+const STAYING: usize = 20;
+/// For so many seconds a pod of a Job that stays runs: longer than the checks take.
+const STAYS: usize = 3600;
 
 pub(super) async fn run(options: &Options) -> Result<Value> {
-    let Setup { plane } = Setup::new(options.nodes).await?;
-    let link = Link::to(&plane.url()).await?;
+    // With the garbage collector of Kubernetes.
+    let with = PlaneOptions { controllers: true, ..PlaneOptions::default() };
+    let Setup { plane } = Setup::with(options.nodes, with).await?;
     let duration = Duration::from_secs_f64(options.minutes * 60.0);
-    let faults = Faults::start(&plane, link, options).await?;
+    let mut faults = Faults::start(&plane, Link::to(&plane.url()).await?, options).await?;
+    let _kubelet = fake::Kubelet::start(plane.client());
     let admin = plane.client();
-    let ledger = Arc::new(Mutex::new(Ledger::default()));
-    let runs = Duration::from_secs(options.runtime as u64);
-    let pods = (options.pods_per_second * duration.as_secs_f64()) as usize;
-    let stream = Stream { rate: options.pods_per_second, pods, runs };
-    let watcher = tokio::spawn(churn::watch(plane.client(), Arc::clone(&ledger), runs, Contestant::Phalanx));
-    let (samples, mut sound) = (Mutex::new(Vec::new()), Sound::default());
+    let (ledger, jobs) = (Arc::<Mutex<Ledger>>::default(), Arc::<Mutex<Jobs>>::default());
+    let stream = options.stream(duration);
+    let watcher = churn::watch(plane.client(), Arc::clone(&ledger), stream, Contestant::Phalanx);
+    let helpers = [
+        tokio::spawn(async { drop(watcher.await) }),
+        tokio::spawn(jobs::clean(plane.client(), Arc::clone(&jobs))),
+    ];
+    let mut sound = Sound::default();
     let began = Instant::now();
-    let (created, faults, ()) = tokio::try_join!(
+    let end = began + duration;
+    let (created, (), (), ()) = tokio::try_join!(
         churn::create(&admin, Contestant::Phalanx, stream, &ledger),
-        faults.run_stages(&plane, duration, &samples),
-        sound.look_until(&admin, began + duration),
+        jobs::create(&admin, &jobs, options.jobs_per_second, end, options.runtime),
+        faults.run_stages(&plane, duration),
+        sound.look_until(&admin, end),
     )?;
-    let unbound = until_all_are_bound(&ledger).await;
-    sound.at_the_end(&admin, unbound).await?;
-    watcher.abort();
-    let uncounted = sound.until_nothing_is_counted(&admin, runs).await?;
-    let millis = std::mem::take(&mut lock(&ledger).millis);
-    let usage = Usage::of(&lock(&samples), began, duration).context("no samples of memory and open files")?;
-    sound.note_growth(&usage);
+    let created_jobs = lock(&jobs).created;
+    let staying = Staying::create(&admin, stream.gangs().len().max(created_jobs), &ledger).await?;
+    let settled = sound.until_all_is_right(&admin, staying.pods, stream.runs + SETTLED).await?;
+    staying.delete(&admin).await;
+    let emptied = sound.until_all_is_right(&admin, 0, SETTLED).await?;
+    helpers.iter().for_each(tokio::task::JoinHandle::abort);
+    sound.violations.extend(lock(&jobs).problems());
+    let usage = usage(&faults, began, duration, &mut sound)?;
     for violation in &sound.violations {
         say!("violation: {violation}");
     }
+    let Options { nodes, pods_per_second, jobs_per_second, minutes, seed, .. } = options;
+    let millis = std::mem::take(&mut lock(&ledger).millis);
     Ok(json!({
-        "name": "soak", "nodes": options.nodes, "podsPerSecond": options.pods_per_second, "minutes": options.minutes,
-        "seed": options.seed, "cores": machine::cores(), "created": created, "bound": millis.len(),
-        "unbound": unbound, "kills": faults.kills, "cuts": faults.cuts, "holds": faults.holds,
-        "latency": Times::new(millis).json(), "longestInPartSeconds": sound.longest.as_secs_f64(),
-        "secondsUntilNothingIsCounted": uncounted.as_secs_f64(), "use": usage.json(),
+        "name": "soak", "nodes": nodes, "podsPerSecond": pods_per_second, "jobsPerSecond": jobs_per_second,
+        "minutes": minutes, "seed": seed, "cores": machine::cores(), "created": created, "bound": millis.len(),
+        "createdJobs": created_jobs, "completedJobs": lock(&jobs).completed.len(),
+        "cuts": faults.cuts, "holds": faults.holds, "processes": usage, "latency": Times::new(millis).json(),
+        "longestInPartSeconds": sound.longest.as_secs_f64(), "stayingPods": staying.pods,
+        "secondsUntilStatusesAreRight": settled.as_secs_f64(), "secondsUntilAllIsDeleted": emptied.as_secs_f64(),
         "violations": sound.violations.len(), "seconds": began.elapsed().as_secs_f64(),
     }))
 }
@@ -108,107 +113,57 @@ pub(super) fn check(figures: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Returns how many pods are not bound after [`SETTLED`].
-async fn until_all_are_bound(ledger: &Mutex<Ledger>) -> usize {
-    let deadline = Instant::now() + SETTLED;
-    while Instant::now() < deadline && !lock(ledger).created.is_empty() {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+/// How often each process was killed, and what it used; growth is a violation.
+fn usage(
+    faults: &Faults,
+    began: Instant,
+    duration: Duration,
+    sound: &mut Sound,
+) -> Result<Map<String, Value>> {
+    let mut all = Map::new();
+    for process in &faults.processes {
+        let usage = Usage::of(&process.samples, began, duration);
+        let usage = usage.context("no samples of memory and open files")?;
+        sound.violations.extend(usage.violations(process.command));
+        let figures = json!({"kills": process.kills, "use": usage.json()});
+        all.insert(process.command.to_owned(), figures);
     }
-    lock(ledger).created.len()
+    Ok(all)
 }
 
-fn sample(pid: u32) -> Sample {
-    Sample { at: Instant::now(), rss: rss(pid), files: open_files(pid) }
-}
-
-/// What the process that stays used at the end of the calm before the last cuts and holds, and of the calm after them.
-struct Usage {
-    before: Sample,
-    after: Sample,
-    /// One of [`TOLD_EACH`] looks.
-    series: Vec<Sample>,
-}
-
-impl Usage {
-    /// `None` without samples in both calm stages.
-    fn of(samples: &[Sample], began: Instant, duration: Duration) -> Option<Self> {
-        let calms = STAGES.iter().filter(|(stage, _)| *stage == Stage::Calm);
-        let mut at_ends = calms.map(|(_, share)| use_before(samples, began + duration.mul_f64(*share)));
-        let (before, after) = (at_ends.next()??, at_ends.next()??);
-        Some(Self { before, after, series: samples.iter().step_by(TOLD_EACH).copied().collect() })
-    }
-
-    fn growth(&self) -> [(&'static str, f64); 2] {
-        let percent = |before: f64, after: f64| 100.0 * (after - before) / before.max(1.0);
-        [
-            ("resident memory", percent(self.before.rss as f64, self.after.rss as f64)),
-            ("open files", percent(self.before.files as f64, self.after.files as f64)),
-        ]
-    }
-
-    fn json(&self) -> Value {
-        let rss: Vec<u64> = self.series.iter().map(|sample| sample.rss).collect();
-        let files: Vec<usize> = self.series.iter().map(|sample| sample.files).collect();
-        json!({
-            "rssBytesBefore": self.before.rss, "rssBytesAfter": self.after.rss, "rssBytes": rss,
-            "openFilesBefore": self.before.files, "openFilesAfter": self.after.files, "openFiles": files,
-        })
+impl Options {
+    fn stream(&self, duration: Duration) -> Stream {
+        let pods = (self.pods_per_second * duration.as_secs_f64()) as usize;
+        Stream { rate: self.pods_per_second, pods, runs: Duration::from_secs(self.runtime as u64) }
     }
 }
 
-/// The median of each figure in the last samples before a time.
-fn use_before(samples: &[Sample], end: Instant) -> Option<Sample> {
-    let until = samples.partition_point(|sample| sample.at < end);
-    let last = &samples[until.saturating_sub(LAST_SAMPLES)..until];
-    Some(Sample {
-        at: last.last()?.at,
-        rss: median(last.iter().map(|sample| sample.rss))?,
-        files: median(last.iter().map(|sample| sample.files))?,
-    })
+/// Gangs and Jobs that run while statuses are looked at.
+struct Staying {
+    /// Of the gangs, and of the Jobs.
+    numbers: std::ops::Range<usize>,
+    /// Of all of them.
+    pods: usize,
 }
 
-fn median<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
-    let mut sorted: Vec<T> = values.collect();
-    sorted.sort();
-    let middle = sorted.len() / 2;
-    sorted.into_iter().nth(middle)
-}
-
-impl Sound {
-    fn note_growth(&mut self, of: &Usage) {
-        for (what, percent) in of.growth().into_iter().filter(|(_, percent)| *percent > GROWTH_MAX) {
-            self.violations.push(format!("{what} grew by {percent:.0} % while the load was the same"));
+impl Staying {
+    async fn create(admin: &Client, first: usize, ledger: &Arc<Mutex<Ledger>>) -> Result<Self> {
+        let numbers = first..first + STAYING;
+        let mut pods = 0;
+        for number in numbers.clone() {
+            churn::create_gang(admin, Contestant::Phalanx, number, ledger).await?;
+            pods += churn::size_of(number) + jobs::create_one(admin, number, STAYS).await?;
         }
+        Ok(Self { numbers, pods })
     }
 
-    /// Looks again and again.
-    async fn look_until(&mut self, admin: &Client, end: Instant) -> Result<()> {
-        while Instant::now() < end {
-            self.look(admin).await?;
-            tokio::time::sleep(sound::EVERY).await;
+    async fn delete(&self, admin: &Client) {
+        for number in self.numbers.clone() {
+            for index in 0..churn::size_of(number) {
+                churn::delete(admin, client::pods_resource(), &client::pod_name(number, index)).await;
+            }
+            churn::delete(admin, client::groups_resource(), &client::gang_name(number)).await;
+            jobs::remove(admin, &jobs::name(number)).await;
         }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn violations(rss: impl Fn(u64) -> u64) -> Vec<String> {
-        let began = Instant::now();
-        let at = |look: u64| began + SAMPLE_EVERY.mul_f64(look as f64 + 0.5);
-        let samples: Vec<Sample> =
-            (0..100).map(|look| Sample { at: at(look), rss: rss(look), files: 50 }).collect();
-        let mut sound = Sound::default();
-        sound.note_growth(&Usage::of(&samples, began, SAMPLE_EVERY * 100).unwrap());
-        sound.violations
-    }
-
-    #[test]
-    fn what_the_second_calm_uses_beyond_the_first_is_a_violation_and_a_peak_is_none() {
-        assert_eq!(violations(|look| if look == 98 { 900 } else { 100 }), Vec::<String>::new());
-        let growing = violations(|look| 100 + 2 * look);
-        assert_eq!(growing, ["resident memory grew by 37 % while the load was the same"]);
     }
 }

@@ -1,133 +1,138 @@
 //! What has to hold of the objects on the API server.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, ResourceExt as _};
+use kube::api::{Api, ListParams};
+use kube::{Client, Resource};
+use phalanx_api::batch::Job;
+use phalanx_api::bus::Command;
+use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::slim;
-use serde_json::Value;
-
-use super::super::churn::{gang_of, size_of};
-use super::super::client::{NAMESPACE, gang_name};
-use super::super::contestant::CORES;
-use super::SETTLED;
+use phalanx_faults::checks::statuses::{overfull_nodes, problems};
+use phalanx_faults::gangs::{named_group, uses_node};
+use phalanx_faults::server::{Object, Server};
+use serde::de::DeserializeOwned;
 
 /// Between two looks.
-pub(super) const EVERY: Duration = Duration::from_secs(10);
+const EVERY: Duration = Duration::from_secs(10);
 /// How long a gang may be bound in part: longer than a process is down and starts, or a link is held.
 const IN_PART_MAX: Duration = Duration::from_mins(1);
+/// Between two looks until all is written.
+const SOON: Duration = Duration::from_millis(500);
+/// So many problems of the end are told.
+const TOLD: usize = 20;
 
 /// What was seen.
 #[derive(Default)]
 pub(super) struct Sound {
-    /// Since when gangs are bound in part.
-    in_part: BTreeMap<usize, Instant>,
+    /// Since when gangs are bound in part, by PodGroup.
+    in_part: BTreeMap<String, Instant>,
     /// The longest time for which a gang was seen bound in part.
     pub(super) longest: Duration,
     pub(super) violations: Vec<String>,
 }
 
-/// Pods on the API server.
-#[derive(Default)]
-struct Seen {
-    /// Pods with a node, by node; each asks for one core.
-    nodes: BTreeMap<String, usize>,
-    /// Pods with a node and without, by gang.
-    gangs: BTreeMap<usize, (usize, usize)>,
-}
-
 impl Sound {
+    /// Looks again and again.
+    pub(super) async fn look_until(&mut self, admin: &Client, end: Instant) -> Result<()> {
+        while Instant::now() < end {
+            self.look(admin).await?;
+            tokio::time::sleep(EVERY).await;
+        }
+        Ok(())
+    }
+
     /// No node holds more than it has, and no gang is bound in part for long.
-    pub(super) async fn look(&mut self, admin: &Client) -> Result<()> {
-        let (seen, now) = (Seen::of(admin).await?, Instant::now());
-        let over = seen.nodes.iter().filter(|(_, pods)| **pods > CORES);
-        self.violations
-            .extend(over.map(|(node, pods)| format!("{node} holds {pods} pods, it has {CORES} cores")));
-        let in_part: Vec<usize> = seen
-            .gangs
-            .iter()
-            .filter(|(_, (bound, waiting))| *bound > 0 && *waiting > 0)
-            .map(|it| *it.0)
-            .collect();
-        self.in_part.retain(|gang, _| in_part.contains(gang));
-        for gang in in_part {
-            let since = *self.in_part.entry(gang).or_insert(now);
+    async fn look(&mut self, admin: &Client) -> Result<()> {
+        let (mut server, now) = (Server::default(), Instant::now());
+        read::<slim::Pod>(admin, &mut server, Object::Pod).await?;
+        read::<slim::Node>(admin, &mut server, Object::Node).await?;
+        self.violations.extend(overfull_nodes(&server));
+        let in_part = in_part(&server);
+        self.in_part.retain(|group, _| in_part.contains_key(group));
+        for (group, (bound, waiting)) in in_part {
+            let since = *self.in_part.entry(group.clone()).or_insert(now);
             self.longest = self.longest.max(now - since);
             if now - since > IN_PART_MAX {
-                let (bound, waiting) = seen.gangs[&gang];
-                let name = gang_name(gang);
                 self.violations
-                    .push(format!("{name} is bound in part for long: {bound} bound, {waiting} wait"));
+                    .push(format!("{group} is bound in part for long: {bound} bound, {waiting} wait"));
             }
         }
         Ok(())
     }
 
-    /// All that was created is bound, for there is room.
-    pub(super) async fn at_the_end(&mut self, admin: &Client, unbound: usize) -> Result<()> {
-        self.look(admin).await?;
-        if unbound > 0 {
-            self.violations.push(format!("{unbound} pods are not bound, though there is room"));
-        }
-        let seen = Seen::of(admin).await?;
-        for (gang, (bound, waiting)) in seen.gangs.iter().filter(|(_, (_, waiting))| *waiting > 0) {
-            let (name, size) = (gang_name(*gang), size_of(*gang));
-            self.violations.push(format!("{name} of {size} pods waits: {bound} bound, {waiting} wait"));
-        }
-        Ok(())
-    }
-
-    /// Once all pods are deleted, the queue counts nothing. Returns how long that took.
-    pub(super) async fn until_nothing_is_counted(
+    /// Waits until so many pods are left, all of them on nodes, and the checkers of the simulation find no problem in the
+    /// objects; for so long at most. Returns how long that took.
+    pub(super) async fn until_all_is_right(
         &mut self,
         admin: &Client,
-        runs: Duration,
+        pods: usize,
+        at_most: Duration,
     ) -> Result<Duration> {
         let began = Instant::now();
         loop {
-            let (pods, counted) = (Seen::of(admin).await?.gangs.len(), counted(admin).await?);
-            if pods == 0 && counted == "0" {
+            let server = everything(admin).await?;
+            let wrong: Vec<String> = left_over(&server, pods).into_iter().chain(problems(&server)).collect();
+            if wrong.is_empty() || began.elapsed() > at_most {
+                self.violations.extend(wrong.into_iter().take(TOLD));
                 return Ok(began.elapsed());
             }
-            if began.elapsed() > runs + SETTLED {
-                self.violations.push(format!("the queue counts {counted} cores, and {pods} gangs have pods"));
-                return Ok(began.elapsed());
-            }
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(SOON).await;
         }
     }
 }
 
-impl Seen {
-    async fn of(admin: &Client) -> Result<Self> {
-        let pods: Api<slim::Pod> = Api::namespaced(admin.clone(), NAMESPACE);
-        let mut seen = Self::default();
-        for pod in pods.list(&ListParams::default()).await.context("listing pods")? {
-            let Some(gang) = gang_of(&pod.name_any()) else { continue };
-            let (bound, waiting) = seen.gangs.entry(gang).or_default();
-            match pod.spec.node_name {
-                Some(node) => {
-                    *bound += 1;
-                    *seen.nodes.entry(node).or_default() += 1;
-                }
-                None => *waiting += 1,
-            }
-        }
-        Ok(seen)
+/// What is there beside so many pods on nodes; without pods no PodGroup and no Job is.
+fn left_over(server: &Server, pods: usize) -> Vec<String> {
+    let (placed, others): (Vec<_>, Vec<_>) = server.pods.iter().partition(|(_, pod)| uses_node(pod));
+    let mut found: Vec<String> = others
+        .into_iter()
+        .map(|(name, _)| format!("pod {name} waits, or has ended and is not deleted"))
+        .collect();
+    if placed.len() != pods {
+        found.push(format!("{} pods are on nodes, {pods} are to be", placed.len()));
     }
+    if pods == 0 {
+        found.extend(server.groups.keys().map(|name| format!("PodGroup {name} is left")));
+        found.extend(server.jobs.keys().map(|name| format!("Job {name} is left")));
+    }
+    found
 }
 
-/// The cores that the status of queue `default` counts.
-async fn counted(admin: &Client) -> Result<String> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "Queue"));
-    let queues: Api<DynamicObject> = Api::all_with(admin.clone(), &resource);
-    let queue = queues.get("default").await.context("reading queue default")?;
-    let cpu = &queue.data["status"]["allocated"]["cpu"];
-    Ok(match cpu {
-        Value::String(text) => text.clone(),
-        Value::Null => "0".to_owned(),
-        other => other.to_string(),
-    })
+/// Gangs some of whose pods have a node while others wait: how many of both, by PodGroup.
+fn in_part(server: &Server) -> BTreeMap<String, (usize, usize)> {
+    let mut groups = BTreeMap::<String, (usize, usize)>::new();
+    for pod in server.pods.values() {
+        let Some(group) = named_group(pod) else { continue };
+        let (bound, waiting) = groups.entry(group.clone()).or_default();
+        *if pod.spec.node_name.is_some() { bound } else { waiting } += 1;
+    }
+    groups.retain(|_, (bound, waiting)| *bound > 0 && *waiting > 0);
+    groups
+}
+
+/// All objects that the checkers look at.
+async fn everything(admin: &Client) -> Result<Server> {
+    let mut server = Server::default();
+    read::<slim::Pod>(admin, &mut server, Object::Pod).await?;
+    read::<slim::Node>(admin, &mut server, Object::Node).await?;
+    read::<PodGroup>(admin, &mut server, Object::PodGroup).await?;
+    read::<Queue>(admin, &mut server, Object::Queue).await?;
+    read::<Job>(admin, &mut server, Object::Job).await?;
+    read::<Command>(admin, &mut server, Object::Command).await?;
+    Ok(server)
+}
+
+/// All objects of a kind, as the simulated API server holds them.
+async fn read<K>(admin: &Client, server: &mut Server, object: impl Fn(Arc<K>) -> Object) -> Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let all = Api::<K>::all(admin.clone()).list(&ListParams::default()).await;
+    for one in all.with_context(|| format!("listing {}", K::plural(&())))? {
+        server.put(object(Arc::new(one)));
+    }
+    Ok(())
 }
