@@ -331,6 +331,35 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_brings_what_a_watch_would_read() {
+        let brought = |kind, body: Value| brought(kind, body.to_string().as_bytes());
+        let metadata = json!({
+            "name": "a", "namespace": "team", "uid": "1", "resourceVersion": "7",
+            "managedFields": [{"manager": "kubectl", "fieldsV1": {}}],
+        });
+        let group = |spec: Value| json!({"kind": "PodGroup", "metadata": metadata, "spec": spec});
+        let Brought::Seen(seen) = brought(Kind::PodGroup, group(json!({"minMember": 2}))) else {
+            panic!("a PodGroup is seen")
+        };
+        let Seen { id, fact: Fact::PodGroup(read) } = *seen else { panic!("a PodGroup is one") };
+        assert_eq!((id.key.to_string().as_str(), id.version), ("team/a", 7));
+        assert_eq!((read.spec.min_member, read.metadata.managed_fields), (2, None));
+        let service = json!({"kind": "Service", "metadata": metadata});
+        let Brought::Made(made) = brought(Kind::Service, service) else { panic!("a Service is made") };
+        assert_eq!(made.metadata().managed_fields, None);
+        let claim = json!({"kind": "PersistentVolumeClaim", "metadata": metadata});
+        assert!(matches!(brought(Kind::Claim, claim), Brought::Seen(_)));
+        for (kind, body) in [
+            (Kind::PodGroup, json!({"kind": "Status", "status": "Success"})),
+            (Kind::PodGroup, group(json!([2]))),
+            (Kind::Queue, group(json!({}))),
+            (Kind::PodGroup, json!(null)),
+        ] {
+            assert_eq!(brought(kind, body.clone()), Brought::Nothing, "{body}");
+        }
+    }
+
+    #[test]
     fn a_pod_in_the_network_of_its_node_has_no_address() {
         let address = |host_network: bool, host: &str| {
             let status = json!({"podIP": "10.0.0.1", "hostIP": host});

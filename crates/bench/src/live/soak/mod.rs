@@ -98,7 +98,7 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
     let millis = std::mem::take(&mut lock(&ledger).millis);
     Ok(json!({
         "name": "soak", "nodes": nodes, "podsPerSecond": pods_per_second, "jobsPerSecond": jobs_per_second,
-        "minutes": minutes, "seed": seed, "cores": machine::cores(), "created": created, "bound": millis.len(),
+        "minutes": minutes, "seed": seed, "cores": machine::cores(), "created": created,
         "createdJobs": created_jobs, "completedJobs": lock(&jobs).completed.len(),
         "cuts": faults.cuts, "holds": faults.holds, "processes": usage, "latency": Times::new(millis).json(),
         "longestInPartSeconds": sound.longest.as_secs_f64(), "stayingPods": staying.pods,
