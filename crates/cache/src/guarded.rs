@@ -67,7 +67,14 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
 }
 
 fn by_value<K: DeserializeOwned>(text: &str) -> Result<K, Invalid> {
-    let mut value: Value = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
+    decode_object(serde_json::from_str(text).map_err(|error| unreadable(&error))?)
+}
+
+/// An object of a list or a watch, or of the answer to a request, as all of these are read.
+///
+/// # Errors
+/// A field of a wrong type.
+pub fn decode_object<K: DeserializeOwned>(mut value: Value) -> Result<K, Invalid> {
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }

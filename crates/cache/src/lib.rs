@@ -42,7 +42,7 @@ pub use decode::decode;
 pub use device::{claim_template, device_class, resource_claim, resource_slice};
 pub use fold::{Fold, Folded, Rejected, WatchEvent};
 pub use group::{pod_group, sound_pod_group};
-pub use guarded::{Guarded, Unread};
+pub use guarded::{Guarded, Unread, decode_object};
 pub use hyper_node::{faults_of_hyper_node, hyper_node};
 pub use intern::Interner;
 pub use invalid::Invalid;

@@ -10,13 +10,13 @@ use kube::Resource;
 use kube::core::PartialObjectMeta;
 use phalanx_api::names::{GROUP_NAME_ANNOTATION, JOB_NAME};
 use phalanx_api::{batch, bus, flow, topology, v1beta1};
-use phalanx_cache::Guarded;
+use phalanx_cache::decode_object;
 use phalanx_cluster::event::Key;
 use phalanx_controllers::job::JobPod;
 use phalanx_controllers::podgroup::PlainPod;
 use phalanx_controllers::{Change, Kind, Object, Target};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::store::{Claim, Fact, Seen, SeenPod};
@@ -257,53 +257,42 @@ pub(super) fn failed(reply: Reply) -> Answer {
 }
 
 fn brought(kind: Kind, body: &[u8]) -> Brought {
-    #[derive(Deserialize)]
-    struct Typed {
-        kind: String,
-    }
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
     // A deletion that is done at once is answered with a Status.
-    let is_object = serde_json::from_slice(body).is_ok_and(|typed: Typed| typed.kind == type_of(kind).1);
-    if is_object { read_object(kind, body).unwrap_or(Brought::Nothing) } else { Brought::Nothing }
+    let is_object = value["kind"] == type_of(kind).1;
+    if is_object { read_object(kind, value).unwrap_or(Brought::Nothing) } else { Brought::Nothing }
 }
 
-fn read_object(kind: Kind, body: &[u8]) -> Option<Brought> {
+fn read_object(kind: Kind, value: Value) -> Option<Brought> {
     match kind {
-        Kind::Pod => seen::<Pod>(body, |pod| {
+        Kind::Pod => seen::<Pod>(value, |pod| {
             let of_job = pod.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(JOB_NAME));
             if of_job { SeenPod::from(&pod).into() } else { PlainPod::from(&pod).into() }
         }),
-        Kind::Claim => seen::<PartialObjectMeta<PersistentVolumeClaim>>(body, |_| Claim.into()),
-        Kind::PodGroup => seen::<v1beta1::PodGroup>(body, Fact::from),
-        Kind::Queue => seen::<v1beta1::Queue>(body, Fact::from),
-        Kind::Job => seen::<batch::Job>(body, Fact::from),
-        Kind::CronJob => seen::<batch::CronJob>(body, Fact::from),
-        Kind::JobFlow => seen::<flow::JobFlow>(body, Fact::from),
-        Kind::JobTemplate => seen::<flow::JobTemplate>(body, Fact::from),
-        Kind::Command => seen::<bus::Command>(body, Fact::from),
-        Kind::HyperNode => seen::<topology::HyperNode>(body, Fact::from),
-        Kind::Service => made::<Service>(body, Object::Service),
-        Kind::Secret => made::<Secret>(body, Object::Secret),
-        Kind::ConfigMap => made::<ConfigMap>(body, Object::ConfigMap),
-        Kind::NetworkPolicy => made::<NetworkPolicy>(body, Object::NetworkPolicy),
+        Kind::Claim => seen::<PartialObjectMeta<PersistentVolumeClaim>>(value, |_| Claim.into()),
+        Kind::PodGroup => seen::<v1beta1::PodGroup>(value, Fact::from),
+        Kind::Queue => seen::<v1beta1::Queue>(value, Fact::from),
+        Kind::Job => seen::<batch::Job>(value, Fact::from),
+        Kind::CronJob => seen::<batch::CronJob>(value, Fact::from),
+        Kind::JobFlow => seen::<flow::JobFlow>(value, Fact::from),
+        Kind::JobTemplate => seen::<flow::JobTemplate>(value, Fact::from),
+        Kind::Command => seen::<bus::Command>(value, Fact::from),
+        Kind::HyperNode => seen::<topology::HyperNode>(value, Fact::from),
+        Kind::Service => made::<Service>(value, Object::Service),
+        Kind::Secret => made::<Secret>(value, Object::Secret),
+        Kind::ConfigMap => made::<ConfigMap>(value, Object::ConfigMap),
+        Kind::NetworkPolicy => made::<NetworkPolicy>(value, Object::NetworkPolicy),
     }
 }
 
-fn seen<T: DeserializeOwned + Resource>(body: &[u8], fact: impl FnOnce(T) -> Fact) -> Option<Brought> {
-    let object = object_of::<T>(body)?;
+fn seen<T: DeserializeOwned + Resource>(value: Value, fact: impl FnOnce(T) -> Fact) -> Option<Brought> {
+    let object = decode_object::<T>(value).ok()?;
     let id = Identity::of(object.meta());
     Some(Brought::Seen(Box::new(Seen { id, fact: fact(object) })))
 }
 
-fn made<T: DeserializeOwned>(body: &[u8], wrap: impl FnOnce(Box<T>) -> Object) -> Option<Brought> {
-    Some(Brought::Made(Box::new(wrap(Box::new(object_of(body)?)))))
-}
-
-/// The object, if a watch would read it too.
-fn object_of<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
-    match serde_json::from_slice(body).ok()? {
-        Guarded::Read(object) => Some(object),
-        Guarded::Unread(_) => None,
-    }
+fn made<T: DeserializeOwned>(value: Value, wrap: impl FnOnce(Box<T>) -> Object) -> Option<Brought> {
+    Some(Brought::Made(Box::new(wrap(Box::new(decode_object(value).ok()?)))))
 }
 
 impl From<&Pod> for SeenPod {
