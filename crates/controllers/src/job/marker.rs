@@ -1,6 +1,7 @@
 //! What the controller remembers in `status.controlledResources`, and which pods are discarded by it.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use jiff::Timestamp;
 use phalanx_api::batch::{JobSpec, JobStatus};
@@ -68,7 +69,8 @@ pub(crate) fn is_discarded(status: &JobStatus, pod: &JobPod) -> bool {
 
 fn is_restarted(status: &JobStatus, pod: &JobPod) -> bool {
     let marks = &status.controlled_resources;
-    let any = marks.range(RESTART.to_owned()..).next().is_some_and(|(key, _)| key.starts_with(RESTART));
+    let mut from_restart = marks.range::<str, _>((Bound::Included(RESTART), Bound::Unbounded));
+    let any = from_restart.next().is_some_and(|(key, _)| key.starts_with(RESTART));
     let retry = |scope: Scope| marks.get(&scope.key()).and_then(|text| text.parse::<i32>().ok());
     any && Scope::around(pod).filter_map(retry).any(|retry| pod.retry < retry)
 }

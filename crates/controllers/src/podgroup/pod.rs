@@ -57,7 +57,7 @@ impl From<&Pod> for PlainPod {
         let mut requests = Requests::default();
         requests.add(pod.spec.as_ref(), 1);
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        let read = |key: &str| Some((key.to_owned(), annotation(metadata, key)?.to_owned()));
+        let read = |key: &str| annotation(metadata, key).map(|value| (key.to_owned(), value.to_owned()));
         Self {
             name: text(metadata.name.as_ref()).to_owned(),
             uid: text(metadata.uid.as_ref()).to_owned(),

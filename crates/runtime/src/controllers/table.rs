@@ -101,6 +101,20 @@ impl<T> Table<T> {
         if !newer || gone.has(&id.uid) {
             return newer;
         }
+        match self.objects.get_mut(&id.key) {
+            Some(known) if known.0.controller_uid() == id.controller_uid() => {
+                if known.0.uid != id.uid {
+                    gone.add(&known.0.uid);
+                }
+                *known = (id, object);
+            }
+            _ => self.insert(id, object, gone),
+        }
+        true
+    }
+
+    /// Takes in an object that has another controller than the one of this name before it, or is the first.
+    fn insert(&mut self, id: Identity, object: T, gone: &mut Gone) {
         if let Some((before, _)) = self.remove(&id.key, None)
             && before.uid != id.uid
         {
@@ -110,7 +124,6 @@ impl<T> Table<T> {
             self.controlled.entry(controller).or_default().insert(id.key.clone());
         }
         self.objects.insert(id.key.clone(), (id, object));
-        true
     }
 
     /// Removes an object: the one with this UID, if one is given.
