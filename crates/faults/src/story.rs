@@ -319,7 +319,11 @@ fn roomy(chance: &mut impl Rng) -> (Vec<u32>, Vec<Gang>) {
 /// its queue deserves.
 fn crowded(chance: &mut impl Rng) -> (Vec<u32>, Vec<Gang>) {
     let cores = chance.random_range(1..=3);
-    let (count, fit) = if chance.random_bool(0.5) { (1, chance.random_range(2..=3)) } else { (2, 1) };
+    let (count, fit) = match chance.random_range(0..8) {
+        0 => (1, 3),
+        1..=4 => (1, 2),
+        _ => (2, 1),
+    };
     let nodes = (0..count).map(|_| fit * cores + chance.random_range(0..cores)).collect();
     let size = count * fit as usize;
     let min = if chance.random_bool(0.7) { 1 } else { chance.random_range(1..=size) };
@@ -335,7 +339,7 @@ fn crowded(chance: &mut impl Rng) -> (Vec<u32>, Vec<Gang>) {
         limited,
         ..Gang::draw(chance)
     };
-    let size = chance.random_range(1..=2);
+    let size = if chance.random_bool(0.3) { 2 } else { 1 };
     let second = Gang {
         arrives: first.arrives + chance.random_range(3 * SECOND..15 * SECOND),
         size,

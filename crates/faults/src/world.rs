@@ -37,6 +37,9 @@ const COLLECTED: Micros = CALM_AFTER + 40 * SECOND;
 /// When the first spare gang may arrive, and the time from one to the next.
 const SPARE_FROM: Micros = 25 * SECOND;
 const BETWEEN_SPARE: Micros = 7 * SECOND;
+/// So many events at the end of a run may come from statuses of nodes, which kubelets write so often.
+const KUBELETS_BRING: u64 = 40;
+const BETWEEN_REPORTS: Micros = 2 * SECOND;
 
 /// Something that happens at its time.
 #[derive(Debug)]
@@ -45,6 +48,8 @@ enum Happening {
     GangArrives(usize),
     /// The next spare gang arrives, if little has happened.
     Spare(usize),
+    /// The kubelet of a node writes its status.
+    NodeReported(usize),
     /// A pod of a gang is created by the user, unless it is there or has done its work.
     PodArrives(usize, usize),
     /// A fault begins.
@@ -291,6 +296,7 @@ impl<'a> World<'a> {
         match what {
             Happening::GangArrives(index) => self.gang_arrives(index),
             Happening::Spare(index) => self.spare(index),
+            Happening::NodeReported(node) => self.node_reported(node),
             Happening::PodArrives(gang, number) => self.pod_arrives(gang, number),
             Happening::Begins(index) => self.begins(index)?,
             Happening::Ends(index) => self.ends(index)?,

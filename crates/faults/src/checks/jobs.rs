@@ -76,7 +76,12 @@ impl Checks {
         let is_lost = |pod: &slim::Pod| is_terminating(pod) || pod.status.phase.as_deref() == Some("Failed");
         let mut pods = server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
         let healthy = match on_loss {
-            OnLoss::RestartPod => server.pods.get(name).is_some_and(|pod| !is_lost(pod)),
+            OnLoss::RestartPod => {
+                // Of two missing pods, the controllers take the first for the lost one, unless the answer to its creation
+                // told them of it.
+                let others = self.losses[index] > 1 && !self.is_quiet(now);
+                !others && server.pods.get(name).is_some_and(|pod| !is_lost(pod))
+            }
             OnLoss::RestartJob | OnLoss::RestartTask => {
                 let none_lately = now - self.last_loss[index] > SEEN && self.is_quiet(now);
                 (self.losses[index] == 0 || none_lately) && !pods.any(|(_, pod)| is_lost(pod))

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use phalanx_cache::slim;
 
-use super::{BETWEEN_SPARE, COLLECTED, Happening, World};
+use super::{BETWEEN_REPORTS, BETWEEN_SPARE, COLLECTED, Happening, KUBELETS_BRING, World};
 use crate::gangs::{self, has_ended, member};
 use crate::server::Server;
 use crate::story::{CALM_AFTER, ENOUGH, FaultKind, Maker, Micros, SECOND};
@@ -23,10 +23,13 @@ impl World<'_> {
     }
 
     /// A run in which little has happened goes on with more gangs; once faults are over with single pods, one after the
-    /// other, so that little more happens than has to.
+    /// other, and what little is missing then are writes of kubelets.
     pub(super) fn spare(&mut self, index: usize) {
         let calm = self.now() >= CALM_AFTER;
         let index = if calm { index.max(self.story.first_single()) } else { index };
+        if calm && self.events + KUBELETS_BRING >= ENOUGH && !self.server.nodes.is_empty() {
+            return self.kubelets_report(index);
+        }
         let waits = calm && self.server.pods.values().any(|pod| gangs::uses_node(pod));
         let Some(gang) = self.story.gangs.get(index) else { return };
         // What follows from the gangs that are there counts too.
@@ -35,6 +38,22 @@ impl World<'_> {
             self.gang_arrives(index);
         }
         self.plan(self.now() + BETWEEN_SPARE, Happening::Spare(if waits { index } else { index + 1 }));
+    }
+
+    /// Kubelets write the statuses of their nodes, until enough has happened.
+    fn kubelets_report(&mut self, index: usize) {
+        if self.events >= ENOUGH {
+            return;
+        }
+        for node in 0..self.story.nodes.len() {
+            self.plan_in(0..BETWEEN_REPORTS, Happening::NodeReported(node));
+        }
+        self.plan(self.now() + BETWEEN_REPORTS, Happening::Spare(index));
+    }
+
+    /// The kubelet of a node writes its status, in which no condition has changed.
+    pub(super) fn node_reported(&mut self, node: usize) {
+        self.server.update_node(&gangs::node_name(node), |_| {});
     }
 
     pub(super) fn pod_arrives(&mut self, index: usize, number: usize) {
