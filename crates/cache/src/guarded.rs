@@ -70,7 +70,7 @@ fn by_value<K: DeserializeOwned>(text: &str) -> Result<K, Invalid> {
     decode_object(serde_json::from_str(text).map_err(|error| unreadable(&error))?)
 }
 
-/// An object of a list or a watch, or of the answer to a request, as all of these are read.
+/// An object without its managedFields.
 ///
 /// # Errors
 /// A field of a wrong type.

@@ -14,7 +14,7 @@ pub const SECOND: Micros = 1_000_000;
 /// Faults begin and end before this time.
 pub const CALM_AFTER: Micros = 60 * SECOND;
 
-/// So much happens in each run, campaigns for the lease apart: no spare gang arrives after that.
+/// So much happens in each run, campaigns for the lease apart: spare gangs arrive, and then kubelets write, until then.
 pub const ENOUGH: u64 = 200;
 
 /// How many gangs are spare: those that may arrive while there are faults, and those of a single pod, which arrive after.
@@ -37,7 +37,7 @@ pub struct Story {
     pub deserved: u32,
     /// The gangs, by the time of their arrival; then those that are spare.
     pub gangs: Vec<Gang>,
-    /// How many of the last gangs arrive one by one, until [`ENOUGH`] has happened.
+    /// How many of the last gangs arrive one by one where little happens.
     pub spare: usize,
     /// How many schedulers run, one of which leads.
     pub schedulers: usize,

@@ -37,8 +37,8 @@ const COLLECTED: Micros = CALM_AFTER + 40 * SECOND;
 /// When the first spare gang may arrive, and the time from one to the next.
 const SPARE_FROM: Micros = 25 * SECOND;
 const BETWEEN_SPARE: Micros = 7 * SECOND;
-/// So many events at the end of a run may come from statuses of nodes, which kubelets write so often.
-const KUBELETS_BRING: u64 = 40;
+/// Where no more events than this are missing in the calm, kubelets write the statuses of their nodes, and how often.
+const FROM_KUBELETS: u64 = 40;
 const BETWEEN_REPORTS: Micros = 2 * SECOND;
 
 /// Something that happens at its time.
@@ -46,7 +46,7 @@ const BETWEEN_REPORTS: Micros = 2 * SECOND;
 enum Happening {
     /// The PodGroup or the Job of a gang is created.
     GangArrives(usize),
-    /// The next spare gang arrives, if little has happened.
+    /// The next spare gang arrives, or kubelets write, if little has happened.
     Spare(usize),
     /// The kubelet of a node writes its status.
     NodeReported(usize),

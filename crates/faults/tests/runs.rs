@@ -3,7 +3,7 @@
 
 use phalanx_faults::planted::Planted;
 use phalanx_faults::shrink::shrink;
-use phalanx_faults::story::Story;
+use phalanx_faults::story::{ENOUGH, Story};
 use phalanx_faults::world::{Options, Outcome, run};
 
 /// How many seeds are played, each in some hundredths of a second of a debug build.
@@ -36,6 +36,8 @@ fn runs_with_faults_keep_all_promises() {
         "{}\ntry phalanx-bench faults --runs 1 --seed SEED --tell --shrink",
         wrong.join("\n")
     );
+    let fewest = outcomes.iter().map(|(_, outcome)| outcome.events).min();
+    assert!(fewest >= Some(ENOUGH), "a run has {fewest:?} events");
     let evicting = outcomes.iter().filter(|(_, outcome)| outcome.evictions > 0).count();
     assert!(
         evicting >= EVICTING,
@@ -50,7 +52,6 @@ fn a_seed_has_one_outcome() {
         let options = Options { tell: true, ..Options::default() };
         let (first, second) = (run(&story, options).unwrap(), run(&story, options).unwrap());
         assert_eq!(first, second, "seed {seed}");
-        assert!(first.events >= 200, "seed {seed} has {} events", first.events);
     }
 }
 

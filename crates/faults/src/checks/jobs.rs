@@ -77,14 +77,14 @@ impl Checks {
         let mut pods = server.pods.iter().filter(|(name, _)| gang_of(name) == Some(index));
         let healthy = match on_loss {
             OnLoss::RestartPod => {
-                // Of two missing pods, the controllers take the first for the lost one, unless the answer to its creation
-                // told them of it.
-                let others = self.losses[index] > 1 && !self.is_quiet(now);
-                !others && server.pods.get(name).is_some_and(|pod| !is_lost(pod))
+                // The controllers count missing pods and take the lowest index for the lost one, also where a fault
+                // hid that it has just been made.
+                let another = self.losses[index].iter().any(|lost| lost != name) && !self.is_quiet(now);
+                !another && server.pods.get(name).is_some_and(|pod| !is_lost(pod))
             }
             OnLoss::RestartJob | OnLoss::RestartTask => {
                 let none_lately = now - self.last_loss[index] > SEEN && self.is_quiet(now);
-                (self.losses[index] == 0 || none_lately) && !pods.any(|(_, pod)| is_lost(pod))
+                (self.losses[index].is_empty() || none_lately) && !pods.any(|(_, pod)| is_lost(pod))
             }
         };
         if healthy && !has_ended(index, server) {
@@ -128,7 +128,7 @@ impl Checks {
         let name = gang_name(index);
         let job = server.jobs.get(&name)?;
         let retries = job.status.as_ref().map_or(0, |status| status.retry_count);
-        let (losses, size) = (self.losses[index], self.story.gangs[index].size);
+        let (losses, size) = (self.losses[index].len(), self.story.gangs[index].size);
         if retries as usize > losses {
             return Some(format!("Job {name} counts {retries} retries, and lost {losses} pods"));
         }

@@ -79,8 +79,8 @@ pub struct Checks {
     discarded: BTreeSet<String>,
     /// Names of pods that succeeded: they may be deleted later.
     succeeded: BTreeSet<String>,
-    /// How many pods of a gang were lost that the controllers had not deleted, by gang.
-    losses: Vec<usize>,
+    /// The pods of a gang that were lost and that the controllers had not deleted, by gang.
+    losses: Vec<Vec<String>>,
     /// When a pod of a gang was lost last, by gang.
     last_loss: Vec<Micros>,
     /// When a bind was decided, by the UID of the pod.
@@ -122,7 +122,7 @@ impl Checks {
             eviction_sent: BTreeMap::new(),
             discarded: BTreeSet::new(),
             succeeded: BTreeSet::new(),
-            losses: vec![0; story.gangs.len()],
+            losses: vec![Vec::new(); story.gangs.len()],
             last_loss: vec![0; story.gangs.len()],
             binds: BTreeMap::new(),
             preemptors: BTreeMap::new(),
@@ -300,7 +300,9 @@ impl Checks {
             self.last_loss[gang] = now;
             self.started[gang] = true;
             self.below.remove(&gang);
-            self.losses[gang] += usize::from(!self.discarded.contains(uid));
+            if !self.discarded.contains(uid) {
+                self.losses[gang].push(pod.to_owned());
+            }
         }
     }
 

@@ -48,7 +48,7 @@ impl Checks {
     fn waits_though_it_may_evict(&self, index: usize, server: &Server, now: Micros) -> Option<String> {
         let gang = &self.story.gangs[index];
         let evicted = self.preemptors.values().filter(|by| by.contains(&index)).count();
-        let gave_up = evicted.max(self.losses[index]) >= 3;
+        let gave_up = evicted.max(self.losses[index].len()) >= 3;
         let is_refused = |pod: &slim::Pod| {
             let sent = self.eviction_sent.get(pod.metadata.uid.as_deref().unwrap_or_default());
             sent.is_some_and(|at| now - at < REFUSED)

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use phalanx_cache::slim;
 
-use super::{BETWEEN_REPORTS, BETWEEN_SPARE, COLLECTED, Happening, KUBELETS_BRING, World};
+use super::{BETWEEN_REPORTS, BETWEEN_SPARE, COLLECTED, FROM_KUBELETS, Happening, World};
 use crate::gangs::{self, has_ended, member};
 use crate::server::Server;
 use crate::story::{CALM_AFTER, ENOUGH, FaultKind, Maker, Micros, SECOND};
@@ -23,15 +23,15 @@ impl World<'_> {
     }
 
     /// A run in which little has happened goes on with more gangs; once faults are over with single pods, one after the
-    /// other, and what little is missing then are writes of kubelets.
+    /// other. Kubelets bring the last events.
     pub(super) fn spare(&mut self, index: usize) {
         let calm = self.now() >= CALM_AFTER;
         let index = if calm { index.max(self.story.first_single()) } else { index };
-        if calm && self.events + KUBELETS_BRING >= ENOUGH && !self.server.nodes.is_empty() {
+        let little_missing = calm && self.events + FROM_KUBELETS >= ENOUGH && !self.server.nodes.is_empty();
+        let Some(gang) = self.story.gangs.get(index).filter(|_| !little_missing) else {
             return self.kubelets_report(index);
-        }
+        };
         let waits = calm && self.server.pods.values().any(|pod| gangs::uses_node(pod));
-        let Some(gang) = self.story.gangs.get(index) else { return };
         // What follows from the gangs that are there counts too.
         let enough = if calm { ENOUGH } else { ENOUGH / 3 };
         if !waits && gang.size > 0 && self.events < enough {
@@ -45,7 +45,8 @@ impl World<'_> {
         if self.events >= ENOUGH {
             return;
         }
-        for node in 0..self.story.nodes.len() {
+        let there = |node: &usize| self.server.nodes.contains_key(&gangs::node_name(*node));
+        for node in (0..self.story.nodes.len()).filter(there).collect::<Vec<_>>() {
             self.plan_in(0..BETWEEN_REPORTS, Happening::NodeReported(node));
         }
         self.plan(self.now() + BETWEEN_REPORTS, Happening::Spare(index));
@@ -53,7 +54,9 @@ impl World<'_> {
 
     /// The kubelet of a node writes its status, in which no condition has changed.
     pub(super) fn node_reported(&mut self, node: usize) {
-        self.server.update_node(&gangs::node_name(node), |_| {});
+        let name = gangs::node_name(node);
+        self.tell(|| format!("the kubelet of {name} writes its status"));
+        self.server.update_node(&name, |_| {});
     }
 
     pub(super) fn pod_arrives(&mut self, index: usize, number: usize) {
