@@ -234,9 +234,9 @@ fn renew_moved_pod(session: &mut Session<'_>, placeholder: TaskId, row: &mut Res
     false
 }
 
-/// Nominates a task to a node, if it fits there.
+/// Nominates a task to a node, if its queue may have more and it fits there.
 pub(crate) fn nominate_again(session: &mut Session<'_>, task: TaskId, node: NodeId) {
-    if session.fits(task, node) {
+    if session.allocatable(task).is_ok() && session.fits(task, node) {
         let mut statement = session.statement();
         statement.pipeline(task, node);
         statement.commit(&Arc::default());

@@ -63,16 +63,12 @@ impl<'s, 'w> Statement<'s, 'w> {
         }
     }
 
-    /// Places a task on a node if it fits there.
-    pub(crate) fn place_if_fits(&mut self, task: TaskId, node: NodeId) -> Option<Fit> {
+    /// Places a task on a node if its queue may have more and the node has room, now or later.
+    pub(crate) fn place_if_allowed(&mut self, task: TaskId, node: NodeId) -> Option<Fit> {
+        self.session.allocatable(task).ok()?;
         let fit = self.session.fit_unless_tried(task, node, &[])?;
         self.place(task, node, fit);
         Some(fit)
-    }
-
-    /// Places a task on a node if its queue may have more and the node has room, now or later.
-    pub(crate) fn place_if_allowed(&mut self, task: TaskId, node: NodeId) -> bool {
-        self.session.allocatable(task).is_ok() && self.place_if_fits(task, node).is_some()
     }
 
     /// Takes back the nomination or allocation of a task.

@@ -195,7 +195,7 @@ fn stays_beside(
         placed.iter().filter_map(|task| Some((*task, cluster.tasks[*task].node?))).collect();
     Ok(statement.nested(|statement| {
         put_back(statement, unit, placed);
-        places.into_iter().all(|(task, node)| statement.place_if_allowed(task, node))
+        places.into_iter().all(|(task, node)| statement.place_if_allowed(task, node).is_some())
     }))
 }
 

@@ -97,7 +97,7 @@ impl Choice {
     ) -> Result<Option<R>, E> {
         for node in self.nodes(statement.session(), job, tasks) {
             let placed = statement.nested(|statement| {
-                let is_there = statement.place_if_allowed(self.first, node);
+                let is_there = statement.place_if_allowed(self.first, node).is_some();
                 if is_there { place_rest(statement) } else { Ok(None) }
             })?;
             if placed.is_some() {

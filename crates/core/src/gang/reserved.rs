@@ -149,7 +149,7 @@ fn count_in_order(statement: &mut Statement<'_, '_>, mut left: Places) -> Option
     while left.len() < before {
         before = left.len();
         left.retain(|(task, node)| {
-            let fit = statement.place_if_fits(*task, *node);
+            let fit = statement.place_if_allowed(*task, *node);
             count += usize::from(fit == Some(Fit::FutureIdle));
             fit.is_none()
         });
@@ -173,7 +173,7 @@ fn count_in_any_order(
     let left = places.iter().enumerate().filter(|(at, _)| placed & (1 << at) == 0);
     left.into_iter().find_map(|(at, (task, node))| {
         statement.nested(|statement| {
-            let fit = statement.place_if_fits(*task, *node)?;
+            let fit = statement.place_if_allowed(*task, *node)?;
             let rest = count_in_any_order(statement, places, placed | 1 << at, seen)?;
             Some(rest + usize::from(fit == Fit::FutureIdle))
         })

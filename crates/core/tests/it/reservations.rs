@@ -1,7 +1,7 @@
 //! Nominations: room that is being released is reserved for the nominated pods.
-use phalanx_cluster::event::{Event, PodGroupInfo, Time};
+use phalanx_cluster::event::{Event, PodGroupInfo, QueueInfo, Time};
 
-use phalanx_framework::testing::{group, leaving, node, pod, running};
+use phalanx_framework::testing::{group, leaving, member, node, pod, queue, resources, running};
 use phalanx_testkit::TestCluster;
 
 /// One node of four cores whose four pods are terminating.
@@ -134,7 +134,7 @@ fn a_nomination_is_kept_after_a_restart() {
         restarted.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
     }
     for index in 0..2 {
-        let mut member = phalanx_framework::testing::member("g", index, "cpu=1");
+        let mut member = member("g", index, "cpu=1");
         member.life.nominated = Some("n0".into());
         restarted.add(member);
     }
@@ -152,7 +152,7 @@ fn a_nomination_is_kept_against_jobs_that_come_first_in_the_order() {
         test.cluster.stand_by(leader_before);
         test.add(group("g", 3));
         for index in 0..3 {
-            let mut member = phalanx_framework::testing::member("g", index, "cpu=1");
+            let mut member = member("g", index, "cpu=1");
             member.life.nominated = Some("n0".into());
             test.add(member);
         }
@@ -263,10 +263,42 @@ fn a_nomination_read_after_a_restart_is_revoked_for_higher_priority() {
     assert_eq!(test.run().names(), ["h-0"]);
 }
 
+/// The node has room, and the queue would have some after evictions that were lost.
+#[test]
+fn a_nomination_read_after_a_restart_does_not_exceed_the_capability_of_the_queue() {
+    let in_queue = |name| PodGroupInfo { queue: "q".into(), ..group(name, 1) };
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=9").add(QueueInfo { capability: resources("cpu=7"), ..queue("q", 1) });
+    test.add(in_queue("old")).add(in_queue("new"));
+    for index in 0..2 {
+        test.add(running(member("old", index, "cpu=3"), "n0"));
+    }
+    let mut nominated = member("new", 0, "cpu=2");
+    nominated.life.nominated = Some("n0".into());
+    test.add(nominated);
+    let cycle = test.run();
+    assert!(cycle.bound.is_empty());
+    assert_eq!(cycle.nominated["new-0"], None);
+    test.gone("old-0");
+    assert_eq!(test.run().names(), ["new-0"]);
+}
+
+#[test]
+fn a_gang_does_not_start_in_its_reservation_when_the_capability_of_its_queue_has_shrunk() {
+    let q = |cpu: &str| QueueInfo { capability: resources(cpu), ..queue("q", 1) };
+    let mut test = leaving_four();
+    test.add(q("cpu=4")).gang(PodGroupInfo { queue: "q".into(), ..group("g", 3) }, 3, "cpu=1");
+    assert_eq!(test.cycle().nominated.len(), 3);
+    test.add(q("cpu=2")).gone("old-0").gone("old-1").gone("old-2");
+    assert!(test.run().bound.is_empty());
+    assert_eq!(test.run().bound_of("g"), 0);
+    assert_eq!(test.add(q("cpu=3")).run().bound_of("g"), 3);
+}
+
 #[test]
 fn a_reservation_in_another_queue_is_not_revoked() {
     let mut test = with_classes(leaving_four());
-    test.add(phalanx_framework::testing::queue("q", 3)).gang(important("g", 1, "mid"), 4, "cpu=1");
+    test.add(queue("q", 3)).gang(important("g", 1, "mid"), 4, "cpu=1");
     let promised = test.cycle().nominated.len();
     let other = PodGroupInfo { queue: "q".into(), ..important("new", 4, "high") };
     test.gang(other, 4, "cpu=1");

@@ -433,9 +433,9 @@ impl Writes {
         self.entries.get(&Target::Pod(Arc::clone(uid))).is_some_and(|entry| entry.in_flight)
     }
 
-    /// The pod is being bound: the API server sets PodScheduled and clears the nomination itself.
+    /// The pod is being bound. Its status waits: the API server sets PodScheduled and clears the nomination itself, and
+    /// the status is written only if the bind fails.
     pub(super) fn bind_begins(&mut self, uid: &Arc<str>) {
-        self.forget(&Target::Pod(Arc::clone(uid)));
         self.binding.insert(Arc::clone(uid));
     }
 

@@ -560,11 +560,16 @@ fn a_status_of_a_pod_is_sent_after_its_bind_failed() {
     let later = now + Duration::from_mins(1);
     let cases =
         [(Reply::Done, false), (Reply::Gone("gone".into()), false), (Reply::Refused("no".into()), true)];
-    for (answer, told) in cases {
+    let decided_first = [false, true];
+    for ((answer, told), first) in cases.iter().flat_map(|case| decided_first.map(|first| (case, first))) {
         let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, in_flight: 1, ..options() });
-        outbox.decide(vec![gang("a", 1)], now);
+        let mut decided = [gang("a", 1), Decision::Nominate { pod: pod("a-0"), node: None }];
+        if first {
+            decided.reverse();
+        }
+        outbox.decide(decided.into(), now);
         let bind = outbox.next(now).unwrap();
-        outbox.decide(vec![Decision::Nominate { pod: pod("a-0"), node: None }], now);
+        assert_eq!(name(&bind), "bind a-0");
         assert_eq!(outbox.next(now), None, "the bind is on its way");
         // Late enough for a refusal to be the last one.
         let answered = now + Duration::from_secs(40);
@@ -573,7 +578,11 @@ fn a_status_of_a_pod_is_sent_after_its_bind_failed() {
             outbox.gone(&[Event::PodGone("uid-a-0".into())], now);
         }
         let sent = drain(&mut outbox, later);
-        assert_eq!(sent.contains(&"pod a-0".to_owned()), told, "{answer:?}: {sent:?}");
+        assert_eq!(
+            sent.contains(&"pod a-0".to_owned()),
+            *told,
+            "{answer:?}, status first: {first}: {sent:?}"
+        );
     }
 }
 
