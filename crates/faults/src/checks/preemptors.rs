@@ -34,13 +34,23 @@ impl Checks {
             let pods = server.pods.keys().filter(|name| gang_of(name) == Some(index));
             pods.count() == self.story.gangs[index].size
         };
+        let mut repaired = gangs_there(server);
+        repaired.retain(|gang| self.is_in_repair(*gang, server));
+        let has_room = |gang: usize| is_whole(gang) && repaired.iter().all(|other| *other == gang);
         let waits = |gang: usize| {
             let problem = self.waits_though_it_may_evict(gang, server, now);
-            problem.or_else(|| self.waits_though_it_fits(gang, server, now).filter(|_| is_whole(gang)))
+            problem.or_else(|| self.waits_though_it_fits(gang, server, now).filter(|_| has_room(gang)))
         };
         if let Some(problem) = gangs_there(server).into_iter().find_map(waits) {
             self.find(now, problem);
         }
+    }
+
+    /// A gang that has lost pods runs with fewer than `minMember`: a node is kept for it.
+    fn is_in_repair(&self, index: usize, server: &Server) -> bool {
+        let running =
+            server.pods.iter().filter(|(name, pod)| gang_of(name) == Some(index) && uses_node(pod)).count();
+        !self.losses[index].is_empty() && (1..self.story.gangs[index].min).contains(&running)
     }
 
     /// A gang for which three pods were to be evicted, or that lost three, is excused: after three cycles without lasting
