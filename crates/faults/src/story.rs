@@ -14,7 +14,7 @@ pub const SECOND: Micros = 1_000_000;
 /// Faults begin and end before this time.
 pub const CALM_AFTER: Micros = 60 * SECOND;
 
-/// So much happens in each run, campaigns for the lease apart: spare gangs arrive, and then kubelets write, until then.
+/// So much happens in each run, campaigns for the lease apart. Spare gangs, and then kubelets, bring what is missing.
 pub const ENOUGH: u64 = 200;
 
 /// How many gangs are spare: those that may arrive while there are faults, and those of a single pod, which arrive after.

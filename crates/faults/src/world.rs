@@ -37,8 +37,9 @@ const COLLECTED: Micros = CALM_AFTER + 40 * SECOND;
 /// When the first spare gang may arrive, and the time from one to the next.
 const SPARE_FROM: Micros = 25 * SECOND;
 const BETWEEN_SPARE: Micros = 7 * SECOND;
-/// Where no more events than this are missing in the calm, kubelets write the statuses of their nodes, and how often.
+/// In the calm, kubelets write the statuses of their nodes once no more events than this are missing.
 const FROM_KUBELETS: u64 = 40;
+/// The time from one status of a node to the next.
 const BETWEEN_REPORTS: Micros = 2 * SECOND;
 
 /// Something that happens at its time.

@@ -46,7 +46,7 @@ impl Checks {
         }
     }
 
-    /// A gang that has lost pods runs with fewer than `minMember`: a node is kept for it.
+    /// Whether a gang has lost pods and runs with fewer than `minMember`: the scheduler keeps a node for its repair.
     fn is_in_repair(&self, index: usize, server: &Server) -> bool {
         let running =
             server.pods.iter().filter(|(name, pod)| gang_of(name) == Some(index) && uses_node(pod)).count();
