@@ -115,7 +115,7 @@ pub struct Server {
     /// The time, for creation timestamps.
     pub now: Micros,
     /// The Leases, by role, and when each was written last.
-    pub leases: [(Option<Record>, Micros); 2],
+    pub leases: [(Option<Arc<Record>>, Micros); 2],
     version: u64,
     uids: u64,
     logs: [Vec<Logged>; KINDS],

@@ -1,5 +1,7 @@
 //! The campaign for the lease: the steps of `lease::hold` as messages of the simulation. What is decided in each step
 //! is decided by the `Elector` of the live process.
+use std::sync::Arc;
+
 use phalanx_runtime::fence::BootTime;
 use phalanx_runtime::lease::{Action, Record, promised};
 
@@ -15,9 +17,9 @@ pub(super) enum Step {
     /// The lease is read at the API server, for a try that began then.
     Read(BootTime),
     /// What was read arrives.
-    Decide(BootTime, Option<Record>),
+    Decide(BootTime, Option<Arc<Record>>),
     /// The write arrives at the API server; made from what was read.
-    Write(BootTime, Option<Record>, i32),
+    Write(BootTime, Option<Arc<Record>>, i32),
     /// The write was carried out.
     Wrote(BootTime),
 }
@@ -35,7 +37,7 @@ impl World<'_> {
                 self.next(who, Step::Decide(began, record));
             }
             Step::Decide(began, record) => {
-                let action = process.elector.step(&process.lease, record.as_ref(), now);
+                let action = process.elector.step(&process.lease, record.as_deref(), now);
                 self.act(who, began, record, &action);
             }
             Step::Write(began, record, transitions) => {
@@ -45,7 +47,7 @@ impl World<'_> {
         }
     }
 
-    fn act(&mut self, who: usize, began: BootTime, record: Option<Record>, action: &Action) {
+    fn act(&mut self, who: usize, began: BootTime, record: Option<Arc<Record>>, action: &Action) {
         let stolen = self.options.bug == Some(Planted::LeaseStolen);
         match action {
             Action::Lost => self.gives_up(who),
@@ -80,7 +82,7 @@ impl World<'_> {
         self.plan(at, Happening::Lease(who, life, Step::Begin));
     }
 
-    fn write(&mut self, who: usize, began: BootTime, read: Option<&Record>, transitions: i32) {
+    fn write(&mut self, who: usize, began: BootTime, read: Option<&Arc<Record>>, transitions: i32) {
         let Some(process) = &self.processes[who] else { return };
         let role = process.role;
         if self.server.leases[role as usize].0.as_ref() != read {
@@ -92,7 +94,7 @@ impl World<'_> {
             transitions,
             version: self.planned.to_string(),
         };
-        self.server.leases[role as usize] = (Some(record), self.now());
+        self.server.leases[role as usize] = (Some(Arc::new(record)), self.now());
         self.next(who, Step::Wrote(began));
     }
 
@@ -100,6 +102,8 @@ impl World<'_> {
     fn becomes_leader(&mut self, who: usize, began: BootTime) {
         let Some(process) = &mut self.processes[who] else { return };
         let first = !process.elector.leads();
+        let now = process.clocks.boot();
+        let could_write = process.elector.ends(&process.lease).is_some_and(|end| now < end);
         process.elector.wrote(began);
         if let Some(end) = process.elector.ends(&process.lease) {
             process.keeper.open_until(end);
@@ -111,7 +115,10 @@ impl World<'_> {
                 self.read_all(who);
             }
         }
-        self.step(who);
+        // A renewal in time changes nothing for the process.
+        if !could_write {
+            self.step(who);
+        }
         self.try_later(who);
     }
 }
