@@ -246,9 +246,7 @@ impl Checks {
     pub fn node_gone(&mut self, node: &str, now: Micros) {
         self.gone.insert(node.to_owned(), now);
         self.evictions.clear();
-        for gang in std::mem::take(&mut self.below).into_keys() {
-            self.started[gang] = true;
-        }
+        self.below.clear();
     }
 
     /// A node has become unready, where pods do not go on, or was cordoned. Pods may have been evicted for its room.
@@ -360,13 +358,23 @@ impl Checks {
             let goes_on = placed > 0 && (self.placed[gang] > 0 || now - self.last_loss[gang] <= NOTICED);
             self.placed[gang] = placed;
             self.started[gang] = placed >= min || (self.started[gang] && (goes_on || placed == 0));
-            if placed > 0 && !self.started[gang] {
+            if placed > 0 && !self.started[gang] && !self.has_lost_room(gang, server) {
                 self.below.entry(gang).or_insert(now);
             } else {
                 self.below.remove(&gang);
             }
         }
         true
+    }
+
+    /// Whether a node was deleted after the first decision to bind a pod of the gang that has a node.
+    fn has_lost_room(&self, gang: usize, server: &Server) -> bool {
+        let has_node =
+            |name: &str, pod: &slim::Pod| gang_of(name) == Some(gang) && pod.spec.node_name.is_some();
+        let bound = server.pods.iter().filter(|(name, pod)| has_node(name, pod));
+        let decided = bound.filter_map(|(_, pod)| self.binds.get(pod.metadata.uid.as_deref()?)).min();
+        let mut nodes = (0..self.story.nodes.len()).filter_map(|node| self.gone.get(&node_name(node)));
+        decided.is_some_and(|decided| nodes.any(|at| at >= decided))
     }
 
     fn is_of_user(&self, gang: usize) -> bool {

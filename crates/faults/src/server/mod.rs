@@ -7,10 +7,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use http::{Method, Request, StatusCode};
 use hyper::body::Bytes;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::batch::Job;
 use phalanx_api::bus::Command;
-use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupStatus, Queue};
+use phalanx_api::v1beta1::{PodGroup, PodGroupPhase, PodGroupStatus, Queue, QueueState, QueueStatus};
 use phalanx_cache::slim;
 use phalanx_runtime::lease::Record;
 use serde::de::DeserializeOwned;
@@ -238,7 +239,7 @@ impl Server {
             }
             (&Method::GET, [.., "podgroups", name]) => Ok(self.read_group(name)),
             (&Method::PATCH, [.., "podgroups", name, "status"]) => Ok(self.patch_group(name, read(body)?)),
-            (&Method::PATCH, [.., "queues", name, "status"]) => self.patch_queue(name, &read(body)?),
+            (&Method::PATCH, [.., "queues", name, "status"]) => Ok(self.patch_queue(name, read(body)?)),
             (&Method::POST | &Method::PATCH, ["apis", "events.k8s.io", ..]) => Ok(done(&json!({}))),
             (method, path) => self
                 .handle_controllers(method, path, request.body())?
@@ -309,37 +310,16 @@ impl Server {
         (status, body, if admitted { Effect::Admitted(name.to_owned()) } else { Effect::Other })
     }
 
-    fn patch_queue(&mut self, name: &str, body: &Value) -> Result<Answered> {
-        let Some(mut queue) = self.queues.get(name).cloned() else { return Ok(missing(name)) };
-        let version = body.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-        if version.is_some() && version != queue.metadata.resource_version.as_deref() {
-            return Ok(conflict(MODIFIED));
+    fn patch_queue(&mut self, name: &str, patch: Patch<QueuePatch>) -> Answered {
+        let Some(mut queue) = self.queues.get(name).cloned() else { return missing(name) };
+        let version = patch.metadata.resource_version;
+        if version.is_some() && version != queue.metadata.resource_version {
+            return conflict(MODIFIED);
         }
-        let status = Arc::make_mut(&mut queue).status.get_or_insert_default();
-        for (name, amount) in body["status"]["allocated"].as_object().into_iter().flatten() {
-            if amount.is_null() {
-                status.allocated.remove(name);
-            } else {
-                status.allocated.insert(name.clone(), serde_json::from_value(amount.clone())?);
-            }
-        }
-        if let Some(state) = body["status"].get("state") {
-            status.state = Some(serde_json::from_value(state.clone())?);
-        }
-        for (count, field) in [
-            ("pending", &mut status.pending),
-            ("inqueue", &mut status.inqueue),
-            ("running", &mut status.running),
-            ("unknown", &mut status.unknown),
-            ("completed", &mut status.completed),
-        ] {
-            if let Some(number) = body["status"][count].as_i64() {
-                *field = number as i32;
-            }
-        }
+        patch.status.apply(Arc::make_mut(&mut queue).status.get_or_insert_default());
         self.put(Object::Queue(queue));
         let (status, body, _) = done(&*self.queues[name]);
-        Ok((status, body, Effect::Queue(name.to_owned())))
+        (status, body, Effect::Queue(name.to_owned()))
     }
 }
 
@@ -381,8 +361,43 @@ struct DeleteOptions {
 /// A status, and the object that it is for.
 #[derive(Deserialize)]
 struct Patch<S> {
+    #[serde(default)]
     metadata: Precondition,
     status: S,
+}
+
+/// A merge patch of a Queue's status: a field that is absent stays.
+#[derive(Deserialize)]
+struct QueuePatch {
+    #[serde(default)]
+    allocated: BTreeMap<String, Option<Quantity>>,
+    state: Option<QueueState>,
+    pending: Option<i32>,
+    inqueue: Option<i32>,
+    running: Option<i32>,
+    unknown: Option<i32>,
+    completed: Option<i32>,
+}
+
+impl QueuePatch {
+    fn apply(self, status: &mut QueueStatus) {
+        for (name, amount) in self.allocated {
+            match amount {
+                Some(amount) => drop(status.allocated.insert(name, amount)),
+                None => drop(status.allocated.remove(&name)),
+            }
+        }
+        status.state = self.state.or(status.state.take());
+        for (count, field) in [
+            (self.pending, &mut status.pending),
+            (self.inqueue, &mut status.inqueue),
+            (self.running, &mut status.running),
+            (self.unknown, &mut status.unknown),
+            (self.completed, &mut status.completed),
+        ] {
+            *field = count.unwrap_or(*field);
+        }
+    }
 }
 
 const OTHER_UID: &str = "the UID in the precondition does not match the UID in record";
