@@ -202,11 +202,16 @@ fn lease(role: Role, index: usize, life: usize) -> LeaseOptions {
             Role::Controllers => "vc-controller-manager",
         }
         .to_owned(),
-        identity: format!("process-{index}-{life}"),
+        identity: identity(index, life),
         duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
     }
+}
+
+/// The holder of a lease: a process, and how often it was started.
+pub fn identity(index: usize, life: usize) -> String {
+    format!("process-{index}-{life}")
 }
 
 /// Requests are gathered here, and the simulation carries them.

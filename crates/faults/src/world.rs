@@ -20,7 +20,7 @@ use crate::checks::{Checks, Violation};
 use crate::clocks::Clocks;
 use crate::gangs;
 use crate::planted::Planted;
-use crate::process::{Outgoing, Process, REQUEST_TIMEOUT, Returned, Start, response};
+use crate::process::{Outgoing, Process, REQUEST_TIMEOUT, Returned, Start, identity, response};
 use crate::server::{Effect, Server, failure};
 use crate::story::{
     Answer, CALM_AFTER, FaultKind, KINDS, Micros, Role, SECOND, Share, Story, Watched, process_name, time,
@@ -385,9 +385,15 @@ impl<'a> World<'a> {
                 return self.kill(who);
             }
         }
-        if let Some(at) = wake
-            && self.wakes[who].is_none_or(|planned| at < planned)
-        {
+        if let Some(at) = wake {
+            self.wake_at(who, at);
+        }
+    }
+
+    /// Plans a wake of a process, unless an earlier one is planned.
+    fn wake_at(&mut self, who: usize, at: Micros) {
+        let Some(life) = self.processes[who].as_ref().map(|process| process.life) else { return };
+        if self.wakes[who].is_none_or(|planned| at < planned) {
             // Something due now that could not be done waits for time to pass.
             let at = at.max(self.now() + 1);
             self.wakes[who] = Some(at);
@@ -437,7 +443,7 @@ impl<'a> World<'a> {
         let done = if carried_out { Some(self.server.handle(&outgoing.request)?) } else { None };
         let mut own = None;
         if let Some((status, body, effect)) = done {
-            self.took_effect(who, effect);
+            self.took_effect(who, life, effect);
             own = Some(response(status, body));
         }
         let back = match answer {
@@ -454,6 +460,12 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    /// Whether another process than the one that had this life holds the lease.
+    fn another_leads(&self, who: usize, life: usize) -> bool {
+        let (lease, _) = &self.server.leases[self.story.role(who) as usize];
+        lease.as_ref().is_some_and(|lease| lease.holder != identity(who, life))
+    }
+
     /// Half of the requests, or all, meet the fault that is active.
     fn answer_of_fault(&mut self) -> Option<Answer> {
         let mut answers = self.active.iter().filter_map(|index| match self.story.faults[*index].kind {
@@ -464,7 +476,10 @@ impl<'a> World<'a> {
         (share == Share::All || self.chance.random_bool(0.5)).then_some(answer)
     }
 
-    fn took_effect(&mut self, who: usize, effect: Effect) {
+    fn took_effect(&mut self, who: usize, life: usize, effect: Effect) {
+        if matches!(effect, Effect::Bound(_) | Effect::BoundTwice(_)) && self.another_leads(who, life) {
+            self.checks.bound_by_former_leader(self.clocks.now());
+        }
         self.checks.effect(&effect, who, &self.server, self.clocks.now());
         self.evictions += u64::from(matches!(effect, Effect::Evicted(_)));
         match effect {

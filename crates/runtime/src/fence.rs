@@ -2,9 +2,9 @@
 //! write checks it.
 //!
 //! The API server knows nothing of the lease, so it carries out whatever arrives. A process that was stopped for a
-//! while wakes up with writes at hand, before the task of the lease has found out that another process leads. Two
-//! things are out of reach: bytes that are in the buffers of the kernel already, and a virtual machine whose clocks
-//! stop with it.
+//! while wakes up with writes at hand, before the task of the lease has found out that another process leads. Three
+//! things are out of reach: bytes that are in the buffers of the kernel already, a request that the API server holds
+//! for seconds before it carries it out, and a virtual machine whose clocks stop with it.
 use std::fmt;
 use std::ops::Add;
 use std::sync::Arc;

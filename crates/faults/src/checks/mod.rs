@@ -85,6 +85,8 @@ pub struct Checks {
     last_loss: Vec<Micros>,
     /// When a bind was decided, by the UID of the pod.
     binds: BTreeMap<String, Micros>,
+    /// When the API server last carried out a bind of a former leader.
+    late_bind: Option<Micros>,
     /// The gangs for which a scheduler has decided to evict a pod, by the UID of the pod.
     preemptors: BTreeMap<String, BTreeSet<usize>>,
     /// When a pod was bound last, by gang.
@@ -125,6 +127,7 @@ impl Checks {
             losses: vec![Vec::new(); story.gangs.len()],
             last_loss: vec![0; story.gangs.len()],
             binds: BTreeMap::new(),
+            late_bind: None,
             preemptors: BTreeMap::new(),
             last_bound: Vec::new(),
             in_use: 0,
@@ -168,11 +171,21 @@ impl Checks {
         }
     }
 
+    /// The next bind was sent in time by a process that does not lead any more: the leader cannot know of it.
+    pub fn bound_by_former_leader(&mut self, now: Micros) {
+        self.late_bind = Some(now);
+    }
+
+    /// Whether a bind that the leader could not know of may have led it to binds for which there is no room.
+    fn has_late_bind(&self, now: Micros) -> bool {
+        self.late_bind.is_some_and(|at| now - at <= SEEN)
+    }
+
     /// A request of a process was carried out.
     pub fn effect(&mut self, effect: &Effect, who: usize, server: &Server, now: Micros) {
         match effect {
             Effect::Bound(pod) => self.bound(pod, server, now),
-            Effect::BoundTwice(pod) => {
+            Effect::BoundTwice(pod) if !self.has_late_bind(now) => {
                 self.find(now, format!("process {who} binds pod {pod} to a second node"));
             }
             Effect::Evicted(pod) => self.evicted(pod, server, now),
@@ -185,7 +198,7 @@ impl Checks {
             Effect::Admitted(group) => self.admitted(group, server, now),
             Effect::Queue(queue) if is_open(server, queue) => drop(self.closed.remove(queue)),
             Effect::Queue(queue) => drop(self.closed.entry(queue.clone()).or_insert(now)),
-            Effect::Other => {}
+            Effect::BoundTwice(_) | Effect::Other => {}
         }
     }
 
@@ -216,6 +229,9 @@ impl Checks {
     fn bound(&mut self, pod: &str, server: &Server, now: Micros) {
         let Some(gang) = gang_of(pod) else { return };
         self.serve(gang, now);
+        if self.has_late_bind(now) {
+            return;
+        }
         let node = server.pods.get(pod).and_then(|pod| pod.spec.node_name.clone()).unwrap_or_default();
         let number: usize = node.trim_start_matches("node-").parse().unwrap_or(usize::MAX);
         let has = self.story.nodes.get(number).copied().unwrap_or(0);
@@ -367,7 +383,7 @@ impl Checks {
         true
     }
 
-    /// Whether a node was deleted after the first decision to bind a pod of the gang that has a node.
+    /// Whether a node was deleted after it was decided, for the last time, to bind a pod of the gang that has a node.
     fn has_lost_room(&self, gang: usize, server: &Server) -> bool {
         let has_node =
             |name: &str, pod: &slim::Pod| gang_of(name) == Some(gang) && pod.spec.node_name.is_some();

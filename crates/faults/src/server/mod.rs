@@ -366,7 +366,7 @@ struct Patch<S> {
     status: S,
 }
 
-/// A merge patch of a Queue's status: a field that is absent stays.
+/// A merge patch of a Queue's status: a field that is absent stays. Only an amount may be null, and is removed then.
 #[derive(Deserialize)]
 struct QueuePatch {
     #[serde(default)]

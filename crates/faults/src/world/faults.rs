@@ -142,8 +142,11 @@ impl World<'_> {
             if let Some(process) = &mut self.processes[who] {
                 process.reload(conf)?;
                 // A process that is stopped takes the configuration in when it goes on.
-                if process.paused_until <= self.clocks.now() {
+                let goes_on = process.paused_until;
+                if goes_on <= self.clocks.now() {
                     self.step(who);
+                } else {
+                    self.wake_at(who, goes_on);
                 }
             }
         }
