@@ -12,9 +12,12 @@ mod shapes;
 mod soak;
 mod usage;
 
-use anyhow::Result;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
 use clap::Subcommand;
 use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
 
 use contestant::{Contestant, Groups, Load, Measured, Setup, scheduler_args};
 
@@ -66,6 +69,18 @@ impl Bench {
     }
 }
 
+/// Ends at SIGINT and SIGTERM too, and then the processes that the benchmark has started are ended.
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(work)
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let done = runtime.block_on(async {
+        let (mut stop, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            done = work => done,
+            _ = stop.recv() => bail!("ended by SIGTERM"),
+            _ = interrupt.recv() => bail!("ended by SIGINT"),
+        }
+    });
+    // A build of the control plane is not waited for.
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    done
 }

@@ -34,10 +34,26 @@ pub(super) enum Stage {
 pub(super) const STAGES: [(Stage, f64); 4] =
     [(Stage::Kills, 0.4), (Stage::Calm, 0.6), (Stage::Cuts, 0.8), (Stage::Calm, 1.0)];
 
+/// What a process does.
+#[derive(Clone, Copy)]
+pub(super) enum Role {
+    Scheduler,
+    Controllers,
+}
+
+impl Role {
+    /// The subcommand of `phalanx`.
+    pub(super) fn command(self) -> &'static str {
+        match self {
+            Role::Scheduler => "scheduler",
+            Role::Controllers => "controllers",
+        }
+    }
+}
+
 /// A process that is killed, and what it used.
 pub(super) struct Process {
-    /// The subcommand of `phalanx`.
-    pub(super) command: &'static str,
+    pub(super) role: Role,
     args: Vec<String>,
     /// Absent while it is down.
     running: Option<Phalanx>,
@@ -55,18 +71,18 @@ pub(super) struct Faults {
 }
 
 impl Process {
-    async fn start(command: &'static str, mut args: Vec<String>, link: &Link, plane: &Plane) -> Result<Self> {
+    async fn start(role: Role, mut args: Vec<String>, link: &Link, plane: &Plane) -> Result<Self> {
         args.push(link.flag());
-        let mut process = Self { command, args, running: None, kills: 0, samples: Vec::new() };
+        let mut process = Self { role, args, running: None, kills: 0, samples: Vec::new() };
         process.start_again(plane).await?;
         Ok(process)
     }
 
     async fn start_again(&mut self, plane: &Plane) -> Result<()> {
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
-        let started = match self.command {
-            "controllers" => Phalanx::start_controllers(plane, &args).await,
-            _ => Phalanx::start(plane, &args).await,
+        let started = match self.role {
+            Role::Scheduler => Phalanx::start(plane, &args).await,
+            Role::Controllers => Phalanx::start_controllers(plane, &args).await,
         };
         self.running = Some(started?);
         Ok(())
@@ -91,8 +107,8 @@ impl Faults {
     pub(super) async fn start(plane: &Plane, link: Link, options: &Options) -> Result<Self> {
         let args = scheduler_args(&options.scheduler_args);
         let processes = [
-            Process::start("scheduler", args, &link, plane).await?,
-            Process::start("controllers", Vec::new(), &link, plane).await?,
+            Process::start(Role::Scheduler, args, &link, plane).await?,
+            Process::start(Role::Controllers, Vec::new(), &link, plane).await?,
         ];
         Ok(Self { link, processes, chance: Pcg64::seed_from_u64(options.seed), cuts: 0, holds: 0 })
     }
