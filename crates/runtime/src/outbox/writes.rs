@@ -111,7 +111,8 @@ pub(super) struct Writes {
     /// When a pod last began to wait.
     newcomer: Option<Instant>,
     queues: FxHashMap<Arc<str>, QueueSeen>,
-    /// By queue, the names that own writes have put into `allocated`: a watch may bring them much later.
+    /// By queue, the names of all amounts that were to be written into `allocated`: a watch may bring them much later, of
+    /// an earlier leader's write too.
     allocated_names: FxHashMap<Arc<str>, Vec<Arc<str>>>,
     sequence: u64,
     pending: usize,
@@ -211,6 +212,8 @@ impl Writes {
     }
 
     pub(super) fn queue(&mut self, queue: Arc<str>, allocated: Vec<(Arc<str>, String)>, now: Instant) {
+        let names = self.allocated_names.entry(Arc::clone(&queue)).or_default();
+        add_new(names, allocated.iter().map(|(name, _)| name));
         let patch = match self.queues.get(&queue) {
             Some(seen) => seen.patch(allocated),
             None => QueueSeen::default().patch(allocated),
@@ -315,12 +318,7 @@ impl Writes {
             Write::Pod(pod, patch) if patch.condition.is_some() => {
                 self.told.insert(Arc::clone(&pod.uid));
             }
-            Write::Queue(queue, patch) => {
-                let names = self.allocated_names.entry(Arc::clone(queue)).or_default();
-                let used = patch.allocated.iter().filter(|(_, amount)| amount.is_some());
-                add_new(names, used.map(|(name, _)| name));
-            }
-            Write::Pod(..) => {}
+            Write::Pod(..) | Write::Queue(..) => {}
         }
         Some(write)
     }
