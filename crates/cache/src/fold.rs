@@ -1,9 +1,9 @@
 //! Turns a watch into events: additions, changes and deletions, and nothing for objects that stayed equal.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use phalanx_cluster::Fingerprint;
 use phalanx_cluster::event::{Event, Key};
 use rustc_hash::FxHashMap;
 
@@ -58,13 +58,13 @@ pub struct Fold<K> {
 struct Entry {
     uid: Arc<str>,
     /// Of the event, or of the reason of the rejection, that came last.
-    fingerprint: u64,
+    fingerprint: Fingerprint,
     /// The list in which, or after which, the object was seen last.
     list: u64,
     /// The Cluster was given the object.
     told: bool,
-    /// The fingerprint of the remarks that were reported; 0 for none.
-    remarked: u32,
+    /// Of the remarks that were reported.
+    remarked: Option<Fingerprint>,
 }
 
 impl<K> Default for Fold<K> {
@@ -107,7 +107,7 @@ impl<K: Kind> Fold<K> {
         let mut folded = Folded { events: self.replaced(&identity), ..Folded::default() };
         match object.event(&identity, names, interner) {
             Ok(Some(event)) => {
-                let news = self.is_news(&identity, fingerprint(&event), true);
+                let news = self.is_news(&identity, Fingerprint::of(&event), true);
                 if news {
                     folded.events.push(event);
                 }
@@ -118,7 +118,7 @@ impl<K: Kind> Fold<K> {
             }
             Ok(None) => folded.events.extend(self.deleted(&identity).events),
             Err(invalid) => {
-                if self.is_news(&identity, fingerprint(&invalid), false) {
+                if self.is_news(&identity, Fingerprint::of(&invalid), false) {
                     folded.rejected = Some(Rejected { identity, invalid });
                 }
             }
@@ -130,7 +130,7 @@ impl<K: Kind> Fold<K> {
     fn remarks(&mut self, object: &K, identity: &Identity) -> Vec<Rejected> {
         let remarks = object.remarks();
         let Some(entry) = self.objects.get_mut(&identity.key) else { return Vec::new() };
-        let now = if remarks.is_empty() { 0 } else { fingerprint(&remarks) as u32 | 1 };
+        let now = (!remarks.is_empty()).then(|| Fingerprint::of(&remarks));
         if std::mem::replace(&mut entry.remarked, now) == now {
             return Vec::new();
         }
@@ -148,10 +148,11 @@ impl<K: Kind> Fold<K> {
     }
 
     /// Notes that the object was seen. Returns whether anything about it changed.
-    fn is_news(&mut self, identity: &Identity, fingerprint: u64, tell: bool) -> bool {
+    fn is_news(&mut self, identity: &Identity, fingerprint: Fingerprint, tell: bool) -> bool {
         let list = self.list;
         let Some(entry) = self.objects.get_mut(&identity.key) else {
-            let entry = Entry { uid: Arc::clone(&identity.uid), fingerprint, list, told: tell, remarked: 0 };
+            let entry =
+                Entry { uid: Arc::clone(&identity.uid), fingerprint, list, told: tell, remarked: None };
             self.objects.insert(identity.key.clone(), entry);
             return true;
         };
@@ -182,10 +183,4 @@ impl<K: Kind> Fold<K> {
 
 fn end<K: Kind>((key, entry): (Key, Entry)) -> Option<Event> {
     entry.told.then(|| K::gone(&Identity { key, uid: entry.uid }))
-}
-
-fn fingerprint(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }
