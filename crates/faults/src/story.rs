@@ -105,6 +105,16 @@ pub enum Role {
     Controllers,
 }
 
+impl Role {
+    /// The subcommand of `phalanx`.
+    pub fn command(self) -> &'static str {
+        match self {
+            Role::Scheduler => "scheduler",
+            Role::Controllers => "controllers",
+        }
+    }
+}
+
 /// A fault, when it begins and how long it lasts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
@@ -541,10 +551,7 @@ impl fmt::Display for FaultKind {
 
 /// A process in a story that is told.
 pub fn process_name(story: &Story, process: usize) -> String {
-    match story.role(process) {
-        Role::Scheduler => format!("{process} (scheduler)"),
-        Role::Controllers => format!("{process} (controllers)"),
-    }
+    format!("{process} ({})", story.role(process).command())
 }
 
 /// A time as seconds.

@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use phalanx_e2e::{Link, Phalanx, Plane};
+use phalanx_faults::story::Role;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -33,23 +34,6 @@ pub(super) enum Stage {
 /// The stages, each with the share of the run at which it ends.
 pub(super) const STAGES: [(Stage, f64); 4] =
     [(Stage::Kills, 0.4), (Stage::Calm, 0.6), (Stage::Cuts, 0.8), (Stage::Calm, 1.0)];
-
-/// What a process does.
-#[derive(Clone, Copy)]
-pub(super) enum Role {
-    Scheduler,
-    Controllers,
-}
-
-impl Role {
-    /// The subcommand of `phalanx`.
-    pub(super) fn command(self) -> &'static str {
-        match self {
-            Role::Scheduler => "scheduler",
-            Role::Controllers => "controllers",
-        }
-    }
-}
 
 /// A process that is killed, and what it used.
 pub(super) struct Process {
