@@ -5,6 +5,7 @@ use std::sync::Arc;
 use phalanx_cache::slim;
 
 use super::preemptors::running;
+use super::records::GangRecord;
 use super::starts::is_terminating;
 use super::{Checks, NOTICED, SEEN, TRIED_AGAIN};
 use crate::gangs::{gang_name, gang_of};
@@ -26,7 +27,7 @@ pub(super) struct Eviction {
 impl Checks {
     /// A scheduler has decided to evict the pod with this UID for a gang.
     pub(super) fn evicts(&mut self, pod: &Arc<str>, preemptor: usize, server: &Server, now: Micros) {
-        self.preemptors.entry(pod.to_string()).or_default().insert(preemptor);
+        self.record_mut(pod).preemptors.insert(preemptor);
         if self.is_quiet(now)
             && let Some(problem) = self.reclaims_too_much(pod, preemptor, server, now)
         {
@@ -59,10 +60,10 @@ impl Checks {
 
     pub(super) fn evicted(&mut self, name: &str, server: &Server, now: Micros) {
         let Some((victim, pod)) = gang_of(name).zip(server.pods.get(name)) else { return };
-        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        let Some(preemptors) = self.preemptors.get(uid).cloned() else {
+        let preemptors = self.record(pod).map(|record| record.preemptors.clone()).unwrap_or_default();
+        if preemptors.is_empty() {
             return self.find(now, format!("pod {name} is evicted, and no scheduler has decided it"));
-        };
+        }
         let gang = |index: usize| &self.story.gangs[index];
         let deserved = self.story.deserved;
         if let Some(by) = preemptors.iter().find(|by| !may_evict(gang(**by), gang(victim), deserved)) {
@@ -105,15 +106,15 @@ impl Checks {
         let mut evictions = std::mem::take(&mut self.evictions);
         evictions.retain(|eviction| !self.serves(gang, eviction));
         self.evictions = evictions;
-        self.last_bound.retain(|(_, bound)| *bound != gang);
-        self.last_bound.push((now, gang));
+        self.gangs[gang].last_bound = Some(now);
     }
 
     /// The preemptor may be bound before the eviction arrives that makes room in its queue: both leave together, and
     /// the eviction may be tried again.
     fn just_bound(&self, eviction: &Eviction, now: Micros) -> bool {
-        let mut lately = self.last_bound.iter().filter(|(at, _)| now - at < TRIED_AGAIN);
-        lately.any(|(_, gang)| self.serves(*gang, eviction))
+        let lately = |record: &GangRecord| record.last_bound.is_some_and(|at| now - at < TRIED_AGAIN);
+        let mut gangs = self.gangs.iter().enumerate();
+        gangs.any(|(gang, record)| lately(record) && self.serves(gang, eviction))
     }
 
     /// The scheduler may not know yet that the node is gone, or closed, for whose room it evicts, or that the preemptor

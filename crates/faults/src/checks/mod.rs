@@ -4,6 +4,7 @@ mod clusters;
 mod evictions;
 mod jobs;
 mod preemptors;
+mod records;
 mod starts;
 pub mod statuses;
 
@@ -12,9 +13,10 @@ use std::fmt;
 
 use http::{Method, Request};
 use hyper::body::Bytes;
-use phalanx_api::batch::JobStatus;
 use phalanx_cache::slim;
 
+use self::jobs::JobsSeen;
+use self::records::{GangRecord, PodRecord};
 use crate::gangs::{gang_name, gang_of, is_open, node_name, takes_pods, uses_node};
 use crate::process::Process;
 use crate::scheduler::Decided;
@@ -67,30 +69,13 @@ pub struct Checks {
     story: Story,
     found: Option<Violation>,
     evictions: Vec<evictions::Eviction>,
-    /// Whether so many pods of a gang as it needs have had nodes at the same time, by gang.
-    started: Vec<bool>,
-    /// How many pods with nodes a gang had when it was looked at, by gang.
-    placed: Vec<usize>,
-    /// Since when a gang has fewer pods with nodes than it needs, but some.
-    below: BTreeMap<usize, Micros>,
-    /// When an eviction or a deletion was sent, by the UID of the pod.
-    eviction_sent: BTreeMap<String, Micros>,
-    /// UIDs of pods that the controllers deleted.
-    discarded: BTreeSet<String>,
+    gangs: Vec<GangRecord>,
+    /// By UID.
+    pods: BTreeMap<String, PodRecord>,
     /// Names of pods that succeeded: they may be deleted later.
     succeeded: BTreeSet<String>,
-    /// The pods of a gang that were lost and that the controllers had not deleted, by gang.
-    losses: Vec<Vec<String>>,
-    /// When a pod of a gang was lost last, by gang.
-    last_loss: Vec<Micros>,
-    /// When a bind was decided, by the UID of the pod.
-    binds: BTreeMap<String, Micros>,
     /// When the API server last carried out a bind of a former leader.
     late_bind: Option<Micros>,
-    /// The gangs for which a scheduler has decided to evict a pod, by the UID of the pod.
-    preemptors: BTreeMap<String, BTreeSet<usize>>,
-    /// When a pod was bound last, by gang.
-    last_bound: Vec<(Micros, usize)>,
     /// Cores in use when gangs were looked at, and when they became less.
     in_use: u32,
     last_freed: Micros,
@@ -100,9 +85,7 @@ pub struct Checks {
     node_closures: BTreeMap<String, Micros>,
     /// When queues were closed that are.
     closed: BTreeMap<String, Micros>,
-    /// The statuses of Jobs when they were looked at, and the length of their log then.
-    job_statuses: BTreeMap<String, JobStatus>,
-    looked_at_jobs: usize,
+    jobs: JobsSeen,
     /// When a process sent its last write, and to which path.
     last_write: Option<(Micros, String)>,
     /// The length of the log of pods when gangs were looked at.
@@ -118,25 +101,16 @@ impl Checks {
             story: story.clone(),
             found: None,
             evictions: Vec::new(),
-            started: vec![false; story.gangs.len()],
-            placed: vec![0; story.gangs.len()],
-            below: BTreeMap::new(),
-            eviction_sent: BTreeMap::new(),
-            discarded: BTreeSet::new(),
+            gangs: vec![GangRecord::default(); story.gangs.len()],
+            pods: BTreeMap::new(),
             succeeded: BTreeSet::new(),
-            losses: vec![Vec::new(); story.gangs.len()],
-            last_loss: vec![0; story.gangs.len()],
-            binds: BTreeMap::new(),
             late_bind: None,
-            preemptors: BTreeMap::new(),
-            last_bound: Vec::new(),
             in_use: 0,
             last_freed: 0,
             gone: BTreeMap::new(),
             node_closures: BTreeMap::new(),
             closed: BTreeMap::new(),
-            job_statuses: BTreeMap::new(),
-            looked_at_jobs: 0,
+            jobs: JobsSeen::default(),
             last_write: None,
             looked: 0,
             looked_when_still: None,
@@ -145,6 +119,15 @@ impl Checks {
 
     fn find(&mut self, at: Micros, what: String) {
         self.found.get_or_insert(Violation { at, what });
+    }
+
+    /// What was seen of a pod.
+    fn record(&self, pod: &slim::Pod) -> Option<&PodRecord> {
+        self.pods.get(pod.metadata.uid.as_deref()?)
+    }
+
+    fn record_mut(&mut self, uid: &str) -> &mut PodRecord {
+        self.pods.entry(uid.to_owned()).or_default()
     }
 
     /// A scheduler has decided something.
@@ -166,8 +149,9 @@ impl Checks {
         }
         if request.uri().path().ends_with("/eviction") {
             let body: serde_json::Value = serde_json::from_slice(request.body()).unwrap_or_default();
-            let uid = body["deleteOptions"]["preconditions"]["uid"].as_str();
-            self.eviction_sent.extend(uid.map(|uid| (uid.to_owned(), now)));
+            if let Some(uid) = body["deleteOptions"]["preconditions"]["uid"].as_str() {
+                self.record_mut(uid).eviction_sent = Some(now);
+            }
         }
     }
 
@@ -191,9 +175,11 @@ impl Checks {
             Effect::Evicted(pod) => self.evicted(pod, server, now),
             Effect::Deleted(pod) => {
                 self.discards(pod, server, now);
-                let uid = server.pods.get(pod).and_then(|pod| pod.metadata.uid.clone());
-                self.discarded.extend(uid.clone());
-                self.eviction_sent.extend(uid.map(|uid| (uid, now)));
+                if let Some(uid) = server.pods.get(pod).and_then(|pod| pod.metadata.uid.as_deref()) {
+                    let record = self.record_mut(uid);
+                    record.discarded = true;
+                    record.eviction_sent = Some(now);
+                }
             }
             Effect::Admitted(group) => self.admitted(group, server, now),
             Effect::Queue(queue) if is_open(server, queue) => drop(self.closed.remove(queue)),
@@ -262,7 +248,7 @@ impl Checks {
     pub fn node_gone(&mut self, node: &str, now: Micros) {
         self.gone.insert(node.to_owned(), now);
         self.evictions.clear();
-        self.below.clear();
+        self.gangs.iter_mut().for_each(|gang| gang.below = None);
     }
 
     /// A node has become unready, where pods do not go on, or was cordoned. Pods may have been evicted for its room.
@@ -279,7 +265,7 @@ impl Checks {
     /// The user deletes a gang: pods may have been evicted for it.
     pub fn gang_deleted(&mut self, gang: usize, now: Micros) {
         self.gone.insert(gang_name(gang), now);
-        self.below.remove(&gang);
+        self.gangs[gang].below = None;
         self.forget_evictions_for(gang);
     }
 
@@ -296,7 +282,7 @@ impl Checks {
     /// As in Volcano, a pod that terminates, or is being evicted, holds its node and not its queue.
     fn used_of_limited(&self, server: &Server, now: Micros) -> u32 {
         let is_leaving = |pod: &slim::Pod| {
-            let sent = self.eviction_sent.get(pod.metadata.uid.as_deref().unwrap_or_default());
+            let sent = self.record(pod).and_then(|record| record.eviction_sent);
             starts::is_terminating(pod) || sent.is_some_and(|at| now - at < TRIED_AGAIN)
         };
         self.cores(server, |pod| self.is_limited(pod) && !is_leaving(pod))
@@ -310,12 +296,14 @@ impl Checks {
 
     /// A pod was lost by a fault or an eviction: its gang may be below `minMember` for that.
     pub fn lost(&mut self, pod: &str, uid: &str, now: Micros) {
+        let discarded = self.pods.get(uid).is_some_and(|record| record.discarded);
         if let Some(gang) = gang_of(pod) {
-            self.last_loss[gang] = now;
-            self.started[gang] = true;
-            self.below.remove(&gang);
-            if !self.discarded.contains(uid) {
-                self.losses[gang].push(pod.to_owned());
+            let gang = &mut self.gangs[gang];
+            gang.last_loss = now;
+            gang.started = true;
+            gang.below = None;
+            if !discarded {
+                gang.losses.push(pod.to_owned());
             }
         }
     }
@@ -328,8 +316,10 @@ impl Checks {
             self.find(now, problem);
         }
         let since = |at: Micros| now.saturating_sub(at.max(CALM_AFTER));
-        if let Some((gang, at)) = self.below.iter().find(|(_, at)| since(**at) > BELOW_MIN) {
-            let (gang, at) = (gang_name(*gang), time(*at));
+        let mut below =
+            self.gangs.iter().enumerate().filter_map(|(gang, record)| Some((gang, record.below?)));
+        if let Some((gang, at)) = below.find(|(_, at)| since(*at) > BELOW_MIN) {
+            let (gang, at) = (gang_name(gang), time(at));
             self.find(
                 now,
                 format!("{gang} has had fewer pods with nodes than minMember since {}", at.trim()),
@@ -368,17 +358,16 @@ impl Checks {
                 placed[gang] += 1;
             }
         }
-        for (gang, placed) in placed.into_iter().enumerate() {
-            let min = self.story.gangs[gang].min;
+        for (index, placed) in placed.into_iter().enumerate() {
+            let gang = &mut self.gangs[index];
             // A gang whose last pod is gone starts anew, once schedulers have seen it.
-            let goes_on = placed > 0 && (self.placed[gang] > 0 || now - self.last_loss[gang] <= NOTICED);
-            self.placed[gang] = placed;
-            self.started[gang] = placed >= min || (self.started[gang] && (goes_on || placed == 0));
-            if placed > 0 && !self.started[gang] && !self.has_lost_room(gang, server) {
-                self.below.entry(gang).or_insert(now);
-            } else {
-                self.below.remove(&gang);
-            }
+            let goes_on = placed > 0 && (gang.placed > 0 || now - gang.last_loss <= NOTICED);
+            gang.placed = placed;
+            gang.started =
+                placed >= self.story.gangs[index].min || (gang.started && (goes_on || placed == 0));
+            let is_below = placed > 0 && !gang.started && !self.has_lost_room(index, server);
+            let gang = &mut self.gangs[index];
+            gang.below = is_below.then(|| gang.below.unwrap_or(now));
         }
         true
     }
@@ -388,9 +377,9 @@ impl Checks {
         let has_node =
             |name: &str, pod: &slim::Pod| gang_of(name) == Some(gang) && pod.spec.node_name.is_some();
         let bound = server.pods.iter().filter(|(name, pod)| has_node(name, pod));
-        let decided = bound.filter_map(|(_, pod)| self.binds.get(pod.metadata.uid.as_deref()?)).min();
+        let decided = bound.filter_map(|(_, pod)| self.record(pod)?.bind_decided).min();
         let mut nodes = (0..self.story.nodes.len()).filter_map(|node| self.gone.get(&node_name(node)));
-        decided.is_some_and(|decided| nodes.any(|at| at >= decided))
+        decided.is_some_and(|decided| nodes.any(|at| *at >= decided))
     }
 
     fn is_of_user(&self, gang: usize) -> bool {

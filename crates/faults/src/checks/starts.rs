@@ -11,7 +11,9 @@ use crate::story::{Maker, Micros};
 impl Checks {
     /// A scheduler has decided to bind pods of a gang, by their UIDs.
     pub(super) fn starts(&mut self, index: usize, pods: &[Arc<str>], server: &Server, now: Micros) {
-        self.binds.extend(pods.iter().map(|pod| (pod.to_string(), now)));
+        for pod in pods {
+            self.record_mut(pod).bind_decided = Some(now);
+        }
         let (min, has) = (self.min_of(index), self.stay(index, server, now).count());
         if has < min && !self.has_just_lost(index, server, now) && self.is_quiet(now) {
             self.find(now, format!("{} starts with {has} of the {min} pods of minMember", gang_name(index)));
@@ -32,7 +34,7 @@ impl Checks {
         now: Micros,
     ) -> impl Iterator<Item = &'s String> {
         let is_on_its_way = move |pod: &slim::Pod| {
-            let decided = self.binds.get(pod.metadata.uid.as_deref().unwrap_or_default());
+            let decided = self.record(pod).and_then(|record| record.bind_decided);
             decided.is_some_and(|at| now - at < TRIED_AGAIN)
         };
         let stays = move |(name, pod): &(&String, &Arc<slim::Pod>)| {
@@ -47,11 +49,11 @@ impl Checks {
     /// not know it.
     pub(super) fn has_just_lost(&self, index: usize, server: &Server, now: Micros) -> bool {
         let is_evicted =
-            |pod: &slim::Pod| self.preemptors.contains_key(pod.metadata.uid.as_deref().unwrap_or_default());
+            |pod: &slim::Pod| self.record(pod).is_some_and(|record| !record.preemptors.is_empty());
         let is_going = |(name, pod): (&String, &Arc<slim::Pod>)| {
             gang_of(name) == Some(index) && is_terminating(pod) && !is_evicted(pod)
         };
-        now - self.last_loss[index] <= SEEN || server.pods.iter().any(is_going)
+        now - self.gangs[index].last_loss <= SEEN || server.pods.iter().any(is_going)
     }
 }
 
