@@ -70,7 +70,7 @@ pub struct Checks {
     found: Option<Violation>,
     evictions: Vec<evictions::Eviction>,
     gangs: Vec<GangRecord>,
-    /// By UID.
+    /// By UID, also of pods that are gone.
     pods: BTreeMap<String, PodRecord>,
     /// Names of pods that succeeded: they may be deleted later.
     succeeded: BTreeSet<String>,
