@@ -107,7 +107,7 @@ pub enum Role {
 
 impl Role {
     /// The subcommand of `phalanx`.
-    pub fn command(self) -> &'static str {
+    pub fn subcommand(self) -> &'static str {
         match self {
             Role::Scheduler => "scheduler",
             Role::Controllers => "controllers",
@@ -551,7 +551,7 @@ impl fmt::Display for FaultKind {
 
 /// A process in a story that is told.
 pub fn process_name(story: &Story, process: usize) -> String {
-    format!("{process} ({})", story.role(process).command())
+    format!("{process} ({})", story.role(process).subcommand())
 }
 
 /// A time as seconds.

@@ -106,14 +106,14 @@ impl Checks {
         let mut evictions = std::mem::take(&mut self.evictions);
         evictions.retain(|eviction| !self.serves(gang, eviction));
         self.evictions = evictions;
-        self.gangs[gang].last_bound = Some(now);
+        self.gang_records[gang].last_bound = Some(now);
     }
 
     /// The preemptor may be bound before the eviction arrives that makes room in its queue: both leave together, and
     /// the eviction may be tried again.
     fn just_bound(&self, eviction: &Eviction, now: Micros) -> bool {
         let lately = |record: &GangRecord| record.last_bound.is_some_and(|at| now - at < TRIED_AGAIN);
-        let mut gangs = self.gangs.iter().enumerate();
+        let mut gangs = self.gang_records.iter().enumerate();
         gangs.any(|(gang, record)| lately(record) && self.serves(gang, eviction))
     }
 

@@ -88,12 +88,14 @@ impl Checks {
             OnLoss::RestartPod => {
                 // The controllers count missing pods and take the lowest index for the lost one, also where a fault
                 // hid that it has just been made.
-                let another = self.gangs[index].losses.iter().any(|lost| lost != name) && !self.is_quiet(now);
+                let another =
+                    self.gang_records[index].losses.iter().any(|lost| lost != name) && !self.is_quiet(now);
                 !another && server.pods.get(name).is_some_and(|pod| !is_lost(pod))
             }
             OnLoss::RestartJob | OnLoss::RestartTask => {
-                let none_lately = now - self.gangs[index].last_loss > SEEN && self.is_quiet(now);
-                (self.gangs[index].losses.is_empty() || none_lately) && !pods.any(|(_, pod)| is_lost(pod))
+                let none_lately = now - self.gang_records[index].last_loss > SEEN && self.is_quiet(now);
+                (self.gang_records[index].losses.is_empty() || none_lately)
+                    && !pods.any(|(_, pod)| is_lost(pod))
             }
         };
         if healthy && !has_ended(index, server) {
@@ -116,11 +118,11 @@ impl Checks {
     /// What has to hold of each status of a Job that is written: the retry count rises by one with each restart.
     pub(super) fn restart_is_wrong(&mut self, server: &Server) -> Option<String> {
         let log = server.log(Watched::Jobs);
-        let news = &log[std::mem::replace(&mut self.jobs.logged, log.len())..];
+        let news = &log[std::mem::replace(&mut self.jobs_seen.logged, log.len())..];
         news.iter().find_map(|logged| {
             let Object::Job(job) = &logged.object else { return None };
             let (name, new) = (job.metadata.name.clone()?, job.status.clone().unwrap_or_default());
-            let old = self.jobs.statuses.insert(name.clone(), new.clone()).unwrap_or_default();
+            let old = self.jobs_seen.statuses.insert(name.clone(), new.clone()).unwrap_or_default();
             miscounts(&old, &new).then(|| {
                 format!(
                     "Job {name} is written with phase {} and retryCount {}, after {}",
@@ -137,7 +139,7 @@ impl Checks {
         let name = gang_name(index);
         let job = server.jobs.get(&name)?;
         let retries = job.status.as_ref().map_or(0, |status| status.retry_count);
-        let (losses, size) = (self.gangs[index].losses.len(), self.story.gangs[index].size);
+        let (losses, size) = (self.gang_records[index].losses.len(), self.story.gangs[index].size);
         if retries as usize > losses {
             return Some(format!("Job {name} counts {retries} retries, and lost {losses} pods"));
         }

@@ -1,5 +1,5 @@
-//! What has to hold: after each thing that happens, and at the end of a run. The checkers look at the API server, not
-//! at what a process believes, apart from the last one.
+//! What has to hold: after each thing that happens, and at the end of a run. The checkers look at the API server,
+//! at what schedulers decide, and at the end at the Cluster of the scheduler that leads.
 mod clusters;
 mod evictions;
 mod jobs;
@@ -69,9 +69,9 @@ pub struct Checks {
     story: Story,
     found: Option<Violation>,
     evictions: Vec<evictions::Eviction>,
-    gangs: Vec<GangRecord>,
-    /// By UID, also of pods that are gone.
-    pods: BTreeMap<String, PodRecord>,
+    gang_records: Vec<GangRecord>,
+    /// By the UID of the pod, also of pods that are gone.
+    pod_records: BTreeMap<String, PodRecord>,
     /// Names of pods that succeeded: they may be deleted later.
     succeeded: BTreeSet<String>,
     /// When the API server last carried out a bind of a former leader.
@@ -85,7 +85,7 @@ pub struct Checks {
     node_closures: BTreeMap<String, Micros>,
     /// When queues were closed that are.
     closed: BTreeMap<String, Micros>,
-    jobs: JobsSeen,
+    jobs_seen: JobsSeen,
     /// When a process sent its last write, and to which path.
     last_write: Option<(Micros, String)>,
     /// The length of the log of pods when gangs were looked at.
@@ -101,8 +101,8 @@ impl Checks {
             story: story.clone(),
             found: None,
             evictions: Vec::new(),
-            gangs: vec![GangRecord::default(); story.gangs.len()],
-            pods: BTreeMap::new(),
+            gang_records: vec![GangRecord::default(); story.gangs.len()],
+            pod_records: BTreeMap::new(),
             succeeded: BTreeSet::new(),
             late_bind: None,
             in_use: 0,
@@ -110,7 +110,7 @@ impl Checks {
             gone: BTreeMap::new(),
             node_closures: BTreeMap::new(),
             closed: BTreeMap::new(),
-            jobs: JobsSeen::default(),
+            jobs_seen: JobsSeen::default(),
             last_write: None,
             looked: 0,
             looked_when_still: None,
@@ -123,11 +123,11 @@ impl Checks {
 
     /// What was seen of a pod.
     fn record(&self, pod: &slim::Pod) -> Option<&PodRecord> {
-        self.pods.get(pod.metadata.uid.as_deref()?)
+        self.pod_records.get(pod.metadata.uid.as_deref()?)
     }
 
     fn record_mut(&mut self, uid: &str) -> &mut PodRecord {
-        self.pods.entry(uid.to_owned()).or_default()
+        self.pod_records.entry(uid.to_owned()).or_default()
     }
 
     /// A scheduler has decided something.
@@ -248,7 +248,7 @@ impl Checks {
     pub fn node_gone(&mut self, node: &str, now: Micros) {
         self.gone.insert(node.to_owned(), now);
         self.evictions.clear();
-        self.gangs.iter_mut().for_each(|gang| gang.below = None);
+        self.gang_records.iter_mut().for_each(|gang| gang.below = None);
     }
 
     /// A node has become unready, where pods do not go on, or was cordoned. Pods may have been evicted for its room.
@@ -265,7 +265,7 @@ impl Checks {
     /// The user deletes a gang: pods may have been evicted for it.
     pub fn gang_deleted(&mut self, gang: usize, now: Micros) {
         self.gone.insert(gang_name(gang), now);
-        self.gangs[gang].below = None;
+        self.gang_records[gang].below = None;
         self.forget_evictions_for(gang);
     }
 
@@ -296,9 +296,9 @@ impl Checks {
 
     /// A pod was lost by a fault or an eviction: its gang may be below `minMember` for that.
     pub fn lost(&mut self, pod: &str, uid: &str, now: Micros) {
-        let discarded = self.pods.get(uid).is_some_and(|record| record.discarded);
+        let discarded = self.pod_records.get(uid).is_some_and(|record| record.discarded);
         if let Some(gang) = gang_of(pod) {
-            let gang = &mut self.gangs[gang];
+            let gang = &mut self.gang_records[gang];
             gang.last_loss = now;
             gang.started = true;
             gang.below = None;
@@ -317,7 +317,7 @@ impl Checks {
         }
         let since = |at: Micros| now.saturating_sub(at.max(CALM_AFTER));
         let mut below =
-            self.gangs.iter().enumerate().filter_map(|(gang, record)| Some((gang, record.below?)));
+            self.gang_records.iter().enumerate().filter_map(|(gang, record)| Some((gang, record.below?)));
         if let Some((gang, at)) = below.find(|(_, at)| since(*at) > BELOW_MIN) {
             let (gang, at) = (gang_name(gang), time(at));
             self.find(
@@ -359,14 +359,14 @@ impl Checks {
             }
         }
         for (index, placed) in placed.into_iter().enumerate() {
-            let gang = &mut self.gangs[index];
+            let gang = &mut self.gang_records[index];
             // A gang whose last pod is gone starts anew, once schedulers have seen it.
             let goes_on = placed > 0 && (gang.placed > 0 || now - gang.last_loss <= NOTICED);
             gang.placed = placed;
             gang.started =
                 placed >= self.story.gangs[index].min || (gang.started && (goes_on || placed == 0));
             let is_below = placed > 0 && !gang.started && !self.has_lost_room(index, server);
-            let gang = &mut self.gangs[index];
+            let gang = &mut self.gang_records[index];
             gang.below = is_below.then(|| gang.below.unwrap_or(now));
         }
         true

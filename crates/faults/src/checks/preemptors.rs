@@ -50,15 +50,15 @@ impl Checks {
     fn is_in_repair(&self, index: usize, server: &Server) -> bool {
         let running =
             server.pods.iter().filter(|(name, pod)| gang_of(name) == Some(index) && uses_node(pod)).count();
-        !self.gangs[index].losses.is_empty() && (1..self.story.gangs[index].min).contains(&running)
+        !self.gang_records[index].losses.is_empty() && (1..self.story.gangs[index].min).contains(&running)
     }
 
     /// A gang for which three pods were to be evicted, or that lost three, is excused: after three cycles without lasting
     /// success it evicts none for ten minutes. So are all while a pod runs whose eviction was refused.
     fn waits_though_it_may_evict(&self, index: usize, server: &Server, now: Micros) -> Option<String> {
         let gang = &self.story.gangs[index];
-        let evicted = self.pods.values().filter(|pod| pod.preemptors.contains(&index)).count();
-        let gave_up = evicted.max(self.gangs[index].losses.len()) >= 3;
+        let evicted = self.pod_records.values().filter(|pod| pod.preemptors.contains(&index)).count();
+        let gave_up = evicted.max(self.gang_records[index].losses.len()) >= 3;
         let is_refused = |pod: &slim::Pod| {
             let sent = self.record(pod).and_then(|record| record.eviction_sent);
             sent.is_some_and(|at| now - at < REFUSED)

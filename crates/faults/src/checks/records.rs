@@ -1,9 +1,9 @@
-//! What was seen of each gang and of each pod.
+//! The records of gangs and pods that the checkers keep during a run.
 use std::collections::BTreeSet;
 
 use crate::story::Micros;
 
-/// Of a gang.
+/// What was seen of a gang.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GangRecord {
     /// Whether so many pods as the gang needs have had nodes at the same time, or a pod was lost. A gang whose last pod
@@ -21,7 +21,7 @@ pub(super) struct GangRecord {
     pub(super) last_bound: Option<Micros>,
 }
 
-/// Of a pod with a UID.
+/// What was seen of a pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodRecord {
     /// When a bind was decided last.

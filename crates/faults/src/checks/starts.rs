@@ -53,7 +53,7 @@ impl Checks {
         let is_going = |(name, pod): (&String, &Arc<slim::Pod>)| {
             gang_of(name) == Some(index) && is_terminating(pod) && !is_evicted(pod)
         };
-        now - self.gangs[index].last_loss <= SEEN || server.pods.iter().any(is_going)
+        now - self.gang_records[index].last_loss <= SEEN || server.pods.iter().any(is_going)
     }
 }
 

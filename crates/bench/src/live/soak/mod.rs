@@ -124,9 +124,9 @@ fn usage(
     for process in &faults.processes {
         let usage = Usage::of(&process.samples, began, duration);
         let usage = usage.context("no samples of memory and open files")?;
-        sound.violations.extend(usage.violations(process.role.command()));
+        sound.violations.extend(usage.violations(process.role.subcommand()));
         let figures = json!({"kills": process.kills, "use": usage.json()});
-        all.insert(process.role.command().to_owned(), figures);
+        all.insert(process.role.subcommand().to_owned(), figures);
     }
     Ok(all)
 }
